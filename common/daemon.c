@@ -47,7 +47,7 @@ static void become_daemon(char *const argv[], const char *log)
     _exit(1);
 }
 
-int ips_run_uncounted(void (*run)(void *), void *arg)
+int ips_run_outside_child_rusage(void (*run)(void *), void *arg)
 {
     struct sigaction was, ignore = {.sa_handler = SIG_IGN};
     siginfo_t any;
@@ -83,7 +83,7 @@ static void begin_daemon(void *arg)
 int ips_daemon_start(char *const argv[], const char *log, struct ips_err *err)
 {
     struct daemon d = {argv, log};
-    return ips_run_uncounted(begin_daemon, &d) < 0
+    return ips_run_outside_child_rusage(begin_daemon, &d) < 0
                ? ips_err_errno(err, "cannot start %s: fork", argv[0])
                : 0;
 }

@@ -11,7 +11,7 @@
  * kernel adds nothing up. SIGCHLD stays as it is if there are other children
  * (started before this process executed us), because some code waits for them.
  * Returns 0; -1 with errno: fork failed. */
-int ips_run_uncounted(void (*run)(void *), void *arg);
+int ips_run_outside_child_rusage(void (*run)(void *), void *arg);
 
 /* Runs argv[0] with argv as a daemon: not our child, without a terminal, in /,
  * with none of our descriptors, no signal ignored or blocked, umask 077, and

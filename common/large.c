@@ -100,7 +100,7 @@ static char *reuse_mapping(size_t bytes)
     return m.at;
 }
 
-bool ips_large_tidy(void)
+bool ips_large_unmap_reusable(void)
 {
     pthread_mutex_lock(&all.lock);
     bool some = all.reusable_count > 0;
@@ -127,7 +127,7 @@ struct ips_large_use ips_large_use(void)
     return use;
 }
 
-void ips_large_begin(void)
+void ips_large_restart_peaks(void)
 {
     pthread_mutex_lock(&all.lock);
     all.use.memory_most = all.use.memory;
@@ -261,7 +261,7 @@ void *ips_alloc_large(size_t count, size_t size)
     return allocate_array(count, size, UNDEFINED);
 }
 
-void *ips_thin_large(size_t count, size_t size)
+void *ips_calloc_large_sparse(size_t count, size_t size)
 {
     return allocate_array(count, size, THIN);
 }

@@ -36,7 +36,7 @@ void *ips_calloc_large(size_t count, size_t size);
 void *ips_alloc_large(size_t count, size_t size);
 /* Zeroed memory, for callers that will write little of it or nothing: untouched
  * pages take neither memory nor time. */
-void *ips_thin_large(size_t count, size_t size);
+void *ips_calloc_large_sparse(size_t count, size_t size);
 /* Moves the array `v` (from here, from malloc, or NULL) of `old` bytes to one
  * of `bytes` bytes; added bytes are undefined. NULL: no memory, and `v` is
  * unchanged. */
@@ -50,7 +50,7 @@ void ips_free_large(void *v);
 /* Released mappings are kept for ips_alloc_large: at most 1 GB, at most a
  * quarter of the limit, and no more than the limit leaves. This unmaps them.
  * Returns whether there were any. */
-bool ips_large_tidy(void);
+bool ips_large_unmap_reusable(void);
 
 /* From now on at most `bytes` are in memory; arrays beyond that are in files in
  * `dir`. Without this call, or with UINT64_MAX, there is no limit. `dir` is
@@ -60,11 +60,11 @@ void ips_large_limit(uint64_t bytes, const char *dir);
 struct ips_large_use {
     uint64_t limit;
     uint64_t memory, files; /* bytes that are mapped now */
-    /* greatest values of `memory` and `files` since ips_large_begin */
+    /* greatest values of `memory` and `files` since ips_large_restart_peaks */
     uint64_t memory_most, files_most;
 };
 struct ips_large_use ips_large_use(void);
 /* Restarts both greatest values from the present values. */
-void ips_large_begin(void);
+void ips_large_restart_peaks(void);
 
 #endif

@@ -57,7 +57,7 @@ int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
     return path_format(out, err, "%s/.local/state/ips", home);
 }
 
-bool ips_path_state_drains(const char *state)
+bool ips_path_state_is_default(const char *state)
 {
     char usual[IPS_PATH_BYTES], *a = NULL, *b = NULL;
     const char *own = getenv("IPS_STATE"), *pool = getenv("IPS_POOL_ROOT");

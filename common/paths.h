@@ -31,7 +31,7 @@ int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
  * state directory above, and IPS_STATE and IPS_POOL_ROOT are both set or both
  * unset. A user who names another archive does not mean the runs that are in
  * the pool. */
-bool ips_path_state_drains(const char *state);
+bool ips_path_state_is_default(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */
 int ips_path_master(const char *state, char out[IPS_PATH_BYTES],

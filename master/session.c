@@ -52,7 +52,8 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
         client_drop(m, peer);
         dismiss_peer(peer, "a client only asks");
     } else if (env->request->ask_case == IPS__REQUEST__ASK_MORE) {
-        query_more(m, peer, env->request->id, env->request->more->replies);
+        query_stop_request(m, peer, env->request->id,
+                           env->request->more->replies);
     } else {
         query_new(m, peer, ips_peer_take(peer));
     }
@@ -109,14 +110,14 @@ static void on_report(struct master *m, struct slave *s,
     if (catalogue_put(m->catalogue, s->machine, report->runs, report->n_runs,
                       &err) < 0)
         ips_log_warn("%s", err.msg);
-    refresh_heard(m, report);
+    refresh_note_report(m, report);
 }
 
 static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
                              void *arg)
 {
     struct master *m = arg;
-    struct slave *s = roster_of(&m->roster, peer);
+    struct slave *s = roster_find_by_peer(&m->roster, peer);
     if (!s)
         return;
     switch (env->body_case) {
@@ -144,7 +145,7 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
 static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
 {
     struct master *m = arg;
-    struct slave *s = roster_of(&m->roster, peer);
+    struct slave *s = roster_find_by_peer(&m->roster, peer);
     if (s)
         slave_lost(m, s, why);
 }
@@ -153,11 +154,11 @@ static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
 /* A restarted slave may send Hello before the master has noticed the end of
  * its old connection. That connection must not be a reason to refuse it. */
-static void bury_slave(struct master *m, const char *machine)
+static void drop_stale_connection(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);
     struct ips_peer *old = s ? s->peer : NULL;
-    if (!old || !ips_peer_over(old))
+    if (!old || !ips_peer_other_side_closed(old))
         return;
     ips_peer_free(old);
     slave_lost(m, s, "closed by the other side");
@@ -170,7 +171,7 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
     struct slave *s;
     struct ips_err err = {0};
     char name[ROSTER_NAME_BYTES + 8];
-    bury_slave(m, hello->machine);
+    drop_stale_connection(m, hello->machine);
     if (roster_admit(&m->roster, hello, peer, master_now_ns(), &old, &s, &err) <
         0) {
         ips_log_warn("slave refused: %s", err.msg);

@@ -85,7 +85,8 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
 
 static int listener_setup(struct master *m, struct ips_err *err)
 {
-    int rc = ips_tls_own_may(m->address, IPS__HELLO__ROLE__MASTER, "", err);
+    int rc =
+        ips_tls_check_own_role(m->address, IPS__HELLO__ROLE__MASTER, "", err);
     if (rc < 0)
         return ips_err_wrap(err, "--listen %s", m->address);
     rc = ips_listener_new(m->base, m->address, session_on_accept, m,

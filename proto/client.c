@@ -165,7 +165,7 @@ static int tls_retry(struct ips_client *c, int result, uint64_t deadline,
     }
     if (rc == 0 && what == SSL_ERROR_ZERO_RETURN)
         return ips_err_set(err, IPS_E_UNREACHABLE, "closed by the other side");
-    ips_tls_why(c->tls, ERR_get_error(), why, sizeof(why));
+    ips_tls_describe_failure(c->tls, ERR_get_error(), why, sizeof(why));
     return rc < 0 ? rc : ips_err_set(err, IPS_E_REFUSED, "%s", why);
 }
 
@@ -277,7 +277,7 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
     if (!c->tls)
         return 0;
     ips_tls_other(c->tls, &owner);
-    return ips_tls_may(&owner, IPS__HELLO__ROLE__MASTER, "", err);
+    return ips_tls_check_role(&owner, IPS__HELLO__ROLE__MASTER, "", err);
 }
 
 static int send_hello(struct ips_client *c, unsigned timeout_ms,

@@ -203,8 +203,8 @@ static bool somebody_answers(const struct ips_address *to)
     return answers;
 }
 
-static int take_path(struct ips_listener *l, const struct ips_address *to,
-                     struct ips_err *err)
+static int claim_socket_path(struct ips_listener *l,
+                             const struct ips_address *to, struct ips_err *err)
 {
     char lock[sizeof(to->path) + 8];
     snprintf(lock, sizeof(lock), "%s.lock", to->path);
@@ -272,7 +272,7 @@ static int listener_start(struct ips_listener *l, const char *address,
     if (rc == 0 && to.is_unix) {
         rc = check_directory(to.path, err);
         if (rc == 0)
-            rc = take_path(l, &to, err);
+            rc = claim_socket_path(l, &to, err);
     }
     if (rc == 0 && to.tls)
         rc = ips_tls_ready(err);

@@ -162,7 +162,7 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
     if (!tls)
         return 0;
     ips_tls_other(tls, &owner);
-    int rc = ips_tls_may(&owner, hello->role, hello->machine, err);
+    int rc = ips_tls_check_role(&owner, hello->role, hello->machine, err);
     return rc < 0 ? ips_err_wrap(err, "%s", p->name) : 0;
 }
 
@@ -305,7 +305,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     if (what & BEV_EVENT_EOF)
         snprintf(why, sizeof(why), "closed by the other side");
     else if (tls_error)
-        ips_tls_why(tls, tls_error, why, sizeof(why));
+        ips_tls_describe_failure(tls, tls_error, why, sizeof(why));
     else
         snprintf(why, sizeof(why), "%s",
                  error ? evutil_socket_error_to_string(error)
@@ -482,7 +482,7 @@ const char *ips_peer_name(const struct ips_peer *p)
     return p->name;
 }
 
-bool ips_peer_over(const struct ips_peer *p)
+bool ips_peer_other_side_closed(const struct ips_peer *p)
 {
     char byte;
     if (p->state != PEER_OPENING && p->state != PEER_TALKING)

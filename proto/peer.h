@@ -75,7 +75,7 @@ const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);
 /* Whether the other side has closed, even if on_close has not come yet: a peer
  * may connect again before the end of its old connection is reported here. */
-bool ips_peer_over(const struct ips_peer *peer);
+bool ips_peer_other_side_closed(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close gets `why`. */
 void ips_peer_finish(struct ips_peer *peer, const char *why);
 /* Refuses a peer to which no Hello was sent yet: sends a Hello with the error

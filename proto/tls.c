@@ -192,8 +192,8 @@ static size_t role_index(Ips__Hello__Role role)
     return i;
 }
 
-int ips_tls_may(const struct ips_tls_owner *owner, Ips__Hello__Role need,
-                const char *machine, struct ips_err *err)
+int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
+                       const char *machine, struct ips_err *err)
 {
     if (need == IPS__HELLO__ROLE__UNKNOWN)
         need = IPS__HELLO__ROLE__CLIENT; /* every role may act as a client */
@@ -222,8 +222,8 @@ int ips_tls_may(const struct ips_tls_owner *owner, Ips__Hello__Role need,
     return 0;
 }
 
-int ips_tls_own_may(const char *address, Ips__Hello__Role need,
-                    const char *machine, struct ips_err *err)
+int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
+                           const char *machine, struct ips_err *err)
 {
     struct ips_address to;
     struct ips_tls_owner owner;
@@ -234,11 +234,11 @@ int ips_tls_own_may(const char *address, Ips__Hello__Role need,
     if (rc < 0)
         return rc;
     owner_of(SSL_CTX_get0_certificate(keys), &owner);
-    return ips_tls_may(&owner, need, machine, err);
+    return ips_tls_check_role(&owner, need, machine, err);
 }
 
-void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
-                 size_t bytes)
+void ips_tls_describe_failure(struct ssl_st *tls, unsigned long error,
+                              char *out, size_t bytes)
 {
     long verdict = tls ? SSL_get_verify_result(tls) : X509_V_OK;
     const char *reason = error ? ERR_reason_error_string(error) : NULL;

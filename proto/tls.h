@@ -54,16 +54,17 @@ void ips_tls_other(const struct ssl_st *tls, struct ips_tls_owner *out);
 /* 0 if the certificate of `owner` allows the role `need` and, for a slave, the
  * machine `machine`; else IPS_E_REFUSED with what to do. Every role may be a
  * client; a master may also be the slave of its machine. */
-int ips_tls_may(const struct ips_tls_owner *owner, Ips__Hello__Role need,
-                const char *machine, struct ips_err *err) IPS_MUST_USE;
+int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
+                       const char *machine, struct ips_err *err) IPS_MUST_USE;
 
 /* The same for this process' own keys, before it uses `address`; 0 if that is
  * no tls: address. Loads the keys if they are not loaded yet. */
-int ips_tls_own_may(const char *address, Ips__Hello__Role need,
-                    const char *machine, struct ips_err *err) IPS_MUST_USE;
+int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
+                           const char *machine,
+                           struct ips_err *err) IPS_MUST_USE;
 
 /* Describes why TLS failed; `error` is from OpenSSL's queue, 0: unknown. */
-void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
-                 size_t bytes);
+void ips_tls_describe_failure(struct ssl_st *tls, unsigned long error,
+                              char *out, size_t bytes);
 
 #endif

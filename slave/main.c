@@ -47,7 +47,7 @@ static void stop_slave(struct slave *s)
 
 /* Ends a private slave when it is idle. While it holds pool.lock nobody can
  * create a run, so no run is left without a slave. */
-static void try_leave(struct slave *s, uint64_t now_ns)
+static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
         ips_log_warn("the pool %s was removed with its contents",
@@ -99,7 +99,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     if (open && !s->had_run)
         s->had_run = true;
     if (s->opt.is_private)
-        try_leave(s, now);
+        end_private_slave_if_idle(s, now);
     if (!s->stopping)
         set_sched_class(s, now);
     const struct timeval tv = {

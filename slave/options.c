@@ -264,7 +264,8 @@ static int check_tls(const char *address, const char *machine)
 {
     struct ips_err err = {0};
     if (strncmp(address, "tls:", 4) == 0 &&
-        ips_tls_own_may(address, IPS__HELLO__ROLE__SLAVE, machine, &err) < 0)
+        ips_tls_check_own_role(address, IPS__HELLO__ROLE__SLAVE, machine,
+                               &err) < 0)
         return report_wrong(address, err.msg);
     return 0;
 }

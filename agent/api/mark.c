@@ -46,9 +46,9 @@ same_text(const char *text, const struct ips_mark_slot *p)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
-static inline bool may_be(const struct ips_thread *me,
-                          const struct ips_mark_slot *p, const char *text,
-                          uint32_t era)
+static inline bool may_be_in_slot(const struct ips_thread *me,
+                                  const struct ips_mark_slot *p,
+                                  const char *text, uint32_t era)
 {
     return p->text == text && p->era == era && era && !me->in_vfork &&
            !me->recs_open;
@@ -87,7 +87,7 @@ static __attribute__((noinline)) void mark_long(const char *text)
     p->text = text;
     ips_rec_add_flags(rec, (n + 1) << IPS_REC_F_PLACE);
     ips_text_fill(rec, (const char *)p->copy, len, now.cpu);
-    ips_baseline_draw(&extra->mark_baseline, &now, era);
+    ips_baseline_set(&extra->mark_baseline, &now, era);
 }
 
 /* Handles the second slot, and a text at the end of a page; else writes the
@@ -101,7 +101,7 @@ static __attribute__((noinline)) void mark_other(const char *text)
     uint64_t left = 0;
     for (uint32_t i = 0; x && text && left == 0 && i < 2; i++) {
         const struct ips_mark_slot *p = &x->mark_slot[n ^ i];
-        if (!may_be(me, p, text, era) ||
+        if (!may_be_in_slot(me, p, text, era) ||
             strcmp(text, (const char *)p->copy) != 0)
             continue;
         left = ips_event_short(me, &x->mark_baseline, era, IPS_REC_MARK_SHORT,
@@ -134,7 +134,7 @@ void ips_mark_record(const char *text)
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
     /* A NULL text has no slot: its era is 0. */
-    if (unlikely(!may_be(me, p, text, era) || !same_text(text, p))) {
+    if (unlikely(!may_be_in_slot(me, p, text, era) || !same_text(text, p))) {
         mark_other(text);
         return;
     }

@@ -71,11 +71,11 @@ static void moments_of(const struct ips_task *task,
     *m_ret = call || ret ? moment_of(task, ret ? ret : call) : *m_call;
 }
 
-static uint64_t count_pages(uint64_t bytes)
+static uint64_t map_pages(uint64_t bytes)
 {
     uint64_t at = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    return ips_sys_bad(at) ? 0 : at;
+    return ips_sys_is_error(at) ? 0 : at;
 }
 
 /* May records be written for `task`? Not after its end, nor in a fork child. */
@@ -111,7 +111,7 @@ static bool channels_grow(struct ips_task *task)
 {
     uint32_t room = task->channel_capacity ? task->channel_capacity * 2 : 256;
     struct channel *table =
-        (struct channel *)count_pages(room * sizeof(struct channel));
+        (struct channel *)map_pages(room * sizeof(struct channel));
     if (!table)
         return false;
     for (uint32_t i = 0; i < task->channel_capacity; i++) {
@@ -214,7 +214,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
 {
     if (!own_active())
         return NULL;
-    struct ips_task *task = (struct ips_task *)count_pages(sizeof(*task));
+    struct ips_task *task = (struct ips_task *)map_pages(sizeof(*task));
     if (!task)
         return NULL;
     task->cpu0 = ips_core_cpu();

@@ -322,7 +322,7 @@ int main(int argc, char **argv)
         return status;
     if (!o.quiet)
         fprintf(stderr, "ipsrun: run %s\n", name);
-    status = ipsrun_stay(&o, name);
+    status = ipsrun_fork_and_wait(&o, name);
     if (status >= 0)
         return status;
     status = set_environment(&o, name);

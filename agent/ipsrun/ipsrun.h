@@ -54,7 +54,7 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
  * status to end with (ipsrun/parent.c). If the command dies by a signal, the
  * parent dies by it, too. Without a terminal or with --exec or --quiet returns
  * -1 without forking. */
-int ipsrun_stay(const struct ipsrun_options *o, const char *name);
+int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name);
 
 /* Prints a message on standard error; returns IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

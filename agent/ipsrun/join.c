@@ -110,7 +110,7 @@ static enum answer ask_master(struct asking *a)
     if (ips_path_program("ipsq", c.program, &err) < 0) {
         snprintf(a->why, sizeof(a->why), "%.250s", err.msg);
     } else if (c.out && c.complaint &&
-               ips_run_uncounted(become_ipsq, &c) == 0) {
+               ips_run_outside_child_rusage(become_ipsq, &c) == 0) {
         rewind(c.out);
         rewind(c.complaint);
         answer = find_run(c.out, a->o->join, &a->near);

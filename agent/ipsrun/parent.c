@@ -243,7 +243,7 @@ static void say_end(const struct ipsrun_options *o, const char *name,
             o->master_set ? " --master " : "", o->master_set ? o->master : "");
 }
 
-int ipsrun_stay(const struct ipsrun_options *o, const char *name)
+int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
 {
     sigset_t all, before;
     struct sigaction act = {.sa_handler = SIG_DFL}, old;

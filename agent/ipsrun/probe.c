@@ -264,7 +264,7 @@ static uint64_t cost_ps(void (*one)(void))
         uint64_t start = ips_core_now();
         for (unsigned i = 0; i < BATCH; i++)
             one();
-        took[b] = ips_cpu_ns(ips_core_now() - start);
+        took[b] = ips_stamps_to_ns(ips_core_now() - start);
         memset(memory, 0, BATCH * sizeof(struct ips_rec_sync));
     }
     qsort(took, BATCHES, sizeof(took[0]), by_value);
@@ -350,7 +350,8 @@ bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
     if (told == MAP_FAILED)
         return false;
     told->clock = clock;
-    bool ok = ips_run_uncounted(measure_child, told) == 0 && told->ok;
+    bool ok =
+        ips_run_outside_child_rusage(measure_child, told) == 0 && told->ok;
     *out = told->m;
     munmap(told, sizeof(*told));
     return ok;

@@ -64,7 +64,8 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
            /* As a slave would: an image then needs fewer system calls. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
-            st.st_ino != IPS_PIDNS_INITIAL || ips_control_sign(dir, &err) == 0);
+            st.st_ino != IPS_PIDNS_INITIAL ||
+            ips_control_store_slave_identity(dir, &err) == 0);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind,

@@ -35,7 +35,7 @@
 #define SPARED 12
 
 /* Defined by the interposer. */
-extern uint32_t ips_preload_said_ns(void) __attribute__((weak));
+extern uint32_t ips_reported_overhead_ns(void) __attribute__((weak));
 
 /* ns that a fork child reported, for its parent. */
 static volatile uint32_t *said_ns;
@@ -71,10 +71,10 @@ bool ipsrun_starts_begin(void)
 
 bool ipsrun_recorded(void)
 {
-    return ips_preload_said_ns;
+    return ips_reported_overhead_ns;
 }
 
-void *ipsrun_past_us(const char *name)
+void *ipsrun_libc_function(const char *name)
 {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     return libc ? dlsym(libc, name) : NULL;
@@ -82,14 +82,14 @@ void *ipsrun_past_us(const char *name)
 
 /* --- images --------------------------------------------------------------- */
 
-int ipsrun_image(const char *called)
+int ipsrun_run_empty_image(const char *called)
 {
     if (strcmp(called, EMPTY) != 0)
         return -1;
     /* As small tools do at their end, to check that all was written. */
     (void)fclose(stdout);
     (void)fclose(stderr);
-    uint32_t said = ipsrun_recorded() ? ips_preload_said_ns() : 0;
+    uint32_t said = ipsrun_recorded() ? ips_reported_overhead_ns() : 0;
     return (int)ips_min_u64((said + SAID_NS / 2) / SAID_NS, NO_IMAGE - 1);
 }
 
@@ -97,13 +97,13 @@ int ipsrun_image(const char *called)
  */
 
 /* In a child: executes another image, or exits. */
-static __attribute__((noreturn)) void leave_child(bool wrapped,
-                                                  enum ipsrun_child child)
+static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
+                                                   enum ipsrun_child child)
 {
     const int status = child == IPSRUN_CHILD_FORK ? 0 : NO_IMAGE;
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
     if (wrapped && ipsrun_recorded())
-        *said_ns = ips_preload_said_ns();
+        *said_ns = ips_reported_overhead_ns();
     if (child == IPSRUN_CHILD_IMAGE && wrapped)
         execve("/proc/self/exe", argv, environ);
     else if (child == IPSRUN_CHILD_IMAGE)
@@ -114,13 +114,13 @@ static __attribute__((noreturn)) void leave_child(bool wrapped,
     __builtin_unreachable();
 }
 
-static long time_spawn(bool wrapped)
+static long spawn_image(bool wrapped)
 {
     static int (*past)(pid_t *, const char *,
                        const posix_spawn_file_actions_t *,
                        const posix_spawnattr_t *, char *const[], char *const[]);
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    void *found = past ? NULL : ipsrun_past_us("posix_spawn");
+    void *found = past ? NULL : ipsrun_libc_function("posix_spawn");
     pid_t pid = 0;
     if (found)
         memcpy(&past, &found, sizeof(past));
@@ -141,11 +141,11 @@ static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
     *said_ns = 0;
     uint64_t start = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     getrusage(RUSAGE_CHILDREN, &before);
-    long pid = child == IPSRUN_CHILD_SPAWNED ? time_spawn(wrapped)
+    long pid = child == IPSRUN_CHILD_SPAWNED ? spawn_image(wrapped)
                : wrapped                     ? fork()
                          : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0)
-        leave_child(wrapped, child);
+        exec_or_exit(wrapped, child);
     long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
                           : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
     uint64_t took = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID) - start;
@@ -205,7 +205,7 @@ int64_t ipsrun_thread_added(bool *good)
     typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
                          void *);
     maker past = NULL;
-    void *found = ipsrun_past_us("pthread_create");
+    void *found = ipsrun_libc_function("pthread_create");
     memcpy(&past, &found, sizeof(past));
     int64_t took[2][STARTS];
     *good = *good && past;

@@ -124,7 +124,7 @@ static bool open_and_close(bool wrapped)
 
 /* Without do_work(): the cost is so small that the caches' effects would hide
  * it. */
-static bool time_passed_call(bool wrapped)
+static bool write_without_record(bool wrapped)
 {
     return (wrapped ? write(null, bytes, 1)
                     : ips_sys3(SYS_write, null, (long)bytes, 1)) == 1;
@@ -225,8 +225,8 @@ static bool lock_and_unlock(bool wrapped)
     static int (*past_lock)(pthread_mutex_t *),
         (*past_unlock)(pthread_mutex_t *);
     if (!past_unlock) {
-        void *lock = ipsrun_past_us("pthread_mutex_lock"),
-             *unlock = ipsrun_past_us("pthread_mutex_unlock");
+        void *lock = ipsrun_libc_function("pthread_mutex_lock"),
+             *unlock = ipsrun_libc_function("pthread_mutex_unlock");
         memcpy(&past_lock, &lock, sizeof(lock));
         memcpy(&past_unlock, &unlock, sizeof(unlock));
     }
@@ -246,7 +246,7 @@ static bool make_spare_segments(void)
         return false;
     snprintf(dir, sizeof(dir), "%s/%s", pool, run);
     int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool good = at >= 0 && ips_control_map(dir, &c, NULL) == 0;
+    bool good = at >= 0 && ips_control_read_copy(dir, &c, NULL) == 0;
     for (unsigned n = 0; good && n < IPS_SPARES; n++) {
         uint64_t taken;
         int fd = ips_spare_make(at, n, c, &taken);
@@ -255,7 +255,7 @@ static bool make_spare_segments(void)
             close(fd);
     }
     if (c)
-        ips_control_unmap(c);
+        ips_control_free(c);
     if (at >= 0)
         close(at);
     return good;
@@ -284,7 +284,7 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
     case IPSRUN_OPEN:
         return measure_added(open_and_close, BATCHES, 10, good);
     case IPSRUN_PASS:
-        return measure_added(time_passed_call, BATCHES, 100, good);
+        return measure_added(write_without_record, BATCHES, 100, good);
     case IPSRUN_POLL:
         return measure_added(poll_ready, BATCHES, 20, good);
     case IPSRUN_FORK:
@@ -356,5 +356,5 @@ static int run_subject(void)
 int ipsrun_subject(const char *called)
 {
     return strcmp(called, IPSRUN_SUBJECT) == 0 ? run_subject()
-                                               : ipsrun_image(called);
+                                               : ipsrun_run_empty_image(called);
 }

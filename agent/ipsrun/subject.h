@@ -59,9 +59,9 @@ int64_t ipsrun_thread_added(bool *good);
 /* Is the interposer loaded in this process? */
 bool ipsrun_recorded(void);
 /* Returns the C library's own function, not the interposer's; NULL none. */
-void *ipsrun_past_us(const char *name);
+void *ipsrun_libc_function(const char *name);
 /* Runs such an image and returns its exit status; -1: argv[0] is not that of
  * such an image. */
-int ipsrun_image(const char *called);
+int ipsrun_run_empty_image(const char *called);
 
 #endif

@@ -80,7 +80,7 @@ static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
  * clocks_calc_mult_shift for up to 600 s). The kernel's factor has about 23
  * bits, so CLOCK_MONOTONIC_RAW runs up to 70 ns a second off the rate of `khz`.
  */
-static uint64_t kernels_rate(uint64_t khz)
+static uint64_t kernel_mult_of_khz(uint64_t khz)
 {
     uint64_t mult = 0;
     uint32_t bits = 32, shift = 32;
@@ -108,7 +108,7 @@ static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 #else
     /* The kernel keeps the rate in whole kHz. */
     uint64_t khz = (uint64_t)(((ips_u128)counts * 1000000 + ns / 2) / ns);
-    return khz < 1000 ? 0 : kernels_rate(khz);
+    return khz < 1000 ? 0 : kernel_mult_of_khz(khz);
 #endif
 }
 

@@ -67,27 +67,28 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                       size_t dir_len, struct ips_err *err) IPS_MUST_USE;
 
 /* Checks POOL/RUN/control and returns a copy of it; release it with
- * ips_control_unmap. A copy, since a process that may write the file may also
+ * ips_control_free. A copy, since a process that may write the file may also
  * truncate it, and a mapping would then raise SIGBUS in the slave. Texts in the
  * copy always end with NUL. */
-int ips_control_map(const char *dir, const struct ips_control **out,
-                    struct ips_err *err) IPS_MUST_USE;
-void ips_control_unmap(const struct ips_control *control);
+int ips_control_read_copy(const char *dir, const struct ips_control **out,
+                          struct ips_err *err) IPS_MUST_USE;
+void ips_control_free(const struct ips_control *control);
 
 /* Adds `bytes` (a segment's st_blocks * 512, when it is unlinked) to
  * released_bytes. Only the holder of slave.lock may call it. */
-int ips_control_release(const char *dir, uint64_t bytes,
-                        struct ips_err *err) IPS_MUST_USE;
+int ips_control_add_released_bytes(const char *dir, uint64_t bytes,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 /* Adds `bytes` of new spare segments to spare_bytes. Only the holder of
  * slave.lock may call it. */
-int ips_control_spare(const char *dir, uint64_t bytes,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Writes into `control` how programs recognise the caller as the slave; the
  * caller is in the initial pid namespace. Only the holder of slave.lock may
  * call it; the calling thread must live as long as the slave. */
-int ips_control_sign(const char *dir, struct ips_err *err) IPS_MUST_USE;
+int ips_control_store_slave_identity(const char *dir,
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* Spare segments (agent/pool/format.h). ips_spare_name: the name of spare `n`.
  * ips_spare_make: makes it in a run's directory, with a copy of `control`,

@@ -23,7 +23,7 @@ static uint64_t clock_ns(clockid_t id)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int name_check(const char *run, struct ips_err *err)
+static int check_run_name(const char *run, struct ips_err *err)
 {
     size_t n = strspn(run, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                            "abcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -93,10 +93,10 @@ static uint64_t pool_used(const char *root)
         const struct ips_control *c;
         snprintf(path, sizeof(path), "%s/%s", root, e->d_name);
         if (e->d_name[0] == '.' || e->d_type == DT_REG ||
-            ips_control_map(path, &c, NULL) < 0)
+            ips_control_read_copy(path, &c, NULL) < 0)
             continue;
         sum = ips_add_sat(sum, ips_control_in_use(c));
-        ips_control_unmap(c);
+        ips_control_free(c);
     }
     if (dir)
         closedir(dir);
@@ -241,7 +241,7 @@ static int control_write(const struct ips_control *c, const char *dir,
 int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                       size_t dir_len, struct ips_err *err)
 {
-    int rc = name_check(opt->run, err);
+    int rc = check_run_name(opt->run, err);
     if (rc < 0)
         return rc;
     int n = snprintf(dir, dir_len, "%s/%s", opt->pool_root, opt->run);
@@ -253,8 +253,8 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         return ips_err_set(err, IPS_E_LIMIT, "pool path too long");
     const struct ips_control *there = NULL;
     if (opt->join && access(dir, F_OK) == 0 &&
-        ips_control_map(dir, &there, NULL) == 0) {
-        ips_control_unmap(there);
+        ips_control_read_copy(dir, &there, NULL) == 0) {
+        ips_control_free(there);
         return 0;
     }
     rc = ips_pool_make_root(opt->pool_root, err);
@@ -321,8 +321,8 @@ static int control_read(const char *dir, struct ips_control *c,
     return rc;
 }
 
-int ips_control_map(const char *dir, const struct ips_control **out,
-                    struct ips_err *err)
+int ips_control_read_copy(const char *dir, const struct ips_control **out,
+                          struct ips_err *err)
 {
     struct ips_control *c = malloc(sizeof(*c));
     if (!c)
@@ -356,7 +356,7 @@ out:
     return rc;
 }
 
-void ips_control_unmap(const struct ips_control *control)
+void ips_control_free(const struct ips_control *control)
 {
     free((void *)(uintptr_t)control);
 }
@@ -382,19 +382,21 @@ static int control_add(const char *dir, off_t at, uint64_t bytes,
     return rc;
 }
 
-int ips_control_release(const char *dir, uint64_t bytes, struct ips_err *err)
+int ips_control_add_released_bytes(const char *dir, uint64_t bytes,
+                                   struct ips_err *err)
 {
     return control_add(dir, offsetof(struct ips_control, released_bytes), bytes,
                        err);
 }
 
-int ips_control_spare(const char *dir, uint64_t bytes, struct ips_err *err)
+int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
+                                struct ips_err *err)
 {
     return control_add(dir, offsetof(struct ips_control, spare_bytes), bytes,
                        err);
 }
 
-int ips_control_sign(const char *dir, struct ips_err *err)
+int ips_control_store_slave_identity(const char *dir, struct ips_err *err)
 {
     struct {
         uint32_t pid;

@@ -61,7 +61,7 @@ static inline uint64_t ips_chan_of(int fd)
 
 /* The same for callers that need channels only: a file opened by path (class
  * OPENED) is no channel and is not looked at. */
-static inline uint64_t ips_chan_if_any(int fd)
+static inline uint64_t ips_chan_of_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_class(word) == IPS_FD_UNKNOWN ? ips_chan_name(fd, word, NULL)
@@ -75,7 +75,7 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
 
 /* Names `fd` if needed, writes its CLOSE if it is a channel, and removes it
  * from the table. Call this while the descriptor is still open. */
-void ips_chan_drop(int fd, uint64_t site);
+void ips_chan_record_close_and_forget(int fd, uint64_t site);
 
 /* preload/io/file.c: a descriptor by which this process took a file lock is
  * about to be closed. */

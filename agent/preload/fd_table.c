@@ -27,7 +27,7 @@ static void *wiped_page(size_t bytes)
 {
     uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    if (ips_sys_bad(page))
+    if (ips_sys_is_error(page))
         return NULL;
     if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) < 0) {
         ips_sys_munmap(page, bytes);

@@ -54,9 +54,9 @@ bool ips_module_is_libc(const struct ips_module *m);
 bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
 /* Makes the noted names resolve to those libraries, as if we did not define
  * them. */
-void ips_foreign_give(void);
+void ips_give_up_foreign_names(void);
 /* Records which of those functions may pass calls on to the C library's
  * function: such calls are not recorded. Needs a running stream. */
-void ips_foreign_say(void);
+void ips_report_foreign_names(void);
 
 #endif

@@ -83,9 +83,10 @@ ips_name_sync_object(const volatile void *at, bool shared)
 /* A wait for the object at address (or with number) `at` is about to start;
  * `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK before
  * it. */
-static inline void ips_sync_begins(uint32_t mark, enum ips_sync kind,
-                                   uint64_t at, uint32_t holder, uint64_t site,
-                                   const struct ips_moment *call)
+static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
+                                        uint64_t at, uint32_t holder,
+                                        uint64_t site,
+                                        const struct ips_moment *call)
 {
     struct ips_begun *begun = mark == 0 ? ips_begun_at(&ips_me) : NULL;
     if (begun) {
@@ -96,8 +97,8 @@ static inline void ips_sync_begins(uint32_t mark, enum ips_sync kind,
                     call);
 }
 #define IPS_SYNC_BEGINS(kind, at, holder, site, call)                          \
-    ips_sync_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site,      \
-                    &(call))
+    ips_note_wait_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site, \
+                         &(call))
 
 /* Values of `value` in an ACQUIRE of a mutex or of a lock that was tried. */
 enum {
@@ -121,16 +122,16 @@ void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
 
 extern bool ips_sync_all IPS_HIDDEN;
 /* The object was free, and this thread has had it since `got`. */
-void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
-                   struct ips_moment got);
+void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
+                                    bool shared, struct ips_moment got);
 static inline void ips_sync_took_now(enum ips_sync kind,
                                      const volatile void *at, bool shared)
 {
-    ips_sync_took(kind, at, shared, ips_at_call());
+    ips_record_uncontended_acquire(kind, at, shared, ips_at_call());
 }
 /* The object at `at` may be freed already: `at` is used as a name only. */
-void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
-                   struct ips_moment call);
+void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
+                                    bool shared, struct ips_moment call);
 
 /* --- spinning --------------------------------------------------------------
  */
@@ -160,18 +161,18 @@ static inline uint32_t ips_tried_slot(const volatile void *at)
 {
     return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
 }
-bool ips_tried_slow(uint32_t slot);
-/* Whether a thread tried for the object just now. ips_tried_for asks once per
- * unlock and resets the answer; ips_maybe_tried_for does not. */
+bool ips_take_tried_mark_slow(uint32_t slot);
+/* Whether a thread tried for the object just now. ips_take_tried_mark asks once
+ * per unlock and resets the answer; ips_maybe_tried_for does not. */
 static inline bool ips_maybe_tried_for(const volatile void *at)
 {
     return atomic_load_explicit(&ips_tried[ips_tried_slot(at)],
                                 memory_order_relaxed) != 0;
 }
-static inline bool ips_tried_for(const volatile void *at)
+static inline bool ips_take_tried_mark(const volatile void *at)
 {
     return unlikely(ips_maybe_tried_for(at)) &&
-           ips_tried_slow(ips_tried_slot(at));
+           ips_take_tried_mark_slow(ips_tried_slot(at));
 }
 
 /* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */

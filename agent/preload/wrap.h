@@ -146,13 +146,13 @@ void ips_wrap_init(void);
  * took, counted from the thread CPU clock value `from`. It varies more than the
  * measured probe cost allows for (cold library, first segment), so it is
  * reported by itself and at once. */
-void ips_wrap_begun(uint64_t from);
+void ips_report_start_cost(uint64_t from);
 /* Exported for ipsrun/starts.c, which measures probe costs: ns of overhead that
  * this thread has reported or will report apart from probe costs, its start
  * included. */
-uint32_t ips_preload_said_ns(void);
+uint32_t ips_reported_overhead_ns(void);
 /* The process ends: ends its file locks, then its records. */
-void ips_wrap_ends(enum ips_end_kind kind, int status);
+void ips_end_process_records(enum ips_end_kind kind, int status);
 
 /* The first call in every wrapper. Finds the real functions if our constructor
  * has not run yet (the constructor of another library ran first). True: record
@@ -188,7 +188,7 @@ static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 }
 static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
 {
-    struct ips_moment ret = ips_moment_waited(call);
+    struct ips_moment ret = ips_moment_return_of_wait(call);
     ips_sample_returned(call, &ret);
     return ret;
 }
@@ -279,12 +279,12 @@ static inline void ips_call_close(const uint32_t *mark)
 #define IPS_CALL_BEGINS(what, site, call)                                      \
     ips_call_begins(&ips_me, mark_, what, site, &(call))
 /* A signal handler starts that interrupted the thread at `context`. */
-void ips_calls_interrupted(const void *context);
+void ips_note_interrupted_call(const void *context);
 /* The process ends here: closes the calls that are still under way. */
 void ips_calls_end(void);
 /* The thread leaves, while it waits, the call that it is in: records the call
  * as if a signal had ended it. */
-void ips_call_left(void);
+void ips_record_abandoned_call(void);
 
 /* The same as IPS_CALL_BEGINS for a wait for a process (`pid`, 0: any) or for
  * the thread that the FORK `seq` created. */
@@ -446,11 +446,11 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site);
 
-/* preload/process/seccomp.c: call ips_forbid before a call that installs a
- * seccomp filter or forbids the time stamp counter, and ips_forbid_undo if that
- * call failed. */
+/* preload/process/seccomp.c: call ips_prepare_for_forbidden_calls before a call
+ * that installs a seccomp filter or forbids the time stamp counter, and
+ * ips_forbid_undo if that call failed. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
-void ips_forbid(enum ips_forbids what);
+void ips_prepare_for_forbidden_calls(enum ips_forbids what);
 void ips_forbid_undo(enum ips_forbids what);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* True: a new image must not load our library. */
@@ -569,7 +569,7 @@ static inline void ips_spin_over(void)
 void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
                       struct ips_moment call);
 /* The thread slept on purpose, or reaped a child. */
-static inline void ips_napped(void)
+static inline void ips_count_sleep(void)
 {
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->naps++;

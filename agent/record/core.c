@@ -74,7 +74,7 @@ static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
     s->lost[cause] += (uint32_t)count;
 }
 
-static void say_lost(struct ips_stream *s, uint64_t stamp)
+static void write_lost_records(struct ips_stream *s, uint64_t stamp)
 {
     for (uint32_t cause = 0; cause < IPS_LOST_COUNT; cause++) {
         uint32_t count = s->lost[cause];
@@ -101,7 +101,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
         if (rc < 0 && s->cur == *at + bytes)
             s->cur = *at;
         else if (rc == 0)
-            ips_mend(s, *at);
+            ips_write_missing_heads(s, *at);
         if (rc == 0 || !ips_ring_on())
             return rc;
     }
@@ -196,8 +196,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         ips_me.recs_open++;
         rec = ips_reserve(s, at, bytes, type, stamp);
     }
-    if (type != IPS_REC_LOST) /* else say_lost would recurse */
-        say_lost(s, stamp);
+    if (type != IPS_REC_LOST) /* else write_lost_records would recurse */
+        write_lost_records(s, stamp);
     goto out;
 lost:
     if (type != IPS_REC_LOST) /* the next LOST has its count */
@@ -250,7 +250,7 @@ void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
         return;
     count_lost(s, cause, count);
     if (s->seg.base)
-        say_lost(s, ips_core_now());
+        write_lost_records(s, ips_core_now());
 }
 
 void ips_core_lost(enum ips_lost_cause cause, uint64_t count)
@@ -262,7 +262,7 @@ void ips_stream_end(struct ips_stream *s)
 {
     uint64_t signals = ips_sys_block_signals();
     if (s->generation == ips_core.generation)
-        ips_segment_leave(s);
+        ips_segments_close_all(s);
     s->state = IPS_STREAM_ENDED;
     ips_sys_restore_signals(signals);
 }
@@ -332,7 +332,7 @@ static long open_with_own_table(void *arg)
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (!ips_sys_bad(at)) {
+    if (!ips_sys_is_error(at)) {
         ips_sys_madvise(at, sizeof(*c), MADV_DONTDUMP);
         o->mapped = (struct ips_control *)at;
     }
@@ -367,7 +367,7 @@ static void set_alive(void)
         const size_t bytes = 64 + IPS_WIPED_BYTES;
         uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        if (ips_sys_bad(page))
+        if (ips_sys_is_error(page))
             return;
         /* If it fails (Linux before 4.14), unannounced forks go unnoticed. */
         if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
@@ -384,7 +384,7 @@ void *ips_core_wiped(void)
 }
 
 /* `to_begin`: the caller starts a stream next. */
-static bool attach_stream(bool to_begin)
+static bool attach_run(bool to_begin)
 {
     static bool tried;
     if (tried || ips_me.in_vfork)
@@ -416,14 +416,14 @@ static bool attach_stream(bool to_begin)
 
 bool ips_core_attach(void)
 {
-    return attach_stream(false);
+    return attach_run(false);
 }
 
 /* The library's own ELF header, defined by the linker. */
 extern const Elf64_Ehdr own_header __asm__("__ehdr_start")
     __attribute__((visibility("hidden")));
 
-static void variables_unchecked(void)
+static void exclude_variables_from_valgrind(void)
 {
     uint64_t base = (uint64_t)(uintptr_t)&own_header;
     const Elf64_Phdr *part =
@@ -438,8 +438,8 @@ bool ips_core_init(enum ips_start_kind image_kind)
     if (ips_core.main_stream)
         return ips_core.control != NULL;
     if (ips_in_valgrind())
-        variables_unchecked();
-    if (!attach_stream(true))
+        exclude_variables_from_valgrind();
+    if (!attach_run(true))
         return false;
     uint64_t signals = ips_sys_block_signals();
     ips_core.main_stream = true;
@@ -482,7 +482,7 @@ void ips_core_flush(void)
         return;
     if (ips_core.flush)
         ips_core.flush();
-    ips_calls_due(IPS_CALLS_LEAST);
+    ips_calls_write_if_enough(IPS_CALLS_LEAST);
 }
 
 uint64_t ips_core_image_stamp(void)
@@ -572,7 +572,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     s->parent_image = ips_core.image_stamp;
     if (s->state == IPS_STREAM_BEGUN) { /* by a pending signal's handler */
         if (!known)
-            ips_start_known(s);
+            ips_start_write_creator(s);
     } else if (s->state == IPS_STREAM_NEW) {
         s->start_kind = IPS_START_THREAD;
         s->stamp = s->start_t = ips_core_now();
@@ -588,7 +588,7 @@ static void write_end(enum ips_end_kind kind, int status)
     uint64_t cpu = ips_cpu_read();
     ips_delay_end(cpu);
     ips_guessed_end();
-    ips_calls_due(IPS_CALLS_LEAST);
+    ips_calls_write_if_enough(IPS_CALLS_LEAST);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;
@@ -626,6 +626,6 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
         ips_threads_add(s->tid);
     }
     ips_threads_record_cpu(s->tid);
-    ips_threads_speak_for_silent();
+    ips_threads_record_silent();
     write_end(kind, status);
 }

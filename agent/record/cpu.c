@@ -89,7 +89,7 @@ static struct reading read_clock(void)
         if (!r.slot)
             break;
         bool good = mark_is_valid(r.slot, r.mark_number);
-        if (good && ips_cpu_ns(after - before) < READING_NS)
+        if (good && ips_stamps_to_ns(after - before) < READING_NS)
             break;
         if (!good) {
             r.slot = NULL;
@@ -110,27 +110,27 @@ static void draw_baseline(const struct reading *r, uint64_t floor)
 }
 
 /* CPU time at t by the slot's baseline; before t0 it is below cpu0. */
-static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
+static uint64_t cpu_by_baseline(const struct ips_cpu_slot *s, uint64_t t)
 {
-    return t >= s->t0 ? s->cpu0 + ips_cpu_ns(t - s->t0)
-                      : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
+    return t >= s->t0 ? s->cpu0 + ips_stamps_to_ns(t - s->t0)
+                      : ips_sub_sat(s->cpu0, ips_stamps_to_ns(s->t0 - t));
 }
 
 /* Called after each reading of the clock: writes RUNDELAY and GUESSED if due;
  * most calls only compare. */
-static void clock_was_read(uint64_t t, uint64_t cpu)
+static void write_records_due(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&
-        ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS)
-        ips_delay_due(t, cpu);
+        ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS)
+        ips_run_delay_write_if_due(t, cpu);
     if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said &&
-        ips_cpu_ns(t - ips_me.cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
-        ips_guessed_due(t);
+        ips_stamps_to_ns(t - ips_me.cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
+        ips_guessed_write(t);
 }
 
 /* Starts a window of guesses at a reading: reduces r->cpu to the reported CPU
  * time, the clock minus `off`. */
-static void window_begins(struct reading *r, uint64_t t, int64_t off)
+static void start_guess_window(struct reading *r, uint64_t t, int64_t off)
 {
     off = ips_guess_correct(&ips_me.cpu.guess, off);
     r->cpu =
@@ -163,8 +163,9 @@ static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
                                 const struct reading *r, uint64_t last)
 {
     uint64_t last_t = l->t0 + stamps_of_ns(ips_sub_sat(last, l->cpu0));
-    uint64_t most =
-        (int64_t)(r->t - last_t) < 0 ? last : last + ips_cpu_ns(r->t - last_t);
+    uint64_t most = (int64_t)(r->t - last_t) < 0
+                        ? last
+                        : last + ips_stamps_to_ns(r->t - last_t);
     uint64_t is = r->cpu - (uint64_t)ips_me.cpu.guess.off;
     if (stood)
         return most;
@@ -192,7 +193,7 @@ static struct ips_moment quiet_moment(uint64_t t)
 }
 static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
 {
-    uint64_t took = ips_cpu_ns(t - call->t);
+    uint64_t took = ips_stamps_to_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
     return make_moment(t, ips_quiet_cpu_after(cpu),
                        ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
@@ -202,7 +203,7 @@ static struct ips_moment moment_by_clock(void)
 {
     uint64_t t = ips_core_now();
     uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
-    clock_was_read(t, cpu);
+    write_records_due(t, cpu);
     return make_moment(t, cpu, ips_core_now(), 0);
 }
 
@@ -226,15 +227,15 @@ static struct ips_moment moment_by_mark(void)
     int64_t off = (int64_t)(r.cpu - cpu_on_baseline(&line, stood, &r, last));
     if (stood && g->blocks)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
-    window_begins(&r, r.t, off);
+    start_guess_window(&r, r.t, off);
     draw_baseline(&r, last);
-    clock_was_read(r.t, r.cpu);
+    write_records_due(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* The mark is gone again: a handler has read the clock, or there was a
      * switch. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
         return moment_alone(t, ips_max_u64(r.cpu, last));
-    uint64_t cpu = ips_max_u64(true_cpu(r.slot, t), r.slot->cpu0);
+    uint64_t cpu = ips_max_u64(cpu_by_baseline(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held,
                        r.mark_number);
@@ -247,11 +248,11 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_moment(ips_core_now());
-    if (ips_not_ours()) {
+    if (ips_is_unannounced_fork()) {
         uint64_t t = ips_core_now();
         return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
     }
-    const struct ips_apart apart = ips_apart_begin();
+    const struct ips_apart apart = ips_agent_work_begin();
     uint64_t before = ips_me.cpu.read_cpu;
     struct ips_moment m =
         ips_core.cpu_marks ? moment_by_mark() : moment_by_clock();
@@ -266,9 +267,9 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
                                          uint64_t t)
 {
     uint64_t after = call->mark;
-    bool brief = t < after || ips_cpu_ns(t - after) < IPS_BLOCKED_NS;
-    uint64_t cpu =
-        brief ? call->cpu + ips_cpu_ns(ips_sub_sat(t, after)) : clock_ns();
+    bool brief = t < after || ips_stamps_to_ns(t - after) < IPS_BLOCKED_NS;
+    uint64_t cpu = brief ? call->cpu + ips_stamps_to_ns(ips_sub_sat(t, after))
+                         : clock_ns();
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
@@ -276,10 +277,11 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
  * The call gets all of its time, and the baseline starts later by the excess.
  */
 static __attribute__((noinline)) struct ips_moment
-return_capped(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
+return_above_baseline(const struct ips_moment *call, uint64_t t,
+                      struct ips_cpu_slot *s)
 {
-    uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
-    uint64_t clock = true_cpu(s, t);
+    uint64_t cpu = call->cpu + ips_stamps_to_ns(t - call->t);
+    uint64_t clock = cpu_by_baseline(s, t);
     if (cpu > clock)
         ips_set_baseline(&ips_me, s, call->mark_number,
                          t + stamps_of_ns(cpu - clock), cpu);
@@ -292,7 +294,8 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
 {
     struct ips_guess *g = &ips_me.cpu.guess;
     struct reading r = read_clock();
-    uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    uint64_t since = ips_stamps_to_ns(r.t - t),
+             elapsed = ips_stamps_to_ns(t - call->t);
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;
@@ -311,9 +314,9 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
     int64_t off = more - (int64_t)cost;
     if (!good) /* no more than the elapsed time */
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
-    window_begins(&r, t, off);
+    start_guess_window(&r, t, off);
     draw_baseline(&r, cpu);
-    clock_was_read(t, cpu);
+    write_records_due(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
@@ -324,16 +327,18 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
 static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 {
     struct reading r = read_clock();
-    uint64_t since = ips_cpu_ns(r.t - t), elapsed = ips_cpu_ns(t - call->t);
+    uint64_t since = ips_stamps_to_ns(r.t - t),
+             elapsed = ips_stamps_to_ns(t - call->t);
     int64_t off = ips_me.cpu.guess.off;
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
     cost = ips_min_u64(cost, elapsed);
     uint64_t cpu = call->cpu + cost;
     /* A switch since the return belongs to the next arc. */
-    window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
+    start_guess_window(&r, t,
+                       since < MARK_NS * 10 ? more - (int64_t)cost : off);
     draw_baseline(&r, cpu);
-    clock_was_read(t, cpu);
+    write_records_due(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
@@ -342,7 +347,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 __attribute__((cold)) struct ips_moment
 ips_return_slow(const struct ips_moment *call, uint64_t t)
 {
-    if (ips_not_ours() || t < call->t)
+    if (ips_is_unannounced_fork() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_return(call, t);
@@ -353,13 +358,14 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
         ips_me.cpu_next == call->mark_number)
-        return t - call->t < ips_core.cpu_limit ? return_capped(call, t, s)
-                                                : return_long(call, t);
+        return t - call->t < ips_core.cpu_limit
+                   ? return_above_baseline(call, t, s)
+                   : return_long(call, t);
     if (!s)
         return ips_return_read(call, t);
     /* A handler read the clock during the call. */
-    uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
-    uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
+    uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
+    uint64_t cpu = ips_max_u64(cpu_by_baseline(s, t), call->cpu);
     return moment_alone(t, ips_min_u64(cpu, most));
 }
 
@@ -367,13 +373,13 @@ __attribute__((hot)) struct ips_moment
 ips_return_gone(const struct ips_moment *call, bool waits)
 {
     struct ips_moment ret;
-    ips_return_gone_to(ips_here(), call, waits, &ret);
+    ips_return_after_switch(ips_here(), call, waits, &ret);
     return ret;
 }
 
 uint64_t ips_cpu_read(void)
 {
-    if (ips_not_ours())
+    if (ips_is_unannounced_fork())
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
@@ -387,7 +393,7 @@ uint64_t ips_cpu_read(void)
             g, (int64_t)(r.cpu -
                          cpu_on_baseline(&line, stood && r.slot, &r, last)));
     g->blocks = 0;
-    window_begins(&r, r.t, 0);
+    start_guess_window(&r, r.t, 0);
     draw_baseline(&r, last);
     ips_me.cpu_last = ips_max_u64(r.cpu, last);
     return ips_me.cpu_last;

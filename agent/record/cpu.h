@@ -71,8 +71,8 @@ ips_cpu_slot_among(const struct ips_cpu_slot *slots, uint64_t mark)
                                         : NULL;
 }
 /* The slot that `mark` points at, or NULL. */
-static inline struct ips_cpu_slot *ips_cpu_slot_of(const struct ips_thread *me,
-                                                   uint64_t mark)
+static inline struct ips_cpu_slot *
+ips_cpu_slot_at_mark(const struct ips_thread *me, uint64_t mark)
 {
     return ips_cpu_slot_among(me->slot, mark);
 }
@@ -81,7 +81,7 @@ static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
     return ips_cpu_slot_among(ips_me.slot, mark);
 }
 
-static inline uint64_t ips_cpu_ns(uint64_t stamps)
+static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 {
     return (uint64_t)((ips_u128)stamps * ips_core.mult >> 32);
 }
@@ -103,8 +103,8 @@ struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
  * arrived there. `taken`: cpu_next before the stamp; `mark`: the mark after it.
  */
 static inline __attribute__((always_inline)) void
-ips_moment_of(struct ips_thread *me, uint64_t mark, uint32_t taken, uint64_t t,
-              struct ips_moment *out)
+ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
+                    uint64_t t, struct ips_moment *out)
 {
     if (__builtin_expect(ips_cpu_is_slot(me->slot, mark), 1)) {
         const volatile struct ips_cpu_slot *s =
@@ -131,7 +131,7 @@ ips_moment_take(struct ips_thread *me, struct ips_moment *out)
 {
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP();
-    ips_moment_of(me, *ips_cpu_mark(), taken, t, out);
+    ips_moment_at_stamp(me, *ips_cpu_mark(), taken, t, out);
 }
 static inline struct ips_moment ips_moment_now(void)
 {
@@ -157,7 +157,7 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                              t - call->t >= ips_core.cpu_limit,
                          0))
         return ips_return_slow(call, t);
-    uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
+    uint64_t cpu = call->cpu + ips_stamps_to_ns(t - call->t);
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, call->mark, call->mark_number};
 }
@@ -167,7 +167,8 @@ static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 }
 /* The same for a call that moves no bytes (a poll, a sleep): however long it
  * was, its CPU time is that of going to sleep and waking up. */
-static inline struct ips_moment ips_moment_waited(const struct ips_moment *call)
+static inline struct ips_moment
+ips_moment_return_of_wait(const struct ips_moment *call)
 {
     return ips_moment_return(call, true);
 }
@@ -176,19 +177,19 @@ static inline struct ips_moment ips_moment_waited(const struct ips_moment *call)
  * the CPU time reported before. */
 uint64_t ips_cpu_read(void);
 
-/* record/run_delay.c. ips_delay_due writes a RUNDELAY if one is due; call it
- * when the clock was just read and the thread was off its core. ips_delay_end
- * writes the last one, at END. */
-void ips_delay_due(uint64_t t, uint64_t cpu);
+/* record/run_delay.c. ips_run_delay_write_if_due writes a RUNDELAY if one is
+ * due; call it when the clock was just read and the thread was off its core.
+ * ips_delay_end writes the last one, at END. */
+void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu);
 void ips_delay_end(uint64_t cpu);
-/* record/guessed_cpu.c. ips_guessed_due writes a GUESSED now; ips_guessed_end
+/* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now; ips_guessed_end
  * writes one before END, if there is anything new. */
-void ips_guessed_due(uint64_t t);
+void ips_guessed_write(uint64_t t);
 void ips_guessed_end(void);
 /* Writes CALLS, if there were at least `least` calls or enough ns to report. */
-void ips_calls_due(uint32_t least);
+void ips_calls_write_if_enough(uint32_t least);
 /* The ns that CALLS would report in addition to the calls. */
-uint64_t ips_beyond_due(void);
+uint64_t ips_unreported_work_ns(void);
 
 /* Measures agent work that has no probe cost of its own. The time beyond
  * `priced_ps` is reported in CALLS (struct ips_rec_calls). Nested work counts
@@ -198,7 +199,7 @@ struct ips_apart {
     uint32_t mark_number;        /* ips_me.cpu_next */
     uint32_t beyond_ns, said_ns; /* values at the start */
 };
-static inline struct ips_apart ips_apart_begin(void)
+static inline struct ips_apart ips_agent_work_begin(void)
 {
     return (struct ips_apart){ips_core_now(), *ips_cpu_mark(), ips_me.cpu_next,
                               ips_me.beyond_ns, ips_me.said_ns};
@@ -211,7 +212,7 @@ static inline void ips_apart_free(const struct ips_apart *apart)
 }
 #define IPS_APART                                                              \
     const struct ips_apart apart_ __attribute__((cleanup(ips_apart_free))) =   \
-        ips_apart_begin()
+        ips_agent_work_begin()
 /* In a fork child: resets the counts. Its start has a probe cost. */
 void ips_beyond_reset(void);
 

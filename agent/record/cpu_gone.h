@@ -22,7 +22,7 @@
 
 /* An unannounced fork: the state here is the parent's. Also true before the run
  * is attached. */
-static inline bool ips_not_ours(void)
+static inline bool ips_is_unannounced_fork(void)
 {
     return *ips_core.alive == 0;
 }
@@ -86,11 +86,11 @@ static inline bool ips_may_guess(struct ips_thread *me,
 {
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
-        !ips_not_ours() && ips_core.guesses && c->guess.block_ns &&
+        !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
             !(call->mark & IPS_MARK_NOT) && /* else too much so far */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
-            !ips_cpu_slot_of(me, *ips_cpu_mark()),
+            !ips_cpu_slot_at_mark(me, *ips_cpu_mark()),
         1);
 }
 
@@ -98,13 +98,13 @@ static inline bool ips_may_guess(struct ips_thread *me,
  * stamp: the next moment notices a switch between the two, without a further
  * stamp. */
 static inline __attribute__((always_inline)) void
-ips_return_gone_to(struct ips_thread *me, const struct ips_moment *call,
-                   bool waits, struct ips_moment *ret)
+ips_return_after_switch(struct ips_thread *me, const struct ips_moment *call,
+                        bool waits, struct ips_moment *ret)
 {
     uint32_t taken = 0;
     struct ips_cpu_slot *s =
         ips_may_guess(me, call) ? ips_leave_mark(me, &taken) : NULL;
-    uint64_t t = IPS_STAMP(), elapsed = ips_cpu_ns(t - call->t);
+    uint64_t t = IPS_STAMP(), elapsed = ips_stamps_to_ns(t - call->t);
     if (__builtin_expect(!s, 0)) {
         *ret = ips_return_slow(call, t);
         return;

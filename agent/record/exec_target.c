@@ -105,7 +105,7 @@ static bool starts_program(char *const argv[])
 }
 
 /* Does the user allow AddressSanitizer's runtime to be loaded later? */
-static bool may_be_later(char *const envp[])
+static bool asan_may_be_loaded_later(char *const envp[])
 {
     static const char name[] = "ASAN_OPTIONS=";
     for (; envp && *envp; envp++)
@@ -119,7 +119,7 @@ void ips_target_started(struct ips_target *t, char *const argv[],
 {
     if (t->kind == IPS_TARGET_BY_HAND)
         t->kind = starts_program(argv) ? IPS_TARGET_TRACED : IPS_TARGET_ASKED;
-    else if (t->kind == IPS_TARGET_FIRST && may_be_later(envp))
+    else if (t->kind == IPS_TARGET_FIRST && asan_may_be_loaded_later(envp))
         t->kind = IPS_TARGET_TRACED;
     if (t->kind == IPS_TARGET_TRACED)
         t->path[0] = '\0';
@@ -338,7 +338,7 @@ static bool seen_traced(const struct ips_seen *is)
  * change again without a later time. No state is mapped for this: a thread that
  * spawns has its extra state already, and a fork child that executes a program
  * does not need it again. */
-static void keep_traced(const struct ips_seen *is)
+static void remember_traced(const struct ips_seen *is)
 {
     struct ips_extra *extra = ips_me.extra;
     struct timespec now;
@@ -498,7 +498,7 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
     long looked = ips_with_own_table(inspect_with_own_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
-        keep_traced(&is);
+        remember_traced(&is);
     return looked > 0;
 }
 

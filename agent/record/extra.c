@@ -12,7 +12,7 @@ __attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
     /* The caller will write to it: populate the pages with the map. */
     uint64_t at = ips_sys_mmap(0, sizeof(*none), PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
-    if (ips_sys_bad(at))
+    if (ips_sys_is_error(at))
         return me->extra;
     ips_sys_madvise(at, sizeof(*none), MADV_DONTDUMP);
     struct ips_extra *made = (struct ips_extra *)at;

@@ -20,7 +20,7 @@ static bool is_wanted(void)
            s->state == IPS_STREAM_BEGUN && s->generation == ips_core.generation;
 }
 
-__attribute__((cold)) void ips_guessed_due(uint64_t t)
+__attribute__((cold)) void ips_guessed_write(uint64_t t)
 {
     struct ips_cpu *c = &ips_me.cpu;
     if (!is_wanted())
@@ -42,10 +42,10 @@ __attribute__((cold)) void ips_guessed_due(uint64_t t)
 void ips_guessed_end(void)
 {
     if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said)
-        ips_guessed_due(ips_core_now());
+        ips_guessed_write(ips_core_now());
 }
 
-uint64_t ips_beyond_due(void)
+uint64_t ips_unreported_work_ns(void)
 {
     const struct ips_control *c = ips_core.control;
     uint64_t ps = ips_me.opens * ips_probe_ps(c, IPS_PROBE_OPEN) +
@@ -62,12 +62,12 @@ void ips_beyond_reset(void)
 }
 
 /* Writes CALLS for the calling thread; other threads write theirs. */
-__attribute__((cold)) void ips_calls_due(uint32_t least)
+__attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 {
     if (!is_wanted())
         return;
     uint32_t calls = ips_me.file_calls;
-    uint64_t beyond_ns = ips_beyond_due();
+    uint64_t beyond_ns = ips_unreported_work_ns();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
     /* Counts of a handler in between are lost. */
@@ -88,7 +88,7 @@ void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
         !ips_core.cpu_marks ||
         (apart->mark == *ips_cpu_mark() &&
          ips_me.cpu_next == apart->mark_number && ips_cpu_slot(apart->mark));
-    uint64_t took = ips_min_u64(ips_cpu_ns(ips_core_now() - apart->t),
+    uint64_t took = ips_min_u64(ips_stamps_to_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
     /* If it is less now, a CALLS was written meanwhile. */

@@ -48,7 +48,7 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
     if (unlikely(!ips_short_good(&ips_me, &ips_me.io_baseline, era, from, at,
                                  bytes))) {
-        ips_baseline_give_back(at, bytes);
+        ips_reservation_give_back(at, bytes);
         return false;
     }
     ips_io_short_fill(&ips_me, at, type, chan, op, call->t, took, result, site);

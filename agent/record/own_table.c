@@ -116,7 +116,7 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     struct work w = {function, arg, -EAGAIN};
     uint32_t gone = 1;
     _Atomic uint32_t unknown;
-    uint64_t signals = ips_sys_block_signals_little();
+    uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_slot(&unknown);
     long tid = ips_own_table_clone(run_task, &w, &gone, place);
     if (tid < 0)

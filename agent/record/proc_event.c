@@ -3,8 +3,8 @@
 
 #include "agent/record/sys.h"
 
-void ips_baseline_draw(struct ips_cpu_baseline *line,
-                       const struct ips_moment *m, uint32_t era)
+void ips_baseline_set(struct ips_cpu_baseline *line, const struct ips_moment *m,
+                      uint32_t era)
 {
     ips_baseline_draw_inline(&ips_me, line, m, era);
 }
@@ -22,13 +22,13 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
     rec->procedure = procedure;
     ips_rec_publish_inline(rec);
     ips_me.proc_baseline.high = (uint32_t)(procedure >> 32);
-    ips_baseline_draw(&ips_me.proc_baseline, m, era);
+    ips_baseline_set(&ips_me.proc_baseline, m, era);
     return true;
 }
 
 /* If a handler has recorded after the reservation, it cannot be taken back: it
  * is published as a reserved type, which has no meaning. */
-void ips_baseline_give_back(uint64_t at, uint64_t bytes)
+void ips_reservation_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_me.stream;
     uint64_t signals = ips_sys_block_signals();

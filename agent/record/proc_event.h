@@ -23,8 +23,8 @@
 
 /* Sets the baseline `line` for short records after `m`, whose record is
  * published. `era` is the thread's era before that record was begun. */
-void ips_baseline_draw(struct ips_cpu_baseline *line,
-                       const struct ips_moment *m, uint32_t era);
+void ips_baseline_set(struct ips_cpu_baseline *line, const struct ips_moment *m,
+                      uint32_t era);
 static inline void ips_baseline_draw_inline(struct ips_thread *me,
                                             struct ips_cpu_baseline *line,
                                             const struct ips_moment *m,
@@ -33,7 +33,7 @@ static inline void ips_baseline_draw_inline(struct ips_thread *me,
     /* While CPU time stands still until the clock has caught up, there is no
      * baseline. */
     const struct ips_cpu_slot *slot =
-        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_of(me, m->mark);
+        m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_at_mark(me, m->mark);
     line->span = 0;
     line->t = m->t;
     /* A handler has set marks since: `era` may be that of one of them. */
@@ -50,7 +50,8 @@ static inline void ips_baseline_draw_inline(struct ips_thread *me,
 }
 
 /* Gives back the reservation of `bytes` at `at`, which will not be used. */
-void ips_baseline_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
+void ips_reservation_give_back(uint64_t at, uint64_t bytes)
+    __attribute__((cold));
 
 /* Results of writing a short record: 0 written; IPS_SHORT_NOT: not begun; else
  * it has a reservation that ips_short_undo must give back. So the hooks call
@@ -60,7 +61,7 @@ void ips_baseline_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 static inline void ips_short_undo(uint64_t left, uint64_t bytes)
 {
     if (left & IPS_SHORT_TAKEN)
-        ips_baseline_give_back(left & ~(uint64_t)7, bytes);
+        ips_reservation_give_back(left & ~(uint64_t)7, bytes);
 }
 
 /* Can a record of this image be written at `at`? */

@@ -62,7 +62,7 @@ static struct ips_ring *ring_of(struct ips_stream *s)
         uint64_t at =
             ips_sys_mmap(0, sizeof(*s->ring), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-        if (!ips_sys_bad(at))
+        if (!ips_sys_is_error(at))
             s->ring = (struct ips_ring *)at;
     }
     return s->ring;
@@ -112,7 +112,7 @@ static struct ips_rec_head *next_of(const struct ips_segment_map *m,
     return bytes_of(h) < sizeof(*h) ? NULL : h;
 }
 
-static struct sum *sum_of(struct ips_ring *r, uint64_t key, bool add)
+static struct sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
 {
     uint64_t at = key * 0x9e3779b97f4a7c15ull >> 40;
     for (uint32_t i = 0; i < 16; i++) {
@@ -150,7 +150,7 @@ static void add_up(struct ips_ring *r, const struct ips_segment_map *m,
         bool addressed = dgram && dgram == h->a;
         dgram = type == IPS_REC_DGRAM ? h->a : 0;
         if (adds_up(h, type) && !addressed) {
-            struct sum *sum = sum_of(r, key_of(h, type), true);
+            struct sum *sum = find_sum(r, key_of(h, type), true);
             if (!sum)
                 continue;
             sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
@@ -160,7 +160,7 @@ static void add_up(struct ips_ring *r, const struct ips_segment_map *m,
         if (is_digest && type == IPS_REC_CLOSE &&
             ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
             for (uint64_t side = 0; side < 2; side++) {
-                struct sum *sum = sum_of(r, (uint64_t)h->a << 1 | side, true);
+                struct sum *sum = find_sum(r, (uint64_t)h->a << 1 | side, true);
                 if (sum)
                     sum->closed = true;
             }
@@ -169,7 +169,7 @@ static void add_up(struct ips_ring *r, const struct ips_segment_map *m,
 
 static bool is_closed(struct ips_ring *r, uint32_t chan)
 {
-    const struct sum *sum = sum_of(r, (uint64_t)chan << 1, false);
+    const struct sum *sum = find_sum(r, (uint64_t)chan << 1, false);
     return sum && sum->closed;
 }
 
@@ -197,7 +197,7 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
     case IPS_REC_RECV:
         if (is_closed(r, h->a))
             return false;
-        sum = adds_up(h, type) ? sum_of(r, key_of(h, type), false) : NULL;
+        sum = adds_up(h, type) ? find_sum(r, key_of(h, type), false) : NULL;
         if (sum)
             return sum->last == (uint64_t)h;
         return ((const struct ips_rec_io *)h)->op == IPS_OP_CONNECT ||
@@ -227,7 +227,7 @@ static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
         struct ips_rec_head *out = (struct ips_rec_head *)w->at;
         memcpy(out, h, bytes);
         const struct sum *sum =
-            adds_up(h, type) ? sum_of(r, key_of(h, type), false) : NULL;
+            adds_up(h, type) ? find_sum(r, key_of(h, type), false) : NULL;
         if (sum &&
             sum->bytes != (uint64_t)((const struct ips_rec_io *)h)->result) {
             ((struct ips_rec_io *)out)->result = (int64_t)sum->bytes;
@@ -266,8 +266,10 @@ static void clear_segment(struct ips_segment_map *m)
 
 /* Fills the header of the new digest: that of `last`, with the losses of `last`
  * and of the old digest. */
-static void head_of(struct ips_segment_header *h, const struct ips_ring *r,
-                    const struct ips_segment_map *last, uint64_t dropped)
+static void fill_digest_header(struct ips_segment_header *h,
+                               const struct ips_ring *r,
+                               const struct ips_segment_map *last,
+                               uint64_t dropped)
 {
     const struct ips_segment_header *from = ips_segment_head(last);
     const struct ips_segment_header *before =
@@ -302,7 +304,7 @@ static int condense_oldest(struct ips_ring *r)
     if (in_place) {
         at = ips_sys_mmap(0, room, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        if (ips_sys_bad(at))
+        if (ips_sys_is_error(at))
             return ips_refused(IPS_LOST_NO_SEGMENT);
     }
     struct writer w = {.at = at + sizeof(struct ips_segment_header),
@@ -315,7 +317,7 @@ static int condense_oldest(struct ips_ring *r)
     condense_from(r, &last, &w);
     say_lost(&w);
     struct ips_segment_header *h = (struct ips_segment_header *)at;
-    head_of(h, r, &last, w.dropped);
+    fill_digest_header(h, r, &last, w.dropped);
     if (in_place) {
         out.used_end = ips_max_u64(out.used_end, out.base + (w.at - at));
         clear_segment(&out);

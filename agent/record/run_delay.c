@@ -57,9 +57,9 @@ static bool read_delay(uint64_t *delay)
     return true;
 }
 
-static uint64_t off_ns(uint64_t t, uint64_t cpu)
+static uint64_t off_core_ns_since_reading(uint64_t t, uint64_t cpu)
 {
-    uint64_t elapsed = ips_cpu_ns(t - ips_me.cpu.delay_t);
+    uint64_t elapsed = ips_stamps_to_ns(t - ips_me.cpu.delay_t);
     return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_me.cpu.delay_cpu));
 }
 
@@ -92,20 +92,20 @@ static bool is_affordable(uint64_t cpu)
 
 static void record_delay(uint64_t t, uint64_t cpu)
 {
-    uint64_t delay, off = off_ns(t, cpu);
+    uint64_t delay, off = off_core_ns_since_reading(t, cpu);
     ips_me.cpu.delay_t = t;
     ips_me.cpu.delay_cpu = cpu;
     uint64_t begun = ips_core_now();
-    uint64_t signals = ips_sys_block_signals_little();
+    uint64_t signals = ips_sys_block_signals_small_stack();
     if (read_delay(&delay)) {
         learn_rate(delay, off);
         uint64_t now = ips_core_now();
-        learn_cost(ips_cpu_ns(now - begun));
+        learn_cost(ips_stamps_to_ns(now - begun));
         struct ips_rec_delay *rec =
             ips_rec_begin_at(IPS_REC_RUNDELAY, sizeof(*rec), now);
         if (rec) {
-            rec->h.a =
-                (uint32_t)ips_min_u64(ips_cpu_ns(now - begun), UINT32_MAX);
+            rec->h.a = (uint32_t)ips_min_u64(ips_stamps_to_ns(now - begun),
+                                             UINT32_MAX);
             ips_me.said_ns += rec->h.a;
             rec->delay_ns = delay;
             ips_rec_publish(rec);
@@ -133,15 +133,15 @@ static void begin_account(uint64_t t, uint64_t cpu)
         record_delay(t, cpu);
 }
 
-__attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
+__attribute__((cold)) void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu)
 {
     if (!is_wanted())
         return;
     if (!ips_me.cpu.delay_t)
         begin_account(t, cpu);
     uint64_t every = ips_max_u64(IPS_DELAY_EVERY_NS, ips_me.cpu.delay_wait);
-    if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && is_affordable(cpu) &&
-        off_ns(t, cpu) >= OFF_NS)
+    if (ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= every &&
+        is_affordable(cpu) && off_core_ns_since_reading(t, cpu) >= OFF_NS)
         record_delay(t, cpu);
 }
 
@@ -152,7 +152,7 @@ void ips_delay_end(uint64_t cpu)
     uint64_t t = ips_core_now();
     if (!ips_me.cpu.delay_t)
         begin_account(t, cpu);
-    if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
-        off_ns(t, cpu) >= OFF_NS)
+    if (ips_stamps_to_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
+        off_core_ns_since_reading(t, cpu) >= OFF_NS)
         record_delay(t, cpu);
 }

@@ -139,7 +139,7 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     /* The gap is beyond the end of the file, so it never has pages. */
     uint64_t base = ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                  PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-    if (ips_sys_bad(base))
+    if (ips_sys_is_error(base))
         return ips_refused(IPS_LOST_NO_SEGMENT);
     int rc = 0;
     if (!ips_quota_take(first)) {
@@ -325,13 +325,13 @@ void ips_segment_close(struct ips_stream *s)
 {
     struct ips_segment_map *m = &s->seg;
     m->used_end = s->cur < m->limit ? s->cur : m->limit;
-    ips_mend(s, m->used_end);
+    ips_write_missing_heads(s, m->used_end);
     /* Partner: the reader's acquire load of `state`. */
     atomic_store_explicit(&ips_segment_head(m)->state, IPS_SEGMENT_CLOSED,
                           memory_order_release);
 }
 
-void ips_mend(struct ips_stream *s, uint64_t upto)
+void ips_write_missing_heads(struct ips_stream *s, uint64_t upto)
 {
     uint64_t at = s->tail;
     if (at < s->lo || at > upto)
@@ -374,7 +374,7 @@ bool ips_segment_park(struct ips_stream *s)
 /* --- segments kept for reuse -----------------------------------------------
  */
 
-static void keep_off(struct ips_kept_segments *k, uint32_t i)
+static void remove_kept(struct ips_kept_segments *k, uint32_t i)
 {
     k->count--;
     memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
@@ -388,7 +388,7 @@ static struct ips_segment_map take_drained(struct ips_stream *s)
         if (!is_drained(&s->kept_segments->map[i]))
             continue;
         out = s->kept_segments->map[i];
-        keep_off(s->kept_segments, i);
+        remove_kept(s->kept_segments, i);
         return out;
     }
     if (is_drained(&s->prev)) {
@@ -407,14 +407,14 @@ static void keep_prev(struct ips_stream *s)
         uint64_t at =
             ips_sys_mmap(0, sizeof(*s->kept_segments), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        if (!ips_sys_bad(at))
+        if (!ips_sys_is_error(at))
             s->kept_segments = (struct ips_kept_segments *)at;
     }
     struct ips_kept_segments *k = s->kept_segments;
     bool keep = k && ips_quota_ample();
     while (k && k->count > (keep ? IPS_KEPT_MAX - 1 : 0)) {
         ips_segment_drop(&k->map[0]);
-        keep_off(k, 0);
+        remove_kept(k, 0);
     }
     if (keep)
         k->map[k->count++] = s->prev;
@@ -475,7 +475,7 @@ int ips_segment_next(struct ips_stream *s)
     return 0;
 }
 
-void ips_segment_leave(struct ips_stream *s)
+void ips_segments_close_all(struct ips_stream *s)
 {
     if (s->ring)
         ips_ring_leave(s);

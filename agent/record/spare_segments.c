@@ -73,7 +73,7 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
                                          PROT_READ | PROT_WRITE, MAP_SHARED, fd)
                           : (uint64_t)-1;
     ips_sys_close(fd);
-    if (ips_sys_bad(base))
+    if (ips_sys_is_error(base))
         return false;
     struct ips_segment_header *h = (struct ips_segment_header *)base;
     struct ips_control *there = (struct ips_control *)(h + 1);

@@ -56,7 +56,7 @@ static void put_origin(const struct ips_stream *s, struct ips_rec_start *rec)
     rec->parent_image = s->parent_image;
 }
 
-void ips_start_known(const struct ips_stream *s)
+void ips_start_write_creator(const struct ips_stream *s)
 {
     struct ips_rec_start *rec = ips_rec_begin(IPS_REC_START, sizeof(*rec));
     if (!rec)

@@ -162,7 +162,7 @@ bool ips_control_good(const struct ips_control *c);
 /* Writes START, and NAME of an image; then calls the stream hook. */
 void ips_start_write(struct ips_stream *s);
 /* Writes the creator of the thread of a stream that has started already. */
-void ips_start_known(const struct ips_stream *s);
+void ips_start_write_creator(const struct ips_stream *s);
 /* Fills the defaults of a stream that starts with its first record, because no
  * creator announced the thread. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
@@ -174,7 +174,7 @@ void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
 int ips_segment_extend(struct ips_stream *s, uint64_t need_end);
 /* Writes a RESERVED head for every reservation in [tail, upto) that has none.
  */
-void ips_mend(struct ips_stream *s, uint64_t upto);
+void ips_write_missing_heads(struct ips_stream *s, uint64_t upto);
 /* Continues in an earlier segment if one is DRAINED, else in a new file.
  * Returns 0 or -1 - cause. */
 int ips_segment_next(struct ips_stream *s);
@@ -216,14 +216,14 @@ static inline bool ips_ring_on(void)
 {
     return ips_core.ring;
 }
-/* ips_segment_next and ips_segment_leave for --on-full=ring. */
+/* ips_segment_next and ips_segments_close_all for --on-full=ring. */
 int ips_ring_next(struct ips_stream *s);
 void ips_ring_leave(struct ips_stream *s);
 /* In a fork child: drops the parent's ring. */
 void ips_ring_reset(struct ips_stream *s);
 
 /* Closes and unmaps all segments of the stream. */
-void ips_segment_leave(struct ips_stream *s);
+void ips_segments_close_all(struct ips_stream *s);
 
 /* --- record/threads.c ------------------------------------------------------
  */
@@ -236,7 +236,7 @@ void ips_threads_reset(void); /* in a fork child */
 void ips_threads_record_cpu(uint32_t except);
 /* At the end of the process: writes a stream with START and END for every
  * living thread that never recorded anything. */
-void ips_threads_speak_for_silent(void);
+void ips_threads_record_silent(void);
 
 /* Writes `value` in base 10 or 16; returns the end. */
 char *ips_put_number(char *out, uint64_t value, unsigned base);

@@ -125,17 +125,17 @@ static inline int ips_sys_stat(const char *path, struct stat *st)
     return (int)ips_sys6(SYS_newfstatat, AT_FDCWD, (long)path, (long)st, 0, 0,
                          0);
 }
-static inline int ips_sys_bad(uint64_t address)
+static inline int ips_sys_is_error(uint64_t address)
 {
     return address > (uint64_t)-4096;
 }
-/* The address, or a small negative errno: test with ips_sys_bad(). */
+/* The address, or a small negative errno: test with ips_sys_is_error(). */
 static inline uint64_t ips_sys_mmap(uint64_t at, size_t len, int prot,
                                     int flags, int fd)
 {
     uint64_t got =
         (uint64_t)ips_sys6(SYS_mmap, (long)at, (long)len, prot, flags, fd, 0);
-    if (!ips_sys_bad(got))
+    if (!ips_sys_is_error(got))
         ips_valgrind_ignore(got, len);
     return got;
 }
@@ -177,7 +177,7 @@ static inline uint64_t ips_sys_clock(int clock)
  * while no work is half done and no signal is blocked: with SIGSEGV blocked the
  * kernel would end the program. The code after this call needs less than 4 KB
  * of stack. */
-static __attribute__((noinline)) void ips_sys_stack_left(void)
+static __attribute__((noinline)) void ips_touch_stack(void)
 {
     char room[4096];
     __asm__ volatile("" : : "r"(room) : "memory");
@@ -187,7 +187,7 @@ static __attribute__((noinline)) void ips_sys_stack_left(void)
 /* The same for code that needs a quarter of that, above all in a sample: its
  * frame may lie on a coroutine's stack of 8 KB, half of which is the kernel's.
  */
-static __attribute__((noinline)) void ips_sys_memory_is_short(void)
+static __attribute__((noinline)) void ips_touch_stack_small(void)
 {
     char room[1024];
     __asm__ volatile("" : : "r"(room) : "memory");
@@ -205,12 +205,12 @@ static inline uint64_t ips_sys_block_signals_only(void)
 }
 static inline uint64_t ips_sys_block_signals(void)
 {
-    ips_sys_stack_left();
+    ips_touch_stack();
     return ips_sys_block_signals_only();
 }
-static inline uint64_t ips_sys_block_signals_little(void)
+static inline uint64_t ips_sys_block_signals_small_stack(void)
 {
-    ips_sys_memory_is_short();
+    ips_touch_stack_small();
     return ips_sys_block_signals_only();
 }
 static inline void ips_sys_restore_signals(uint64_t old)

@@ -49,7 +49,8 @@ struct ips_kept_segments {
 
 struct ips_stream {
     uint64_t cur;
-    uint64_t tail;  /* every reservation before it has a head: see ips_mend */
+    uint64_t tail;  /* every reservation before it has a head: see
+                       ips_write_missing_heads */
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;

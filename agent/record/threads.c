@@ -54,7 +54,7 @@ void ips_threads_add(uint32_t tid)
                 sizeof(*next) + THREADS_PER_BLOCK * sizeof(next->tid[0]);
             uint64_t fresh = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
-            if (ips_sys_bad(fresh))
+            if (ips_sys_is_error(fresh))
                 return; /* its CPU time is then known up to its last record only
                          */
             struct thread_block *made = (struct thread_block *)fresh;
@@ -208,7 +208,7 @@ static long list_with_own_table(void *arg)
     return 0;
 }
 
-void ips_threads_speak_for_silent(void)
+void ips_threads_record_silent(void)
 {
     struct stat st;
     struct listing l = {.count = 0};

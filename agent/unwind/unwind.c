@@ -427,7 +427,7 @@ static void add_cached(uint64_t pc, uint64_t rule)
 }
 
 /* The row packed into one word; 0 if it does not fit. */
-static uint64_t rule_of(const struct row *row)
+static uint64_t pack_rule(const struct row *row)
 {
     uint32_t others = row->named & ~(1u << IPS_REG_PC);
     uint64_t word = (uint64_t)row->cfa & 0xffff;
@@ -503,7 +503,7 @@ static __attribute__((noinline)) int read_table(struct ips_unwind *u,
     m.loc = f.pc_begin;
     if (!run_until(&m, f.at, f.end, pc))
         return -1;
-    rule = rule_of(&m.row);
+    rule = pack_rule(&m.row);
     if (rule) {
         add_cached(pc, rule);
         return step_by_rule(u, rule);

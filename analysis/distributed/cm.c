@@ -14,7 +14,7 @@ void ips_cm_bytes_release(struct ips_cm_bytes *b)
     memset(b, 0, sizeof(*b));
 }
 
-void ips_cm_put(struct ips_cm_bytes *b, uint64_t v)
+void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v)
 {
     if (b->cap - b->len < 10) {
         size_t cap = b->cap * 2 + 256;
@@ -38,7 +38,7 @@ void ips_cm_put(struct ips_cm_bytes *b, uint64_t v)
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;
-    ips_cm_put(b, d >> 63 ? ~(d << 1) : d << 1);
+    ips_cm_put_varint(b, d >> 63 ? ~(d << 1) : d << 1);
 }
 
 uint64_t ips_cm_get(struct ips_cm_reader *r)
@@ -74,7 +74,7 @@ static uint32_t sum_of(const uint8_t *data, size_t len)
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err)
 {
     size_t len = b->len;
-    ips_cm_put(b, UINT64_MAX); /* reserves room for the sum */
+    ips_cm_put_varint(b, UINT64_MAX); /* reserves room for the sum */
     if (b->failed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a message of %zu bytes", len);
     uint32_t sum = sum_of(b->data, len);
@@ -84,8 +84,8 @@ int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_open(struct ips_cm_reader *r, const uint8_t *data, size_t len,
-                struct ips_err *err)
+int ips_cm_check_sum(struct ips_cm_reader *r, const uint8_t *data, size_t len,
+                     struct ips_err *err)
 {
     uint32_t sum = 0;
     size_t body = len - SUM_BYTES;
@@ -242,18 +242,18 @@ int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
 {
     const struct ips_cm_peer *to = &l->peer[p];
     uint32_t last_end = 0;
-    ips_cm_put(out, to->want_count);
+    ips_cm_put_varint(out, to->want_count);
     for (uint32_t k = 0, n; k < to->want_count; k += n) {
         uint32_t end = l->end[l->g->in[to->want[k]].end].end;
         uint64_t pos = 0;
         for (n = 0; k + n < to->want_count &&
                     l->end[l->g->in[to->want[k + n]].end].end == end;)
             n++;
-        ips_cm_put(out, end - last_end);
-        ips_cm_put(out, n);
+        ips_cm_put_varint(out, end - last_end);
+        ips_cm_put_varint(out, n);
         for (uint32_t i = 0; i < n; i++) {
             uint64_t next = l->g->in[to->want[k + i]].pos;
-            ips_cm_put(out, next - pos);
+            ips_cm_put_varint(out, next - pos);
             pos = next;
         }
         last_end = end;
@@ -268,13 +268,14 @@ static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
                       const struct ips_remote_out **last,
                       struct ips_cm_bytes *matches)
 {
-    const struct ips_remote_out *o = ips_graph_find_out(l->g, end, pos);
+    const struct ips_remote_out *o = ips_graph_find_writer(l->g, end, pos);
     if (!o) {
-        ips_cm_put(matches, 0);
+        ips_cm_put_varint(matches, 0);
     } else if (o == *last) {
-        ips_cm_put(matches, 1);
+        ips_cm_put_varint(matches, 1);
     } else {
-        ips_cm_put(matches, 2 + ips_out_xlen(l->g, (uint32_t)(o - l->g->out)));
+        ips_cm_put_varint(matches,
+                          2 + ips_out_xlen(l->g, (uint32_t)(o - l->g->out)));
         to->out_node[to->out_count++] = o->node;
     }
     *last = o;
@@ -314,7 +315,7 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     struct ips_cm_peer *to = &l->peer[p];
     struct ips_cm_reader r;
     const struct ips_remote_out *last = NULL;
-    int rc = ips_cm_open(&r, data, len, err);
+    int rc = ips_cm_check_sum(&r, data, len, err);
     if (rc < 0)
         return rc;
     uint64_t left = ips_cm_get(&r), end = 0;
@@ -346,7 +347,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
     bool linked = false; /* the previous position has a link */
-    int rc = ips_cm_open(&r, data, len, err);
+    int rc = ips_cm_check_sum(&r, data, len, err);
     if (rc < 0)
         return rc;
     if (from->matched)
@@ -408,8 +409,8 @@ uint64_t ips_cm_links_in(const struct ips_cm_links *l)
     return n;
 }
 
-int ips_cm_hop(const struct ips_cm_links *l, uint32_t node,
-               struct ips_cm_hop *out, struct ips_err *err)
+int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
+                       struct ips_cm_find_sender *out, struct ips_err *err)
 {
     uint32_t low = 0, high = l->g->in_count;
     while (low < high) {
@@ -423,7 +424,7 @@ int ips_cm_hop(const struct ips_cm_links *l, uint32_t node,
         l->in_peer[low] == IPS_CM_NONE)
         return ips_err_set(err, IPS_E_NOT_FOUND,
                            "node %u awaits no other machine", node);
-    *out = (struct ips_cm_hop){l->in_peer[low], l->in_link[low]};
+    *out = (struct ips_cm_find_sender){l->in_peer[low], l->in_link[low]};
     return 0;
 }
 

@@ -46,7 +46,7 @@ struct ips_cm_bytes {
     bool failed; /* out of memory: some bytes are missing */
 };
 void ips_cm_bytes_release(struct ips_cm_bytes *b);
-void ips_cm_put(struct ips_cm_bytes *b, uint64_t v);
+void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v);
 /* Appends the difference, which may be negative. */
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to);
 
@@ -57,8 +57,8 @@ struct ips_cm_reader {
 /* Appends the checksum of all of `b`. */
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err) IPS_MUST_USE;
 /* Checks the checksum; *r then reads the bytes before it. */
-int ips_cm_open(struct ips_cm_reader *r, const uint8_t *data, size_t len,
-                struct ips_err *err) IPS_MUST_USE;
+int ips_cm_check_sum(struct ips_cm_reader *r, const uint8_t *data, size_t len,
+                     struct ips_err *err) IPS_MUST_USE;
 uint64_t ips_cm_get(struct ips_cm_reader *r);
 uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
@@ -125,13 +125,14 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
 uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 
 /* The sender of a remote in, for following a path back to its machine. */
-struct ips_cm_hop {
+struct ips_cm_find_sender {
     uint32_t peer; /* index into l->peer */
     uint32_t link; /* that peer continues the path at its out_node of this
                       link */
 };
-int ips_cm_hop(const struct ips_cm_links *l, uint32_t node,
-               struct ips_cm_hop *out, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
+                       struct ips_cm_find_sender *out,
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* ---- counters ------------------------------------------------------------ */
 

@@ -212,7 +212,7 @@ static uint32_t dequeue_node(struct ips_cm_async *a)
 }
 
 /* Index of the remote in of node i; g->in_count if it has none. */
-static uint32_t in_of(const struct ips_graph *g, uint32_t i)
+static uint32_t find_in_of_node(const struct ips_graph *g, uint32_t i)
 {
     uint32_t low = 0, high = g->in_count;
     while (low < high) {
@@ -237,14 +237,14 @@ static struct label label_of(const struct ips_cm_async *a, uint32_t i)
         b = (struct label){a->est[x] + ips_arc_ns(&a->arcs, mode, g->xlen, i),
                            a->hops[x]};
     } else if (g->xpred[i] == IPS_NO_NODE && g->xkind[i] != IPS_X_NONE) {
-        uint32_t k = in_of(g, i);
+        uint32_t k = find_in_of_node(g, i);
         if (k < g->in_count && a->in_value[k] != IPS_IN_ABSENT)
             b = (struct label){a->in_value[k], a->in_hops[k]};
     }
     return is_better(b, l) ? b : l;
 }
 
-static void list_links(struct ips_cm_async *a, uint32_t node)
+static void list_improved_links(struct ips_cm_async *a, uint32_t node)
 {
     uint32_t low = 0, high = a->outs.count;
     while (low < high) {
@@ -278,7 +278,7 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
                                "weights");
         a->est[i] = l.est;
         a->hops[i] = l.hops;
-        list_links(a, i);
+        list_improved_links(a, i);
         for (uint32_t k = a->succ_start[i]; k < a->succ_start[i + 1]; k++)
             enqueue_node(a, a->succ[k]);
         i++;
@@ -291,7 +291,7 @@ int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err)
     int rc = a->failed ? refuse_failed(err) : 0;
     if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
         for (uint32_t k = 0; k < a->outs.count; k++)
-            list_links(a, a->outs.at[k].node);
+            list_improved_links(a, a->outs.at[k].node);
         a->begun = true;
     }
     a->counts.passes += a->waiting > 0;
@@ -340,7 +340,7 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
     struct ips_cm_reader r;
     uint32_t links = a->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = ips_cm_open(&r, data, len, err);
+    int rc = ips_cm_check_sum(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
@@ -418,14 +418,14 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
     uint64_t est = 0;
     qsort(list, n, sizeof(*list), by_number);
     a->bytes.len = 0;
-    ips_cm_put(&a->bytes, t->next_out++);
-    ips_cm_put(&a->bytes, n);
+    ips_cm_put_varint(&a->bytes, t->next_out++);
+    ips_cm_put_varint(&a->bytes, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t node = a->l->peer[p].out_node[list[i]];
-        ips_cm_put(&a->bytes, list[i] - link);
+        ips_cm_put_varint(&a->bytes, list[i] - link);
         ips_cm_put_step(&a->bytes, est, a->est[node]);
         ips_cm_put_at(&a->bytes, a->g, &a->scenario, node, a->est[node]);
-        ips_cm_put(&a->bytes, a->hops[node]);
+        ips_cm_put_varint(&a->bytes, a->hops[node]);
         link = list[i] + 1;
         est = a->est[node];
         t->listed[list[i]] = 0;

@@ -171,7 +171,8 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
 }
 
 /* Adds the node's links to those whose values are known. */
-static void offer_node(struct ips_cm_sync *s, struct cursor *cur, uint32_t node)
+static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
+                             uint32_t node)
 {
     for (; cur->out < s->outs.count && s->outs.at[cur->out].node == node;
          cur->out++) {
@@ -183,8 +184,8 @@ static void offer_node(struct ips_cm_sync *s, struct cursor *cur, uint32_t node)
 
 /* Raises *a, the chain arc's value of node i, to the cross arc's if that is
  * greater. False: the chain has to wait. */
-static bool value_of(struct ips_cm_sync *s, uint32_t c, uint32_t i, uint64_t *a,
-                     uint8_t *won)
+static bool apply_cross_arc(struct ips_cm_sync *s, uint32_t c, uint32_t i,
+                            uint64_t *a, uint8_t *won)
 {
     const struct ips_graph *g = s->g;
     struct cursor *cur = &s->cur[c];
@@ -224,7 +225,7 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
         uint8_t won = 0;
         if ((g->w[i] | a) >= IPS_TIME_LIMIT)
             a = IPS_TIME_LIMIT;
-        if (!value_of(s, c, i, &a, &won))
+        if (!apply_cross_arc(s, c, i, &a, &won))
             break;
         if (a >= IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_LIMIT,
@@ -236,7 +237,7 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
         if (waiters != UNKNOWN)
             wake_waiters(s, waiters);
         if (cur->out < s->outs.count && s->outs.at[cur->out].node == i)
-            offer_node(s, cur, i);
+            list_known_links(s, cur, i);
     }
     s->counts.computed += i - cur->pos;
     cur->pos = i;
@@ -279,11 +280,11 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
     uint32_t *list = t->link + t->sent;
     qsort(list, n, sizeof(*list), by_number);
     s->bytes.len = 0;
-    ips_cm_put(&s->bytes, t->next_out++);
-    ips_cm_put(&s->bytes, n);
+    ips_cm_put_varint(&s->bytes, t->next_out++);
+    ips_cm_put_varint(&s->bytes, n);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
-        ips_cm_put(&s->bytes, list[i] - link);
+        ips_cm_put_varint(&s->bytes, list[i] - link);
         ips_cm_put_step(&s->bytes, est, next);
         ips_cm_put_at(&s->bytes, s->g, &s->scenario,
                       s->l->peer[p].out_node[list[i]], next);
@@ -334,7 +335,8 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
     struct ips_cm_reader r;
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = s->failed ? refuse_failed(err) : ips_cm_open(&r, data, len, err);
+    int rc =
+        s->failed ? refuse_failed(err) : ips_cm_check_sum(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {

@@ -85,7 +85,8 @@ static void mark_awaited(struct maker *m)
 
 /* Whether node i has a remote in; *in advances through the ins in node
  * order. */
-static inline bool is_in(const struct ips_graph *g, uint32_t i, uint32_t *in)
+static inline bool advance_if_remote_in(const struct ips_graph *g, uint32_t i,
+                                        uint32_t *in)
 {
     if (*in == g->in_count || g->in[*in].node != i)
         return false;
@@ -108,7 +109,7 @@ static int number_chain(struct maker *m, uint32_t c, uint32_t *in,
         sum += g->w[i];
         bits |= g->w[i] | sum;
         p[i] = sum;
-        if (is_in(g, i, in) || ips_arc_present(g, &m->arcs, i)) {
+        if (advance_if_remote_in(g, i, in) || ips_arc_present(g, &m->arcs, i)) {
             m->joins += !open;
             open = true;
         }
@@ -156,12 +157,13 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
                            struct ips_joins_last *last, uint8_t *at)
 {
     if (m->e.crossed[node] & JOINED) {
-        at = ips_varint_put(at, 1 + ips_varint_step(last->join, m->join[node]));
+        at = ips_varint_put(at,
+                            1 + ips_varint_zigzag(last->join, m->join[node]));
         last->join = m->join[node];
     } else {
         at = ips_varint_put(at, 0);
     }
-    at = ips_varint_put(at, ips_varint_step(last->p, m->e.est[node]));
+    at = ips_varint_put(at, ips_varint_zigzag(last->p, m->e.est[node]));
     last->p = m->e.est[node];
     return at;
 }
@@ -189,7 +191,7 @@ static int put_outs(const struct maker *m, const struct ips_graph *g,
             at = ips_varint_put(at, g->out_ns[k]);
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
             uint64_t t = m ? g->at[o->node] : g->t_ns[o->node];
-            at = ips_varint_put(at, ips_varint_step(last.at, t));
+            at = ips_varint_put(at, ips_varint_zigzag(last.at, t));
             last.at = t;
         }
         note_written(b, at);
@@ -209,12 +211,12 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
         if (!fine)
             break;
         at = ips_varint_put(at, (uint64_t)in->end << 3 | g->xkind[in->node]);
-        at = ips_varint_put(at, ips_varint_step(pos[in->end], in->pos));
+        at = ips_varint_put(at, ips_varint_zigzag(pos[in->end], in->pos));
         pos[in->end] = in->pos;
         if (flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS)) {
             bool wall = flags & IPS_JOINS_WALL;
             uint64_t t = wall ? g->at[in->node] : g->t_ns[in->node];
-            at = ips_varint_put(at, ips_varint_step(last, t));
+            at = ips_varint_put(at, ips_varint_zigzag(last, t));
             if (wall)
                 at = ips_varint_put(at, g->wait[in->node]);
             last = t;
@@ -350,7 +352,7 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
     bool open = false;
     ips_join_slots_init(&s, number);
     for (uint32_t i = m->reached[c]; i < end; i++) {
-        bool remote = is_in(g, i, in);
+        bool remote = advance_if_remote_in(g, i, in);
         if (remote || ips_arc_present(g, &m->arcs, i)) {
             uint32_t source = IPS_JOIN_IN;
             uint64_t add = 0, what = 0;
@@ -363,11 +365,12 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
             if (source == IPS_JOIN_ZERO) {
                 what = 1;
             } else if (source != IPS_JOIN_IN) {
-                what = 2 + ips_varint_step(s.source[k] + 1, source);
+                what = 2 + ips_varint_zigzag(s.source[k] + 1, source);
                 s.source[k] = source;
             }
             at = ips_varint_put(at, what << 1 | !open);
-            note_written(b, ips_varint_put(at, ips_varint_step(s.add[k], add)));
+            note_written(b,
+                         ips_varint_put(at, ips_varint_zigzag(s.add[k], add)));
             s.add[k] = add;
             m->arcs_made++;
             open = true;
@@ -382,7 +385,8 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
 static int make_all(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    int rc = ips_kernel_partial(g, m->scenario, &m->e, m->reached, err);
+    int rc = ips_longest_path_as_far_as_reached(g, m->scenario, &m->e,
+                                                m->reached, err);
     if (rc < 0)
         return rc;
     /* `crossed` of folded nodes is not needed here; clear it for AWAITED and
@@ -478,7 +482,7 @@ int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
             in_tail = true;
         }
         at = ips_varint_get(at, &step);
-        last = ips_varint_go(last, step);
+        last = ips_varint_apply_zigzag(last, step);
         (*value)[k] = last - 1; /* 0 means absent (IPS_IN_ABSENT) */
     }
     if (k == count && at == end)

@@ -49,7 +49,7 @@ static inline uint64_t read_number(struct ips_joined_machine *p, uint64_t most,
 static inline uint64_t read_step(struct ips_joined_machine *p, uint64_t from,
                                  bool *bad)
 {
-    return ips_varint_go(from, read_number(p, UINT64_MAX, bad));
+    return ips_varint_apply_zigzag(from, read_number(p, UINT64_MAX, bad));
 }
 
 /* ---- counts -------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static bool read_source(struct ips_joins_reader *r,
     bool bad = false;
     uint64_t source = read_number(p, UINT64_MAX, &bad);
     if (source)
-        last->join = (uint32_t)ips_varint_go(last->join, source - 1);
+        last->join = (uint32_t)ips_varint_apply_zigzag(last->join, source - 1);
     if (source && last->join >= p->head.joins)
         return false;
     last->p = read_step(p, last->p, &bad);
@@ -224,9 +224,9 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
 
 /* The first out of the end with position `pos` or later. It is mostly the one
  * after the out that was found last. */
-static uint32_t out_behind(const struct ips_joins_reader *r,
-                           struct ips_joined_machine *p, uint32_t end,
-                           uint64_t pos)
+static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
+                                      struct ips_joined_machine *p,
+                                      uint32_t end, uint64_t pos)
 {
     const uint64_t *all = r->outs.pos + p->out;
     uint32_t low = p->out_end[end], high = p->out_end[end + 1];
@@ -265,7 +265,7 @@ static uint32_t find_out(const struct ips_joins_reader *r, uint32_t part,
     uint32_t far = mine->peer[end].end;
     if (far >= p->head.ends)
         return IPS_NO_NODE;
-    uint32_t k = out_behind(r, p, far, pos);
+    uint32_t k = first_out_at_or_after(r, p, far, pos);
     if (k == p->out_end[far + 1])
         return IPS_NO_NODE;
     k += p->out;
@@ -299,8 +299,8 @@ static uint64_t in_weight(const struct ips_joins_reader *r,
     return ips_arc_ns(arcs, arcs->mode[in->kind], &xlen, 0);
 }
 
-static void keep_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
-                    const struct in *in, uint32_t k, uint32_t part)
+static void store_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
+                     const struct in *in, uint32_t k, uint32_t part)
 {
     struct ips_joined *j = r->j;
     uint32_t from = 0, o = find_out(r, part, in->end, in->pos, &from);
@@ -315,8 +315,8 @@ static void keep_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
 }
 
 /* Reports the send and receive times of a message from another machine. */
-static bool read_moment(struct ips_joins_reader *r, const struct in *in,
-                        uint32_t part)
+static bool report_message_times(struct ips_joins_reader *r,
+                                 const struct in *in, uint32_t part)
 {
     uint32_t from = part, o = find_out(r, part, in->end, in->pos, &from);
     return o == IPS_NO_NODE || from == part ||
@@ -348,9 +348,9 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
         if (bad)
             break;
         if (r->moments)
-            told = read_moment(r, &in, part);
+            told = report_message_times(r, &in, part);
         else
-            keep_in(r, &arcs, &in, p->in + k, part);
+            store_in(r, &arcs, &in, p->in + k, part);
     }
     free(pos);
     if (!told)

@@ -115,7 +115,8 @@ static inline bool read_arc(struct solver *s, struct chain *c,
         c->slot = (c->slot + 1) % IPS_JOIN_SLOTS;
     }
     what >>= 1;
-    uint64_t a = c->s.add[c->slot] = ips_varint_go(c->s.add[c->slot], step);
+    uint64_t a = c->s.add[c->slot] =
+        ips_varint_apply_zigzag(c->s.add[c->slot], step);
     bool fits = c->open && c->join < c->join_end && c->at <= c->end &&
                 a + IPS_TIME_LIMIT < 2 * IPS_TIME_LIMIT;
     *source = IPS_NO_NODE;
@@ -123,7 +124,7 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     *add = (int64_t)a;
     *far = 0;
     if (what >= 2) {
-        uint32_t local = (uint32_t)ips_varint_go(
+        uint32_t local = (uint32_t)ips_varint_apply_zigzag(
             (uint64_t)c->s.source[c->slot] + 1, what - 2);
         c->s.source[c->slot] = local;
         *source = *won = p->join + local;
@@ -224,8 +225,8 @@ static void run_chain(struct solver *s, uint32_t number)
 
 /* ---- all ----------------------------------------------------------------- */
 
-static int begin_part(struct solver *s, struct ips_joins_reader *r,
-                      uint32_t part, struct ips_err *err)
+static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
+                                 uint32_t part, struct ips_err *err)
 {
     struct ips_joined *j = s->j;
     struct ips_joined_machine *p = &j->machine[part];
@@ -284,7 +285,7 @@ static int run_all(struct solver *s, struct ips_joins_reader *r,
     struct ips_joined *j = s->j;
     int rc = 0;
     for (uint32_t p = 0; p < j->machine_count && rc == 0; p++)
-        rc = begin_part(s, r, p, err);
+        rc = set_up_chains_of_part(s, r, p, err);
     if (rc < 0)
         return rc;
     uint32_t next = 0, over = 0;
@@ -399,7 +400,7 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
         uint64_t value =
             ips_joined_in_value(j, p, *k) + 1; /* absent is sent as 0 */
-        at = ips_varint_put(at, ips_varint_step(*last, value));
+        at = ips_varint_put(at, ips_varint_zigzag(*last, value));
         *last = value;
     }
     return (size_t)(at - to);
@@ -438,7 +439,7 @@ static uint32_t part_of_out(const struct ips_joined *j, uint32_t out)
     return low;
 }
 
-static void turn_chain(struct ips_visit *v, uint64_t n)
+static void reverse_visits(struct ips_visit *v, uint64_t n)
 {
     for (uint64_t a = 0; a + 1 < n; a++) {
         struct ips_visit swap = v[--n];
@@ -482,6 +483,6 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
             at.to_ns = d_of(j, join) + j->out_p[o];
         }
     } while (in != IPS_NO_NODE);
-    turn_chain(*out, *count);
+    reverse_visits(*out, *count);
     return 0;
 }

@@ -99,8 +99,8 @@ static int put_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
     return 0;
 }
 
-static bool by_alike(const struct ips_concurrent_ask *ask, uint32_t chain,
-                     uint32_t i)
+static bool ended_by_same_role(const struct ips_concurrent_ask *ask,
+                               uint32_t chain, uint32_t i)
 {
     uint32_t x = ask->g->xpred[i];
     return x == IPS_NO_NODE ||
@@ -118,14 +118,14 @@ static enum state waits_for(const struct ips_concurrent_ask *ask,
         return OUTSIDE;
     case IPS_X_DATA:
     case IPS_X_ROOM:
-        return by_alike(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
+        return ended_by_same_role(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
     case IPS_X_LIFETIME:
         return WAIT_OTHER;
     case IPS_X_SIGNAL: /* waiting to be notified of new work counts as
                           OUTSIDE */
-        return lock                      ? WAIT_LOCK
-               : by_alike(ask, chain, i) ? WAIT_OTHER
-                                         : OUTSIDE;
+        return lock                                ? WAIT_LOCK
+               : ended_by_same_role(ask, chain, i) ? WAIT_OTHER
+                                                   : OUTSIDE;
     case IPS_X_RESOURCE:
         return lock ? WAIT_LOCK : WAIT_OTHER;
     }
@@ -207,7 +207,7 @@ static int in_time(const void *a, const void *b)
 
 /* Merges the changes of one chain at one moment into one; the last state
  * wins. */
-static void drop_moments(struct sweep *s)
+static void merge_simultaneous_changes(struct sweep *s)
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->changes; i++) {
@@ -380,7 +380,7 @@ static uint32_t idle_alike(const struct sweep *s, uint32_t c, uint32_t gone)
     return gone ? s->ended[r].last : NO_CHAIN;
 }
 
-static struct moment look_at_chain(const struct sweep *s, uint32_t c)
+static struct moment classify_moment(const struct sweep *s, uint32_t c)
 {
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
@@ -462,7 +462,7 @@ static int flush_piece(struct sweep *s, const struct piece *p,
     return 0;
 }
 
-static int look_along(struct sweep *s, const struct piece *p)
+static int classify_path_arc(struct sweep *s, const struct piece *p)
 {
     struct share share[IPS_BESIDE_CLASSES] = {0};
     uint32_t machine = s->ask->g->chains[p->chain].machine;
@@ -476,7 +476,7 @@ static int look_along(struct sweep *s, const struct piece *p)
         if (s->next < s->changes)
             until = ips_min_u64(until, s->change[s->next].t);
         uint64_t ns = until - now;
-        const struct moment m = look_at_chain(s, p->chain);
+        const struct moment m = classify_moment(s, p->chain);
         if (m.of >= 0) {
             struct share *h = &share[m.of];
             h->ns += ns;
@@ -511,7 +511,7 @@ static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 
 /* ---- all ----------------------------------------------------------------- */
 
-static int make_room(struct sweep *s)
+static int alloc_sweep(struct sweep *s)
 {
     const struct ips_concurrent_ask *ask = s->ask;
     size_t chains = (size_t)ask->g->chain_count + 1;
@@ -576,7 +576,7 @@ int ips_find_concurrent(const struct ips_concurrent_ask *ask,
     struct sweep s = {.ask = ask, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
     struct seen *seen = calloc(SEEN, sizeof(*seen));
-    int rc = make_room(&s);
+    int rc = alloc_sweep(&s);
     if (rc == 0 && !seen)
         rc = no_memory(&s);
     for (uint32_t i = 0; rc == 0 && i < SEEN; i++)
@@ -591,11 +591,11 @@ int ips_find_concurrent(const struct ips_concurrent_ask *ask,
         s.works[c] = working_ns(ask, c);
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), in_time);
-        drop_moments(&s);
+        merge_simultaneous_changes(&s);
         rc = path_pieces(&s);
     }
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
-        rc = look_along(&s, &s.piece[i]);
+        rc = classify_path_arc(&s, &s.piece[i]);
     release_sweep(&s);
     if (rc < 0)
         ips_concurrent_release(out);

@@ -52,7 +52,7 @@ static void begin_arc(const struct sweep *s, struct teller *t)
 }
 
 /* Makes the next span an active one, up to `to`. */
-static void report_active(struct teller *t, uint64_t to)
+static void set_active_span(struct teller *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
     uint64_t before = t->gone;
@@ -67,7 +67,7 @@ static void report_active(struct teller *t, uint64_t to)
     t->reported_ns = to;
 }
 
-static void report_wait(struct teller *t, uint64_t to, uint32_t cause)
+static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
 {
     t->now = (struct span){
         .from = t->reported_ns,
@@ -96,11 +96,11 @@ static void report_asleep(const struct sweep *s, struct teller *t)
         }
         break;
     }
-    report_wait(t, to, cause);
+    set_wait_span(t, to, cause);
 }
 
 /* Makes the next span that is not empty. False: the chain has ended. */
-static bool report_next(const struct sweep *s, struct teller *t)
+static bool next_span(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
     for (;;) {
@@ -122,9 +122,9 @@ static bool report_next(const struct sweep *s, struct teller *t)
             t->wait++;
         const struct ips_wait *x = t->wait < end ? &w->wait[t->wait] : NULL;
         if (x && x->from <= t->reported_ns)
-            report_wait(t, x->to, x->cause);
+            set_wait_span(t, x->to, x->cause);
         else
-            report_active(t, x ? x->from : asleep);
+            set_active_span(t, x ? x->from : asleep);
         return true;
     }
 }
@@ -276,7 +276,7 @@ static void run_sweep(struct sweep *s)
         else
             s->begun++;
         x->begun = true;
-        if (report_next(s, x))
+        if (next_span(s, x))
             enter_span(s, &x->now);
         else
             s->heap[0] = s->heap[--s->left];

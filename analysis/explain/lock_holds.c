@@ -98,7 +98,8 @@ static size_t collect_spans(const struct ips_graph *g,
 
 /* For one lock: the chain that held it longest, and how often it was handed
  * on. */
-static void add_holders(const struct span *s, size_t n, struct ips_lock_hold *h)
+static void find_longest_holder(const struct span *s, size_t n,
+                                struct ips_lock_hold *h)
 {
     uint64_t most = 0, ns = 0;
     *h = (struct ips_lock_hold){.chain = s[0].chain, .handed_on = n};
@@ -125,14 +126,14 @@ static uint64_t covered_ns(const struct span *s, size_t n)
     return ns;
 }
 
-static void add_up(struct span *s, size_t n, struct ips_lock_holds *out)
+static void sum_up_locks(struct span *s, size_t n, struct ips_lock_holds *out)
 {
     qsort(s, n, sizeof(*s), by_lock);
     for (size_t i = 0, k; i < n; i = k) {
         for (k = i; k < n && s[k].lock == s[i].lock; k++) {
         }
         struct ips_lock_hold *h = &out->lock[out->count++];
-        add_holders(&s[i], k - i, h);
+        find_longest_holder(&s[i], k - i, h);
         qsort(&s[i], k - i, sizeof(*s), by_time);
         h->ns = covered_ns(&s[i], k - i);
     }
@@ -189,7 +190,7 @@ int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
         for (size_t i = 0; i < n; i++)
             span[i].lock = find_root(of, span[i].lock);
         if (n)
-            add_up(span, n, out);
+            sum_up_locks(span, n, out);
         if (out->count)
             qsort(out->lock, out->count, sizeof(*out->lock), by_length);
     } else {

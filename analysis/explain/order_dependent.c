@@ -85,7 +85,7 @@ static int reserve_one(struct looker *l, void **array, uint32_t count,
     return 0;
 }
 
-static int ask_of(struct looker *l, struct question q)
+static int add_question(struct looker *l, struct question q)
 {
     void *array = l->question;
     int rc = reserve_one(l, &array, l->question_count, &l->question_capacity,
@@ -132,17 +132,18 @@ static int collect_takes(struct looker *l)
 
 /* If `b`, a receive from another sender, did not depend on `a`, it could have
  * been first. */
-static int ask_turn(struct looker *l, const struct reception *a,
-                    const struct reception *b, enum ips_order_pattern pattern)
+static int add_question_of_pair(struct looker *l, const struct reception *a,
+                                const struct reception *b,
+                                enum ips_order_pattern pattern)
 {
     if (a->sender == b->sender || a->channel == b->channel)
         return 0;
-    return ask_of(l,
-                  (struct question){.first = a->node,
-                                    .then = b->sent,
-                                    .node = b->node,
-                                    .concerned = {b->chain, b->chain, b->chain},
-                                    .pattern = pattern});
+    return add_question(
+        l, (struct question){.first = a->node,
+                             .then = b->sent,
+                             .node = b->node,
+                             .concerned = {b->chain, b->chain, b->chain},
+                             .pattern = pattern});
 }
 
 /* Compares successive receives of each thread, in the thread's order. */
@@ -157,11 +158,12 @@ static int ask_turns(struct looker *l)
             before = last_accept = NULL;
         if (is->accept) {
             if (last_accept)
-                rc = ask_turn(l, last_accept, is, IPS_ORDER_ACCEPTS);
+                rc =
+                    add_question_of_pair(l, last_accept, is, IPS_ORDER_ACCEPTS);
             last_accept = is;
         } else if (before && l->out->sources_known &&
                    l->ask->choices[is->chain]) {
-            rc = ask_turn(l, before, is, IPS_ORDER_SOURCES);
+            rc = add_question_of_pair(l, before, is, IPS_ORDER_SOURCES);
         }
     }
     return rc;
@@ -190,19 +192,21 @@ static int ask_channels(struct looker *l)
         if (a->channel != b->channel || (uint32_t)a->channel == UINT32_MAX)
             continue;
         if (a->chain != b->chain)
-            rc = ask_of(l, (struct question){
-                               .first = a->node,
-                               .then = b->node,
-                               .node = b->node,
-                               .concerned = {a->chain, b->chain, b->chain},
-                               .pattern = IPS_ORDER_READERS});
+            rc = add_question(
+                l,
+                (struct question){.first = a->node,
+                                  .then = b->node,
+                                  .node = b->node,
+                                  .concerned = {a->chain, b->chain, b->chain},
+                                  .pattern = IPS_ORDER_READERS});
         if (rc == 0 && a->sender != b->sender)
-            rc = ask_of(l, (struct question){
-                               .first = a->sent,
-                               .then = b->sent,
-                               .node = b->node,
-                               .concerned = {a->sender, b->sender, b->chain},
-                               .pattern = IPS_ORDER_WRITERS});
+            rc = add_question(
+                l,
+                (struct question){.first = a->sent,
+                                  .then = b->sent,
+                                  .node = b->node,
+                                  .concerned = {a->sender, b->sender, b->chain},
+                                  .pattern = IPS_ORDER_WRITERS});
     }
     return rc;
 }
@@ -253,12 +257,12 @@ static int ask_children(struct looker *l)
             if (before != UINT32_MAX &&
                 begun_by(g, before) > begun_by(g, child) &&
                 (!g->t_ns || g->t_ns[before_end] <= g->t_ns[end]))
-                rc =
-                    ask_of(l, (struct question){.first = before_end,
-                                                .then = end,
-                                                .node = i,
-                                                .concerned = {c, c, c},
-                                                .pattern = IPS_ORDER_CHILDREN});
+                rc = add_question(
+                    l, (struct question){.first = before_end,
+                                         .then = end,
+                                         .node = i,
+                                         .concerned = {c, c, c},
+                                         .pattern = IPS_ORDER_CHILDREN});
             before = child;
             before_end = end;
         }
@@ -277,8 +281,9 @@ static int by_chain(const void *a, const void *b)
 
 /* Sets known[i] to 1 + the last node of chain c that had to be passed before i,
  * or is i; 0: none. */
-static void pass_chain(struct looker *l, const struct ips_order *order,
-                       uint32_t c)
+static void compute_required_predecessors(struct looker *l,
+                                          const struct ips_order *order,
+                                          uint32_t c)
 {
     const struct ips_graph *g = l->g;
     for (uint64_t r = 0; r < order->run_count; r++) {
@@ -296,7 +301,7 @@ static void pass_chain(struct looker *l, const struct ips_order *order,
     }
 }
 
-static void list_shown(struct looker *l, const struct question *q)
+static void mark_question_shown(struct looker *l, const struct question *q)
 {
     show_node(l, q->pattern, q->node);
     for (int k = 0; k < 3; k++)
@@ -327,12 +332,12 @@ static int answer_all(struct looker *l)
         if (q->chain != of && steps + g->node_count <= l->ask->steps) {
             steps += g->node_count;
             of = q->chain;
-            pass_chain(l, &order, of);
+            compute_required_predecessors(l, &order, of);
         }
         if (q->chain != of)
             l->out->unchecked++;
         if (q->chain != of || l->known[q->then] <= q->first)
-            list_shown(l, q);
+            mark_question_shown(l, q);
     }
     ips_order_release(&order);
     return 0;
@@ -352,7 +357,7 @@ static bool of_a_child(const struct ips_graph *g, uint32_t c, uint32_t sent)
            same_process(g, ips_chain_of(g, fork), c);
 }
 
-static void count_plain(struct looker *l)
+static void count_unquestioned_patterns(struct looker *l)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -402,7 +407,7 @@ int ips_order_dependent(const struct ips_order_ask *ask,
     if (rc == 0)
         rc = answer_all(&l);
     if (rc == 0)
-        count_plain(&l);
+        count_unquestioned_patterns(&l);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++)
         out->marked += l.mark[i];
     ips_free_large(l.reception);

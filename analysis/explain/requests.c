@@ -49,8 +49,8 @@ static int no_memory(struct finding *f)
 
 /* ---- sends and receives -------------------------------------------------- */
 
-static uint32_t served_by(const struct finding *f, uint32_t machine,
-                          uint32_t end)
+static uint32_t find_served_end(const struct finding *f, uint32_t machine,
+                                uint32_t end)
 {
     uint32_t low = 0, high = f->end_count;
     while (low < high) {
@@ -92,7 +92,7 @@ static int find_touches(struct finding *f)
             bool send = g->kind[i] == IPS_NODE_SEND;
             if (g->site[i] == UINT32_MAX || (!send && !is_receive(g, i)))
                 continue;
-            uint32_t end = served_by(f, chain->machine, g->site[i]);
+            uint32_t end = find_served_end(f, chain->machine, g->site[i]);
             if (end == UINT32_MAX)
                 continue;
             if (f->touches == room) {
@@ -265,8 +265,8 @@ static int find_spells(struct finding *f)
     return 0;
 }
 
-static void wait_behind(const struct finding *f, struct ips_request *r,
-                        uint32_t front, uint64_t ns)
+static void add_queued_behind(const struct finding *f, struct ips_request *r,
+                              uint32_t front, uint64_t ns)
 {
     struct behind *b = &f->behind[front];
     uint32_t self = (uint32_t)(r - f->out->r);
@@ -281,8 +281,9 @@ static void wait_behind(const struct finding *f, struct ips_request *r,
 
 /* How much of [from, to) `chain` worked on other requests of r's service. Where
  * several overlap, the one that began first gets the time. */
-static uint64_t at_others(const struct finding *f, struct ips_request *r,
-                          uint32_t chain, uint64_t from, uint64_t to)
+static uint64_t ns_on_other_requests(const struct finding *f,
+                                     struct ips_request *r, uint32_t chain,
+                                     uint64_t from, uint64_t to)
 {
     uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
     uint64_t end = high;
@@ -302,7 +303,7 @@ static uint64_t at_others(const struct finding *f, struct ips_request *r,
             continue;
         sum += b - a;
         from = b;
-        wait_behind(f, r, s->request, b - a);
+        add_queued_behind(f, r, s->request, b - a);
     }
     return sum;
 }
@@ -349,7 +350,7 @@ static void spend_served(struct finding *f, struct ips_request *r,
         r->own += to - ips_max_u64(from, r->accepted_ns);
         to = ips_max_u64(from, r->accepted_ns);
     }
-    uint64_t queued = at_others(f, r, s->chain, from, to);
+    uint64_t queued = ns_on_other_requests(f, r, s->chain, from, to);
     r->queued += queued;
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
@@ -368,7 +369,7 @@ static bool last_piece(const struct ips_graph *g, const struct ips_est *est,
     return true;
 }
 
-static void follow_request(struct finding *f, struct ips_request *r)
+static void account_request_time(struct finding *f, struct ips_request *r)
 {
     uint32_t one = ips_chain_of(f->g, r->first);
     uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
@@ -438,7 +439,7 @@ static int follow_requests(struct finding *f, int rc)
     if (rc == 0)
         rc = find_spells(f);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
-        follow_request(f, &out->r[i]);
+        account_request_time(f, &out->r[i]);
     free(f->spell);
     free(f->spell_of);
     free(f->behind);

@@ -15,7 +15,7 @@ void ips_waits_release(struct ips_waits *w)
 
 /* ---- placing waits on the clock ------------------------------------------ */
 
-static bool has_wait(const struct ips_waits *w, uint32_t i)
+static bool has_wait_of_node(const struct ips_waits *w, uint32_t i)
 {
     for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
         if (w->wait[k].of_node)
@@ -27,7 +27,7 @@ uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
 {
     /* The thread slept during a call, but waited for nothing: it was
      * preempted. */
-    if (w->g->xkind[i] == IPS_X_NONE && !has_wait(w, i))
+    if (w->g->xkind[i] == IPS_X_NONE && !has_wait_of_node(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
     bool first = w->g->kind[i] == IPS_NODE_START;
@@ -143,8 +143,8 @@ static int push_task(struct ips_blamer *b, uint32_t node, uint64_t lo,
     return 0;
 }
 
-static void put_blame(struct ips_blamer *b, enum ips_blame_kind kind,
-                      uint32_t node, uint32_t cause, uint64_t ns)
+static void report_blame(struct ips_blamer *b, enum ips_blame_kind kind,
+                         uint32_t node, uint32_t cause, uint64_t ns)
 {
     struct ips_blame part = {kind, b->chain, node, cause, ns};
     if (ns)
@@ -180,7 +180,7 @@ static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
 {
     if (is_followed(b->w->g, i))
         return push_task(b, b->w->g->xpred[i], lo, hi, err);
-    put_blame(b, IPS_BLAME_WAITED, i, cause, hi - lo);
+    report_blame(b, IPS_BLAME_WAITED, i, cause, hi - lo);
     return 0;
 }
 
@@ -192,9 +192,9 @@ static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
         return;
     uint64_t cpu = (uint64_t)((ips_u128)t.cpu * ns / t.length);
     uint64_t delay = (uint64_t)((ips_u128)t.delay * ns / t.length);
-    put_blame(b, IPS_BLAME_COMPUTE, i, 0, cpu);
-    put_blame(b, IPS_BLAME_RUNNABLE, i, 0, delay);
-    put_blame(b, IPS_BLAME_OFF_CPU, i, 0, ns - cpu - delay);
+    report_blame(b, IPS_BLAME_COMPUTE, i, 0, cpu);
+    report_blame(b, IPS_BLAME_RUNNABLE, i, 0, delay);
+    report_blame(b, IPS_BLAME_OFF_CPU, i, 0, ns - cpu - delay);
 }
 
 /* Blames the part [lo, hi] of the arc into i, which is not its chain's first
@@ -217,7 +217,7 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
         uint64_t f = ips_max_u64(x->from, lo), t = ips_min_u64(x->to, hi);
         if (x->of_node || f >= t)
             continue;
-        put_blame(b, IPS_BLAME_WAITED, i, x->cause, t - f);
+        report_blame(b, IPS_BLAME_WAITED, i, x->cause, t - f);
         left -= t - f;
     }
     blame_active(b, i, left);
@@ -247,21 +247,21 @@ static int walk_task(struct ips_blamer *b, struct ips_blame_task t,
     uint32_t first = w->g->chains[b->chain].first;
     if (t.hi > w->at[t.node]) {
         uint64_t came = ips_max_u64(w->at[t.node], t.lo);
-        put_blame(b, IPS_BLAME_DELIVERY, t.node, 0, t.hi - came);
+        report_blame(b, IPS_BLAME_DELIVERY, t.node, 0, t.hi - came);
         t.hi = came;
     }
     if (t.hi <= t.lo)
         return 0;
     for (uint32_t i = node_at(b, t.node, t.hi); t.hi > t.lo; i--) {
         if (b->budget == 0) {
-            put_blame(b, IPS_BLAME_CUT, i, 0, t.hi - t.lo);
+            report_blame(b, IPS_BLAME_CUT, i, 0, t.hi - t.lo);
             return 0;
         }
         b->budget--;
         if (i == first) {
             if (is_followed(w->g, i))
                 return push_task(b, w->g->xpred[i], t.lo, t.hi, err);
-            put_blame(b, IPS_BLAME_NOT_BEGUN, i, 0, t.hi - t.lo);
+            report_blame(b, IPS_BLAME_NOT_BEGUN, i, 0, t.hi - t.lo);
             return 0;
         }
         uint64_t from = ips_max_u64(w->at[i - 1], t.lo);
@@ -286,7 +286,7 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     *ns = 0;
     find_chain(b, wait->arc);
     if (whole || (end >= from_ns && end < to_ns)) {
-        put_blame(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
+        report_blame(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
         *ns = wait->ns - laid;
     }
     if (lo >= hi)
@@ -295,7 +295,7 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     if (wait->of_node)
         rc = blame_sleep(b, wait->arc, wait->cause, lo, hi, err);
     else
-        put_blame(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
+        report_blame(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
     while (rc == 0 && b->task_count)
         rc = walk_task(b, b->task[--b->task_count], err);
     b->task_count = 0;

@@ -115,7 +115,7 @@ static int by_time(const void *va, const void *vb)
 /* The mean of the polygon's corners. If there are messages in one direction
  * only, the polygon is open on one side (*bounded is false) and the mean is
  * taken of the corners on the closed side: a line that touches the points. */
-static struct corner middle_of(const struct polygon *poly, bool *bounded)
+static struct corner mean_of_corners(const struct polygon *poly, bool *bounded)
 {
     struct corner sum = {0, 0};
     size_t n = 0;
@@ -187,7 +187,7 @@ static long double other_pieces(const struct point *p, size_t count,
         bool bounded;
         n = longest_piece(p + at, count - at, &poly);
         n = n ? n : 1;
-        (void)middle_of(&poly, &bounded);
+        (void)mean_of_corners(&poly, &bounded);
         long double a = furthest_line(&poly, line, p[at].x);
         long double z = furthest_line(&poly, line, p[at + n - 1].x);
         long double d = a > z ? a : z;
@@ -206,7 +206,7 @@ static void make_fit(const struct ips_clock_point *points,
 {
     static _Thread_local struct polygon best;
     best_piece(p, count, &best, &out->pieces);
-    struct corner line = middle_of(&best, &out->bounded);
+    struct corner line = mean_of_corners(&best, &out->bounded);
     int64_t y0 = (int64_t)(points[0].b - points[0].a);
     out->from = points[0].a;
     out->drift_q40 = round_value(line.slope * Q40);

@@ -13,8 +13,8 @@
  * of `g` that other machines may wait for: the number of nodes at an end of a
  * cross arc, local or remote, plus each chain's last node. The size of what
  * ips_joins_make() makes is proportional to it, and smaller. O(nodes). */
-int ips_contract_most(const struct ips_graph *g, uint64_t *most,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
+                         struct ips_err *err) IPS_MUST_USE;
 
 /* Merges subgraphs, machines in order of `parts`, into one graph without remote
  * references. chains[].machine becomes the index in `parts`; process indices
@@ -47,7 +47,7 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
 
 /* The out of `g` that wrote position `pos` on end `end`, by the rules of
  * ips_graph_merge(), or NULL. O(log outs). */
-const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
-                                                uint32_t end, uint64_t pos);
+const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
+                                                   uint32_t end, uint64_t pos);
 
 #endif

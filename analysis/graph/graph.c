@@ -78,7 +78,7 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     return 0;
 }
 
-void ips_graph_trim(struct ips_graph *g, uint32_t nodes)
+void ips_graph_shrink(struct ips_graph *g, uint32_t nodes)
 {
     size_t n = (size_t)nodes + 1;
     ips_trim_large(g->kind, n * sizeof(*g->kind));

@@ -176,7 +176,7 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
 /* Frees the memory after the first `nodes` nodes and sets node_count. */
-void ips_graph_trim(struct ips_graph *g, uint32_t nodes);
+void ips_graph_shrink(struct ips_graph *g, uint32_t nodes);
 /* Allocates `at`, `wait` and `delay`, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;

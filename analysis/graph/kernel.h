@@ -48,9 +48,10 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
  * first node of chain c that depends on a remote in (or comes after a cycle),
  * or the end of the chain. `e` has the EST of all nodes before that; total,
  * t_max and end are not set. */
-int ips_kernel_partial(const struct ips_graph *g,
-                       const struct ips_scenario *scenario, struct ips_est *e,
-                       uint32_t *reached, struct ips_err *err) IPS_MUST_USE;
+int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
+                                       const struct ips_scenario *scenario,
+                                       struct ips_est *e, uint32_t *reached,
+                                       struct ips_err *err) IPS_MUST_USE;
 
 /* T, the sum of all chain arcs. A chain's first node has no chain arc. */
 uint64_t ips_graph_total(const struct ips_graph *g);

@@ -5,8 +5,8 @@
 #include "analysis/graph/kernel.h"
 #include "analysis/graph/view.h"
 
-const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
-                                                uint32_t end, uint64_t pos)
+const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
+                                                   uint32_t end, uint64_t pos)
 {
     uint32_t low = 0, high = g->out_count;
     while (low < high) {
@@ -109,8 +109,8 @@ static void join_part(const struct ips_machine_graph *parts,
         if (in->end < part->end_count) {
             struct ips_peer_end peer = part->peer[in->end];
             if (peer.machine < part_count)
-                o = ips_graph_find_out(parts[peer.machine].g, peer.end,
-                                       in->pos);
+                o = ips_graph_find_writer(parts[peer.machine].g, peer.end,
+                                          in->pos);
             if (o) {
                 const struct ips_graph *from = parts[peer.machine].g;
                 out->xpred[i] = node_base[peer.machine] + o->node;

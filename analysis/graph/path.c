@@ -433,9 +433,10 @@ int ips_longest_path(const struct ips_graph *g,
     return rc;
 }
 
-int ips_kernel_partial(const struct ips_graph *g,
-                       const struct ips_scenario *scenario, struct ips_est *e,
-                       uint32_t *reached, struct ips_err *err)
+int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
+                                       const struct ips_scenario *scenario,
+                                       struct ips_est *e, uint32_t *reached,
+                                       struct ips_err *err)
 {
     struct kernel k;
     int rc = kernel_init(&k, g, scenario, NULL, e, err);

@@ -173,8 +173,8 @@ static int check_arrival(const struct walk *w, uint32_t from, uint32_t to,
                        to);
 }
 
-static int nodes_there(const struct ips_graph *g, uint32_t from, uint32_t to,
-                       struct ips_err *err)
+static int check_nodes_exist(const struct ips_graph *g, uint32_t from,
+                             uint32_t to, struct ips_err *err)
 {
     if (to < g->node_count && (from < g->node_count || from == IPS_NO_NODE))
         return 0;
@@ -186,7 +186,7 @@ int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
                   struct ips_err *err)
 {
     struct walk w;
-    int rc = nodes_there(g, from, to, err);
+    int rc = check_nodes_exist(g, from, to, err);
     if (rc == 0)
         rc = walk_back(g, e, to, from, seen, arg, &w, err);
     return rc == 0 ? check_arrival(&w, from, to, err) : rc;
@@ -200,7 +200,7 @@ int ips_path_between(const struct ips_graph *g,
     (void)scenario;
     struct walk w;
     memset(out, 0, sizeof(*out));
-    int rc = nodes_there(g, from, to, err);
+    int rc = check_nodes_exist(g, from, to, err);
     if (rc == 0)
         rc = walk_into(g, e, to, from, out, &w, err);
     if (rc == 0)

@@ -168,8 +168,9 @@ static bool own_weights(struct ips_view *v, struct ips_err *err)
 /* Subtracts the cost of recording after the weighting was applied: the part of
  * a wait that overlaps with its arc stays the same, so no arc becomes longer
  * than with recording. */
-static int take_probe(struct ips_view *v, const struct ips_scenario *scenario,
-                      struct ips_err *err)
+static int subtract_probe(struct ips_view *v,
+                          const struct ips_scenario *scenario,
+                          struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
     if (scenario->weighting == IPS_WEIGH_WALL)
@@ -212,15 +213,15 @@ int ips_graph_view_changed(const struct ips_graph *g,
     memset(out, 0, sizeof(*out));
     out->g = *g;
     if (scenario->probe_off && g->node_count)
-        rc = take_probe(out, scenario, err);
+        rc = subtract_probe(out, scenario, err);
     if (rc == 0 && scenario->unended && g->node_count)
         rc = add_unended(out, scenario, err);
     return rc;
 }
 
-static int view_of(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, struct ips_view *out,
-                   struct ips_err *err)
+static int make_view(const struct ips_graph *g,
+                     const struct ips_scenario *scenario, struct ips_view *out,
+                     struct ips_err *err)
 {
     struct ips_graph timed = *g;
     int rc = 0;
@@ -233,7 +234,7 @@ static int view_of(const struct ips_graph *g,
         rc = apply_weighting(&timed, scenario, out, err);
     }
     if (rc == 0 && scenario->probe_off)
-        rc = take_probe(out, scenario, err);
+        rc = subtract_probe(out, scenario, err);
     if (rc == 0 && scenario->unended)
         rc = add_unended(out, scenario, err);
     if (scenario->weighting == IPS_WEIGH_CPU)
@@ -249,7 +250,7 @@ int ips_graph_view(const struct ips_graph *g,
     memset(out, 0, sizeof(*out));
     int rc = 0;
     if (g->node_count > 0) {
-        rc = view_of(g, scenario, out, err);
+        rc = make_view(g, scenario, out, err);
     } else {
         out->g = *g;
         out->g.at = out->g.wait = out->g.delay = NULL;

@@ -19,7 +19,7 @@
 /* ---- what a core is ------------------------------------------------------ */
 
 /* The share of load b that core j of n has. */
-static struct ips_ratio part_of(struct ips_ratio b, uint32_t n, uint32_t j)
+static struct ips_ratio load_of_core(struct ips_ratio b, uint32_t n, uint32_t j)
 {
     uint32_t whole = b.num / b.den, rest = b.num % b.den;
     struct ips_ratio is = {whole / n + (j < whole % n), 1};
@@ -111,7 +111,8 @@ void rp_cores_set(struct rp *r)
              j++) {
             struct rp_machine *core = &r->machine[r->core_of[m] + j];
             core->is = (struct ips_replay_machine){
-                1, is->speed, part_of(is->load, is->cores, j), is->turn_ns};
+                1, is->speed, load_of_core(is->load, is->cores, j),
+                is->turn_ns};
             core->num = is->speed.den;
             core->den = is->speed.num;
             core->shift = rp_shift(core->den);
@@ -130,13 +131,14 @@ void rp_cores_begin(struct rp *r)
 static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
-    uint64_t most = scale_work(is->turn_ns, part_of(is->load, is->cores, 0));
+    uint64_t most =
+        scale_work(is->turn_ns, load_of_core(is->load, is->cores, 0));
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
         struct ips_ratio b = rp_ratio(r->ask->load[k].load, 0);
-        most = ips_max_u64(most,
-                           scale_work(is->turn_ns, part_of(b, is->cores, 0)));
+        most = ips_max_u64(
+            most, scale_work(is->turn_ns, load_of_core(b, is->cores, 0)));
     }
     return most;
 }
@@ -155,8 +157,8 @@ ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
 
 /* ---- chains come and go -------------------------------------------------- */
 
-static void put_node(struct rp *r, uint32_t i, uint32_t c, uint64_t w_v,
-                     uint64_t now)
+static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
+                              uint64_t w_v, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
     if (core->count == 0 && !core->is_stopped && core->is.load.num &&
@@ -183,7 +185,7 @@ void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
     if (!here)
         cur->core = RP_NO_CORE;
     if (here && cur->ran_t == now) {
-        put_node(r, cur->core, c, w << r->bits, now);
+        put_chain_on_core(r, cur->core, c, w << r->bits, now);
         return;
     }
     cur->want_w = w;
@@ -205,7 +207,8 @@ static bool is_free(const struct rp_machine *core)
 }
 
 /* Compares chains plus load: 1 if a has more than b, 0 if equal, -1 if less. */
-static int compare_load(const struct rp_machine *a, const struct rp_machine *b)
+static int compare_chains_plus_load(const struct rp_machine *a,
+                                    const struct rp_machine *b)
 {
     uint64_t x =
         ((uint64_t)a->count * a->is.load.den + a->is.load.num) * b->is.load.den;
@@ -215,7 +218,8 @@ static int compare_load(const struct rp_machine *a, const struct rp_machine *b)
 }
 
 /* Whether a's chains plus load exceed b's by more than one. */
-static bool more_by_one(const struct rp_machine *a, const struct rp_machine *b)
+static bool exceeds_by_more_than_one(const struct rp_machine *a,
+                                     const struct rp_machine *b)
 {
     ips_u128 x = (ips_u128)a->count * a->is.load.den + a->is.load.num;
     ips_u128 y = (ips_u128)(b->count + 1) * b->is.load.den + b->is.load.num;
@@ -233,13 +237,14 @@ static uint32_t core_for(const struct rp *r, const struct rp_chain *cur)
                                 *than = &r->machine[best];
         if (is_free(core))
             return i;
-        int more = compare_load(core, than);
+        int more = compare_chains_plus_load(core, than);
         if (more < 0 || (more == 0 && core->count < than->count))
             best = i;
     }
     if (cur->core == RP_NO_CORE)
         return best;
-    bool less = compare_load(&r->machine[best], &r->machine[cur->core]) < 0;
+    bool less =
+        compare_chains_plus_load(&r->machine[best], &r->machine[cur->core]) < 0;
     return less ? best : cur->core;
 }
 
@@ -257,8 +262,8 @@ void rp_cores_place(struct rp *r)
         qsort(r->placing, count, sizeof(*r->placing), by_number);
     for (uint32_t k = 0; k < count; k++) {
         struct rp_chain *cur = &r->chain[r->placing[k]];
-        put_node(r, core_for(r, cur), r->placing[k], cur->want_w << r->bits,
-                 r->now);
+        put_chain_on_core(r, core_for(r, cur), r->placing[k],
+                          cur->want_w << r->bits, r->now);
     }
 }
 
@@ -273,7 +278,7 @@ void rp_cores_changed(struct rp *r, uint32_t i)
     } else if (core->count) {
         uint64_t v = ips_min_u64(rp_tree_key(&core->active), core->turn_v);
         core->num = (uint64_t)core->count * core->is.speed.den;
-        rp_time_of(core, v - core->v0, &core->next_t0, &core->next_rem);
+        rp_time_after_dv(core, v - core->v0, &core->next_t0, &core->next_rem);
         t = core->next_t0 + (core->next_rem != 0);
     } else if (core->empty_since != RP_NEVER &&
                r->machine[core->of].is.cores > 1) {
@@ -328,10 +333,10 @@ static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
     to->empty_since = RP_NEVER;
     for (uint32_t k = first; k < first + r->machine[to->of].is.cores; k++) {
         struct rp_machine *core = &r->machine[k];
-        if (core->count && (!from || compare_load(core, from) > 0))
+        if (core->count && (!from || compare_chains_plus_load(core, from) > 0))
             from = core;
     }
-    if (!from || !more_by_one(from, to)) {
+    if (!from || !exceeds_by_more_than_one(from, to)) {
         rp_cores_changed(r, i);
         return;
     }
@@ -343,7 +348,7 @@ static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
         from->idle_since = now;
     rp_cores_left(r, (uint32_t)(from - r->machine), now);
     rp_cores_changed(r, (uint32_t)(from - r->machine));
-    put_node(r, i, c, it.key - from->v0, now);
+    put_chain_on_core(r, i, c, it.key - from->v0, now);
 }
 
 bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now)
@@ -371,7 +376,7 @@ void rp_cores_load(struct rp *r, uint32_t m, uint64_t now)
         struct rp_machine *core = &r->machine[i];
         struct ips_ratio was = core->is.load;
         rp_advance(core, now);
-        core->is.load = part_of(is->load, is->cores, j);
+        core->is.load = load_of_core(is->load, is->cores, j);
         if (core->is_stopped)
             continue;
         if ((was.num == 0) != (core->is.load.num == 0)) {

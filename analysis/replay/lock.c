@@ -51,7 +51,7 @@ void rp_locks_release(struct rp *r)
     free(r->had_unit);
 }
 
-static void look_at_lock(struct rp *r, uint32_t k)
+static void mark_lock_due(struct rp *r, uint32_t k)
 {
     struct rp_lock *l = &r->lock[k];
     if (l->due || l->free == 0 || l->first == RP_NO_CHAIN)
@@ -66,7 +66,7 @@ static bool is_before(const struct rp *r, uint32_t a, uint32_t b)
     return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
 }
 
-void rp_ask(struct rp *r, uint32_t c)
+void rp_join_lock_queue(struct rp *r, uint32_t c)
 {
     uint32_t k = lock_of(r, r->chain[c].pos);
     struct rp_lock *l = &r->lock[k];
@@ -79,15 +79,15 @@ void rp_ask(struct rp *r, uint32_t c)
     if (*link == RP_NO_CHAIN)
         l->last = c;
     *link = c;
-    look_at_lock(r, k);
+    mark_lock_due(r, k);
 }
 
-void rp_give(struct rp *r, uint32_t i)
+void rp_return_unit(struct rp *r, uint32_t i)
 {
     uint32_t k = lock_of(r, i);
     r->lock[k].free++;
     r->lock[k].giver = i;
-    look_at_lock(r, k);
+    mark_lock_due(r, k);
 }
 
 void rp_grant(struct rp *r)

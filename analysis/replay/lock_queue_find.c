@@ -158,8 +158,9 @@ static uint32_t workers_of(const struct finding *f)
 
 /* Adds the workers to the result, if the last taking of each is after all
  * pieces. Else returns false. */
-static bool put_workers(struct finding *f, const struct unit_take *t,
-                        uint32_t n, uint32_t workers)
+static bool add_workers_if_all_ended(struct finding *f,
+                                     const struct unit_take *t, uint32_t n,
+                                     uint32_t workers)
 {
     struct ips_lock_queues *o = f->out;
     uint32_t first = o->worker_count, ended = 0;
@@ -255,7 +256,8 @@ static uint64_t work_between(const struct ips_graph *g, uint32_t from,
 }
 
 /* Whether the workers do little after no work is left. */
-static bool has_ended(const struct finding *f, uint32_t piece, uint32_t worker)
+static bool tails_are_short(const struct finding *f, uint32_t piece,
+                            uint32_t worker)
 {
     const struct ips_lock_queues *o = f->out;
     uint64_t all = 0, most = 0;
@@ -270,7 +272,7 @@ static bool has_ended(const struct finding *f, uint32_t piece, uint32_t worker)
     return (ips_u128)most * TAIL * (o->piece_count - piece) <= all;
 }
 
-static void look_at(struct finding *f, uint32_t lock)
+static void try_lock_as_queue(struct finding *f, uint32_t lock)
 {
     struct ips_lock_queues *o = f->out;
     const struct unit_take *t = f->t + f->span[lock];
@@ -280,12 +282,13 @@ static void look_at(struct finding *f, uint32_t lock)
         return;
     count_takings(f, t, n);
     uint32_t workers = workers_of(f);
-    if (!workers || !put_workers(f, t, n, workers))
+    if (!workers || !add_workers_if_all_ended(f, t, n, workers))
         return;
     f->tried++;
     bool is = put_pieces(f, t, n);
     mark_pieces(f, piece, true);
-    if (is && has_ended(f, piece, worker) && exchanges_only_locks(f, piece)) {
+    if (is && tails_are_short(f, piece, worker) &&
+        exchanges_only_locks(f, piece)) {
         for (uint32_t w = worker; w < o->worker_count; w++)
             f->busy[o->worker[w].chain] = true;
         o->lock_queue[o->lock_queue_count++] = (struct ips_lock_queue){
@@ -338,7 +341,7 @@ int ips_lock_queues_find(const struct ips_graph *g,
     if (rc == 0) {
         list_takings(&f, when);
         for (uint32_t k = 0; k < locks->lock_count && f.tried < TRIES; k++)
-            look_at(&f, f.order[k]);
+            try_lock_as_queue(&f, f.order[k]);
     } else {
         ips_lock_queues_release(out);
     }

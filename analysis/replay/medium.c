@@ -78,7 +78,7 @@ static uint64_t work_of(const struct rp *r, size_t pair, uint64_t bytes)
  * pieces. It is one transfer, that of its first receive `i`. Returns the first
  * receive of the same send by another chain, or IPS_NO_NODE. Receives of one
  * chain are adjacent in the list, because it is sorted by node. */
-static uint32_t behind_message(const struct rp *r, uint32_t i)
+static uint32_t next_message_of_send(const struct rp *r, uint32_t i)
 {
     uint32_t c = ips_chain_of(r->g, i);
     do
@@ -94,7 +94,7 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
         size_t pair = rp_pair(r, x, rp_receiver(r, i));
         uint32_t m = r->ask->medium[pair];
         uint64_t w = 0;
-        next = behind_message(r, i);
+        next = next_message_of_send(r, i);
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
         for (uint32_t k = i; k != next; k = r->sends_next[k])
@@ -114,7 +114,7 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
 {
     uint32_t c = rp_receiver(r, i), x = r->g->xpred[i];
-    uint32_t next = behind_message(r, i);
+    uint32_t next = next_message_of_send(r, i);
     uint64_t rest = rp_mtime_ns(r, rp_pair(r, x, c), 0) << r->bits;
     uint32_t m = r->ask->medium[rp_pair(r, x, c)];
     bool waits = false;
@@ -125,7 +125,7 @@ void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
         r->arrive[k] = now + rest;
     }
     if (waits && r->queues && rp_queue_result(r, x) != IPS_QUEUE_NONE)
-        rp_queue_due(r, rp_queue_result(r, x), now + rest);
+        rp_schedule_result(r, rp_queue_result(r, x), now + rest);
     else if (waits && rest)
         rp_schedule(r, c, now + rest);
     else if (waits)

@@ -237,7 +237,7 @@ uint32_t rp_queue_result(const struct rp *r, uint32_t i)
     return at < 2 ? NONE : at - 2;
 }
 
-void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
+void rp_announce_result(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_queues *s = r->queues;
     uint32_t b = rp_queue_result(r, i);
@@ -250,7 +250,7 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
     if (rp_by_medium(r, ask)) {
         if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough time for
                                             the whole transfer */
-            rp_queue_due(r, b, rp_arrives(r, ask));
+            rp_schedule_result(r, b, rp_arrives(r, ask));
         else
             r->arrive[ask] |= 1; /* tells rp_transferred() that a dispatcher
                                     waits */
@@ -260,10 +260,10 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
     uint64_t way = r->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME
                        ? rp_mtime_ns(r, rp_pair(r, i, d), bytes)
                        : 0;
-    rp_queue_due(r, b, now + (way << r->bits));
+    rp_schedule_result(r, b, now + (way << r->bits));
 }
 
-void rp_queue_due(struct rp *r, uint32_t b, uint64_t t)
+void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t)
 {
     struct rp_queues *s = r->queues;
     struct worker *from = &s->worker[s->holder[b]];
@@ -283,7 +283,7 @@ static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
 
 /* Inserts the result in order of arrival, then of the worker's chain, then of
  * sending. */
-void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
+void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *to =
@@ -301,7 +301,7 @@ void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
 static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
 {
     r->chain[c].pos = i;
-    if (!rp_ready(r, c, r->now))
+    if (!rp_arrived_or_wait(r, c, r->now))
         return;
     rp_go_on(r, c, r->now);
     rp_go_on_all(r, r->now);

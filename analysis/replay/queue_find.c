@@ -53,7 +53,7 @@ static bool reserve_one(struct finding *f, void *array, size_t *cap,
 
 /* The other chain from which node i received, whose end of a connection it saw,
  * or that started its chain; or NONE. */
-static uint32_t source_of(const struct finding *f, uint32_t i)
+static uint32_t source_chain_of(const struct finding *f, uint32_t i)
 {
     uint8_t kind = f->g->xkind[i];
     if (f->g->xpred[i] == IPS_NO_NODE ||
@@ -77,7 +77,7 @@ static void index_nodes(struct finding *f)
     for (uint32_t i = 0; i < g->node_count; i++)
         f->sent_to[i] = NONE;
     for (uint32_t i = g->node_count; i-- > 0;)
-        if (source_of(f, i) != NONE)
+        if (source_chain_of(f, i) != NONE)
             f->sent_to[g->xpred[i]] = f->chain_of[i];
 }
 
@@ -104,7 +104,7 @@ static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
         !add_block(f, worker, g->chains[c].first))
         return false;
     for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
-        bool gets = source_of(f, i) == d;
+        bool gets = source_chain_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
             break; /* it writes to d first: no worker */
         met = met || (gets && g->xkind[i] == IPS_X_DATA);
@@ -136,7 +136,7 @@ static void cut_workers(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
-        uint32_t c = source_of(f, i);
+        uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != FREE)
             continue;
         f->role[c] = NO_PEER;
@@ -151,9 +151,9 @@ static bool is_tail(const struct ips_queues *o, uint32_t b)
 }
 
 /* The block whose result node i receives (in part), or NONE. */
-static uint32_t takes_of(const struct finding *f, uint32_t i)
+static uint32_t block_received_by(const struct finding *f, uint32_t i)
 {
-    uint32_t c = source_of(f, i);
+    uint32_t c = source_chain_of(f, i);
     if (c == NONE || f->role[c] != PEER)
         return NONE;
     uint32_t b = f->mark[f->g->xpred[i]];
@@ -168,7 +168,7 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
     struct ips_queues *o = f->out;
     uint32_t now = NONE;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
-        uint32_t b = takes_of(f, i);
+        uint32_t b = block_received_by(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
                 return false; /* the result comes in two parts with another one
@@ -221,13 +221,13 @@ static bool writes_to_one(const struct finding *f, const struct ips_queue *q)
 
 /* Sets *turn to 1 + the turn that gave the block, or to 0: before the first
  * turn. False: several turns did. */
-static bool given_by(const struct finding *f, uint32_t d,
-                     const struct ips_queue_block *b, uint32_t *turn)
+static bool find_giving_turn(const struct finding *f, uint32_t d,
+                             const struct ips_queue_block *b, uint32_t *turn)
 {
     bool known = false;
     *turn = 0;
     for (uint32_t i = b->first; i < b->end; i++) {
-        if (source_of(f, i) != d)
+        if (source_chain_of(f, i) != d)
             continue;
         uint32_t by = f->mark[f->g->xpred[i]];
         if (known && by != *turn)
@@ -245,7 +245,7 @@ static uint32_t stop_receives(const struct finding *f, uint32_t d,
 {
     uint32_t count = 0, turn = f->mark[f->g->xpred[b->first]];
     for (uint32_t i = b->first; i < b->end; i++)
-        count += source_of(f, i) == d && f->mark[f->g->xpred[i]] == turn;
+        count += source_chain_of(f, i) == d && f->mark[f->g->xpred[i]] == turn;
     return count;
 }
 
@@ -255,7 +255,7 @@ static uint32_t stop_end(const struct finding *f, uint32_t d,
 {
     uint32_t i = b->first;
     for (; receives; i++)
-        receives -= source_of(f, i) == d;
+        receives -= source_chain_of(f, i) == d;
     return i;
 }
 
@@ -272,8 +272,8 @@ static bool give_turn(struct finding *f, uint32_t b, uint32_t turn)
 /* Links blocks to the turns that give them, and counts them in *gives. *stops:
  * number of workers whose last block was given for a result before the last
  * one. */
-static bool join_blocks(struct finding *f, const struct ips_queue *q,
-                        uint32_t *stops, uint32_t *gives)
+static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
+                                 uint32_t *stops, uint32_t *gives)
 {
     struct ips_queues *o = f->out;
     for (uint32_t w = q->first_worker; w < q->end_worker; w++) {
@@ -293,7 +293,7 @@ static bool join_blocks(struct finding *f, const struct ips_queue *q,
                 return false;
             if (b == is->first_block)
                 continue;
-            if (!given_by(f, q->chain, &o->block[b], &turn) ||
+            if (!find_giving_turn(f, q->chain, &o->block[b], &turn) ||
                 (turn && !give_turn(f, b, turn - 1)))
                 return false;
             *gives += turn != 0;
@@ -308,7 +308,7 @@ static bool tail_sends(const struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
-        uint32_t c = source_of(f, i);
+        uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != PEER || g->xlen[i] == 0)
             continue;
         uint32_t b = f->mark[g->xpred[i]];
@@ -376,7 +376,7 @@ static void set_rest(struct finding *f, struct ips_queue *q)
     if (last->gives != NONE) {
         const struct ips_queue_block *b = &o->block[last->gives];
         for (uint32_t i = b->first; i < b->end; i++)
-            if (source_of(f, i) == q->chain && f->g->xpred[i] >= end)
+            if (source_chain_of(f, i) == q->chain && f->g->xpred[i] >= end)
                 end = f->g->xpred[i] + 1;
     }
     last->end = q->rest = end;
@@ -388,7 +388,7 @@ static bool is_queue(struct finding *f, struct ips_queue *q)
     q->end_worker = f->out->worker_count;
     uint32_t workers = q->end_worker - q->first_worker;
     if (workers < 2 || !cut_turns(f, q->chain, q) || !writes_to_one(f, q) ||
-        !join_blocks(f, q, &stops, &gives) || gives == 0)
+        !link_blocks_to_turns(f, q, &stops, &gives) || gives == 0)
         return false;
     if (stops && !split_tails(f, q))
         return false;
@@ -396,11 +396,11 @@ static bool is_queue(struct finding *f, struct ips_queue *q)
     return q->rest < chain_end(f->g, q->chain);
 }
 
-static void forget_dispatcher(struct finding *f, uint32_t d)
+static void clear_marks_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
-        uint32_t c = source_of(f, i);
+        uint32_t c = source_chain_of(f, i);
         f->mark[i] = 0;
         if (c == NONE || (f->role[c] != PEER && f->role[c] != NO_PEER))
             continue;
@@ -411,7 +411,7 @@ static void forget_dispatcher(struct finding *f, uint32_t d)
     }
 }
 
-static void find_one(struct finding *f, uint32_t d)
+static void try_dispatcher(struct finding *f, uint32_t d)
 {
     struct ips_queues *o = f->out;
     struct ips_queues was = *o;
@@ -427,13 +427,13 @@ static void find_one(struct finding *f, uint32_t d)
         for (uint32_t w = q.first_worker; w < q.end_worker; w++)
             f->role[o->worker[w].chain] = USED;
         o->queue[o->queue_count++] = q;
-        forget_dispatcher(f, d);
+        clear_marks_of_dispatcher(f, d);
         return;
     }
     o->turn_count = was.turn_count;
     o->worker_count = was.worker_count;
     o->block_count = was.block_count;
-    forget_dispatcher(f, d);
+    clear_marks_of_dispatcher(f, d);
     f->role[d] = FREE;
 }
 
@@ -457,7 +457,7 @@ int ips_queues_find(const struct ips_graph *g, const bool *any,
         index_nodes(&f);
     for (uint32_t d = 0; d < g->chain_count && !f.no_memory; d++)
         if (any[d] && f.role[d] == FREE)
-            find_one(&f, d);
+            try_dispatcher(&f, d);
     ips_free_large(f.chain_of);
     ips_free_large(f.sent_to);
     ips_free_large(f.mark);

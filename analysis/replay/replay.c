@@ -477,7 +477,8 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
  * order, in which the program did not deadlock. */
 #define ATTEMPTS 4
 
-static uint32_t keep_awaited(const struct rp *r, bool *kept, int number)
+static uint32_t keep_order_of_awaited_locks(const struct rp *r, bool *kept,
+                                            int number)
 {
     uint32_t more = rp_locks_awaited(r, kept);
     for (uint32_t k = 0;
@@ -526,7 +527,7 @@ static int attempt_replay(const struct ips_graph *g,
     else
         ips_replay_release(out);
     if (rc == IPS_E_STALLED)
-        *again = keep_awaited(&r, kept, number);
+        *again = keep_order_of_awaited_locks(&r, kept, number);
     release_replay(&r);
     return rc;
 }

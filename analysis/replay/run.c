@@ -99,8 +99,8 @@ void rp_advance(struct rp_machine *m, uint64_t t)
     advance_machine(m, t);
 }
 
-void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
-                uint64_t *rem)
+void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
+                      uint64_t *rem)
 {
     time_of(m, dv, t0, rem);
 }
@@ -223,7 +223,7 @@ RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
     struct rp_chain *cur = &r->chain[c];
     uint32_t i = cur->pos;
     if (rp_takes(r, i)) {
-        rp_ask(r, c);
+        rp_join_lock_queue(r, c);
         return false;
     }
     if (!ips_arc_present(g, &r->arcs, i))
@@ -249,7 +249,7 @@ RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
     return false;
 }
 
-bool rp_ready(struct rp *r, uint32_t c, uint64_t now)
+bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
     return is_ready(r, c, now);
 }
@@ -315,14 +315,14 @@ RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
     if (r->media)
         rp_send(r, i, now);
     if (rp_gives(r, i))
-        rp_give(r, i);
+        rp_return_unit(r, i);
     if (r->queues)
-        rp_queue_sent(r, i, now);
+        rp_announce_result(r, i, now);
     if ((uint32_t)waiting != RP_NO_CHAIN)
         wake_list(r, waiting, now);
 }
 
-RP_HOT void go_on(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT void run_until_work(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     for (;;) {
@@ -346,7 +346,7 @@ void rp_go_on(struct rp *r, uint32_t c, uint64_t now)
     struct rp_chain *cur = &r->chain[c];
     if (cur->pos != cur->first)
         cur->blocked_ns += rp_ns(r, now) - rp_ns(r, cur->done_t);
-    go_on(r, c, now);
+    run_until_work(r, c, now);
 }
 
 void rp_go_on_all(struct rp *r, uint64_t now)
@@ -372,7 +372,7 @@ RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->machines && i < r->first_core)
         rp_transferred(r, c, now); /* for a medium c is a node */
     else if (work_done(r, c, now))
-        go_on(r, c, now);
+        run_until_work(r, c, now);
     rp_go_on_all(r, now);
     r->busy = NOWHERE;
     close_hole(r, m, now);
@@ -386,7 +386,7 @@ static void arrive_chains(struct rp *r, uint64_t now)
     if (c < r->chains)
         rp_go_on(r, c, now);
     else
-        rp_queue_come(r, c - r->chains, now);
+        rp_result_arrived(r, c - r->chains, now);
     rp_go_on_all(r, now);
     if (r->arrived != RP_NO_LEAF)
         rp_tree_drop(&r->pending_arrivals, r->arrived);

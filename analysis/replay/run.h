@@ -226,8 +226,8 @@ static inline bool rp_gives(const struct rp *r, uint32_t i)
 }
 /* Puts chain c, whose work was done at `done_t`, in line for the lock that its
  * node `pos` takes. */
-void rp_ask(struct rp *r, uint32_t c);
-void rp_give(struct rp *r, uint32_t i);
+void rp_join_lock_queue(struct rp *r, uint32_t c);
+void rp_return_unit(struct rp *r, uint32_t i);
 /* One round: grants free units to the waiters, which then continue. */
 void rp_grant(struct rp *r);
 /* Marks in `kept` the locks that have waiters; returns how many were newly
@@ -251,11 +251,11 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
  * IPS_QUEUE_NONE. */
 uint32_t rp_queue_result(const struct rp *r, uint32_t i);
 /* Node i is reached: announces the result that it sends, if any. */
-void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now);
+void rp_announce_result(struct rp *r, uint32_t i, uint64_t now);
 /* The result of block b will arrive at t. */
-void rp_queue_due(struct rp *r, uint32_t b, uint64_t t);
+void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
 /* The result of block b has arrived. */
-void rp_queue_come(struct rp *r, uint32_t b, uint64_t now);
+void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may take a result takes one. */
 void rp_queue_take(struct rp *r);
 /* Chain c, a worker or not, got `lock`. A worker of that lock's queue continues
@@ -296,12 +296,12 @@ void rp_cores_load(struct rp *r, uint32_t m, uint64_t now);
 
 void rp_advance(struct rp_machine *m, uint64_t t);
 /* The time at which machine m's virtual clock will have advanced by dv. */
-void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
-                uint64_t *rem);
+void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
+                      uint64_t *rem);
 
 /* Whether the cross arc of node `pos` of chain c has arrived. If not, the chain
  * now waits for it. */
-bool rp_ready(struct rp *r, uint32_t c, uint64_t now);
+bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now);
 /* Reaches node `pos` of chain c and continues up to the next arc that takes
  * time. */
 void rp_go_on(struct rp *r, uint32_t c, uint64_t now);

@@ -41,8 +41,8 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
 }
 
 /* Inserts a new map into the list of the best if it belongs there. */
-static int offer_map(struct search *s, uint32_t *map, uint64_t makespan_ns,
-                     struct ips_err *err)
+static int insert_best_map(struct search *s, uint32_t *map,
+                           uint64_t makespan_ns, struct ips_err *err)
 {
     struct ips_search *out = s->out;
     struct ips_search_map one = {makespan_ns, used_by(s, map), map};
@@ -78,7 +78,7 @@ static int evaluate_map(struct search *s, uint32_t *map,
     if (rc < 0)
         return rc;
     out->evaluations++;
-    rc = offer_map(s, map, worth->makespan_ns, err);
+    rc = insert_best_map(s, map, worth->makespan_ns, err);
     if (rc < 0)
         return rc;
     uint64_t best_ns = out->best[0].makespan_ns;
@@ -100,7 +100,8 @@ static int evaluate_map(struct search *s, uint32_t *map,
  * Canonical maps: of a class of machines that are alike, the lower ones are
  * used first, in the order of the items. */
 
-static bool may_take(const struct search *s, uint32_t item, uint32_t machine)
+static bool may_place_item_on(const struct search *s, uint32_t item,
+                              uint32_t machine)
 {
     uint32_t fixed = search_fixed(s, item), before = s->before[machine];
     if (fixed != IPS_SEARCH_FREE)
@@ -111,9 +112,10 @@ static bool may_take(const struct search *s, uint32_t item, uint32_t machine)
 }
 
 /* The first machine from `m` on that `item` may take; `machines`: none. */
-static uint32_t next_for(const struct search *s, uint32_t item, uint32_t m)
+static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
+                                      uint32_t m)
 {
-    while (m < s->machines && !may_take(s, item, m))
+    while (m < s->machines && !may_place_item_on(s, item, m))
         m++;
     return m;
 }
@@ -130,12 +132,12 @@ static bool next_map(struct search *s, bool first)
             s->users[s->map[i]]--;
             from = s->map[i] + 1;
         }
-        uint32_t m = next_for(s, i, from);
+        uint32_t m = next_machine_for_item(s, i, from);
         while (m == s->machines) {
             if (i-- == 0)
                 return false;
             s->users[s->map[i]]--;
-            m = next_for(s, i, s->map[i] + 1);
+            m = next_machine_for_item(s, i, s->map[i] + 1);
         }
         s->map[i] = m;
         s->users[m]++;

@@ -67,7 +67,7 @@ static struct ips_ratio with_den(struct ips_ratio r)
     return r.den ? r : (struct ips_ratio){0, 1};
 }
 
-static void find_there(struct bound *b)
+static void find_usable_machines(struct bound *b)
 {
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         b->there[m] = !b->of->closed || !b->of->closed[m];
@@ -91,7 +91,8 @@ static void least_loads(struct bound *b)
 /* ---- messages -------------------------------------------------------------
  */
 
-static bool never_less(const struct ips_mtime *a, const struct ips_mtime *b)
+static bool is_line_at_or_above(const struct ips_mtime *a,
+                                const struct ips_mtime *b)
 {
     return a->base_ns >= b->base_ns && a->per_byte_q32 >= b->per_byte_q32 &&
            a->scale_num == b->scale_num && a->scale_den == b->scale_den;
@@ -103,17 +104,18 @@ static void add_way(struct ips_mtime *ways, uint32_t *count,
 {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < *count; k++)
-        if (never_less(way, &ways[k]))
+        if (is_line_at_or_above(way, &ways[k]))
             return;
     for (uint32_t k = 0; k < *count; k++)
-        if (!never_less(&ways[k], way))
+        if (!is_line_at_or_above(&ways[k], way))
             ways[kept++] = ways[k];
     ways[kept++] = *way;
     *count = kept;
 }
 
 /* A line that is nowhere above the pair's message time. */
-static struct ips_mtime least_of(const struct ips_replay_ask *ask, size_t pair)
+static struct ips_mtime lower_line_of_pair(const struct ips_replay_ask *ask,
+                                           size_t pair)
 {
     struct ips_mtime way = ask->mtime[pair];
     if (ask->curve && ask->curve[pair]) {
@@ -136,7 +138,7 @@ static void least_ways(struct bound *b)
     for (size_t p = 0; p < n * n; p++) {
         if (!b->there[p / n] || !b->there[p % n])
             continue;
-        way = least_of(b->ask, p);
+        way = lower_line_of_pair(b->ask, p);
         add_way(b->all, &b->all_count, &way);
         if (p / n == p % n)
             add_way(b->near, &b->near_count, &way);
@@ -199,7 +201,7 @@ static uint64_t units_of_ns(uint64_t ns)
 
 /* Fills chain c's weights at the best rate and its message times, and adds up
  * its work. */
-static void weight_chain(struct bound *b, uint32_t c)
+static void fill_chain_weights(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
     const struct ips_chain *is = &g->chains[c];
@@ -317,11 +319,11 @@ int ips_search_bound(const struct ips_graph *g,
     if (rc == 0)
         rc = find_needed(&b, err);
     if (rc == 0) {
-        find_there(&b);
+        find_usable_machines(&b);
         least_loads(&b);
         least_ways(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
-            weight_chain(&b, c);
+            fill_chain_weights(&b, c);
         bound_work(&b);
         rc = bound_path(&b, err);
     }
@@ -359,7 +361,7 @@ static bool same_curve(const struct ips_curve *a, const struct ips_curve *b)
 static bool same_way(const struct ips_replay_ask *ask, size_t x, size_t y)
 {
     const struct ips_mtime *a = &ask->mtime[x], *b = &ask->mtime[y];
-    return never_less(a, b) && never_less(b, a) &&
+    return is_line_at_or_above(a, b) && is_line_at_or_above(b, a) &&
            (!ask->curve || same_curve(ask->curve[x], ask->curve[y]));
 }
 

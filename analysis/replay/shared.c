@@ -43,8 +43,8 @@ static int make_tables(const struct ips_graph *g,
 
 /* Subtracts least_ns from the message times in the graph; the table `mtime`
  * adds it again. */
-static void take_least(struct ips_graph *g, const struct ips_arcs *arcs,
-                       const struct ips_shared_ask *ask)
+static void subtract_least_ns(struct ips_graph *g, const struct ips_arcs *arcs,
+                              const struct ips_shared_ask *ask)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
@@ -99,7 +99,7 @@ int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
     ips_arcs_init(&arcs, scenario);
     int rc = make_tables(g, ask, &t, err);
     if (rc == 0 && ask->least_ns)
-        take_least(g, &arcs, ask);
+        subtract_least_ns(g, &arcs, ask);
     const struct ips_replay_ask replay = {.machine_count = ask->machine_count,
                                           .machine = t.machine,
                                           .map = ask->map,

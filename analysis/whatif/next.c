@@ -72,7 +72,7 @@ static bool reserve_map(struct search *s, struct ips_idmap *m)
 }
 
 /* True: (node, group) was not met before. False with s->full: out of memory. */
-static bool meet_node(struct search *s, uint32_t node, uint32_t group)
+static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
 {
     struct ips_idmap *m = &s->met;
     if (!reserve_map(s, m))
@@ -87,7 +87,7 @@ static bool meet_node(struct search *s, uint32_t node, uint32_t group)
 
 /* The group of `label` before `rest`. Groups are looked up by this key, so each
  * exists only once. */
-static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
+static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
     if (!reserve_map(s, m))
@@ -120,7 +120,7 @@ static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
 /* A set is stored as the sequence of its labels in descending order, so that
  * equal sets are equal groups. Labels greater than `label` are taken off and
  * put before it again. */
-static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
+static uint32_t extend_set(struct search *s, uint32_t group, uint32_t label)
 {
     uint32_t at = group, off = 0;
     while (at && s->group[at].label > label) {
@@ -137,9 +137,9 @@ static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
     at = group;
     for (uint32_t i = 0; i < off; i++, at = s->group[at].rest)
         taken[i] = s->group[at].label;
-    at = put_before(s, at, label);
+    at = extend_sequence(s, at, label);
     while (off > 0 && !s->full)
-        at = put_before(s, at, taken[--off]);
+        at = extend_sequence(s, at, taken[--off]);
     free(taken);
     return at;
 }
@@ -155,12 +155,12 @@ static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
         uint64_t key = (uint64_t)group << 32 | label;
         uint64_t at = ips_idmap_place(&s->joined, key);
         if (!ips_idmap_has(&s->joined, at))
-            ips_idmap_put(&s->joined, at, key, put_in_set(s, group, label));
+            ips_idmap_put(&s->joined, at, key, extend_set(s, group, label));
         return s->joined.value[at];
     }
     if (group && s->group[group].label == label)
         return group;
-    return put_before(s, group, label);
+    return extend_sequence(s, group, label);
 }
 
 /* ---- branches to be walked ---------------------------------------------- */
@@ -301,7 +301,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
         }
         bool cross = goes_cross(s, v, &in);
         if (in.chain && in.cross) {
-            if (grouped && !meet_node(s, v, *group))
+            if (grouped && !add_met_node(s, v, *group))
                 return false;
             struct branch other = branch_off(s, v, &in, !cross, suffix);
             other.parent = self;

@@ -110,8 +110,9 @@ static bool count_length(struct counting *c, uint32_t length)
 }
 
 /* Whether `s` is a part of `of`, repeated. */
-static bool goes_along(const struct counting *c, const struct ips_sequence *s,
-                       const struct ips_sequence *of)
+static bool is_part_of_repetition(const struct counting *c,
+                                  const struct ips_sequence *s,
+                                  const struct ips_sequence *of)
 {
     for (uint32_t shift = 0; shift < of->length; shift++) {
         uint32_t i = 0;
@@ -151,7 +152,7 @@ static uint32_t choose_sequences(struct counting *c, uint32_t top,
         bool listed = is_repetition(c, s);
         for (uint32_t k = 0; k < n && !listed; k++)
             listed = s->count <= out[k].count + out[k].count / 10 + 1 &&
-                     goes_along(c, s, &out[k]);
+                     is_part_of_repetition(c, s, &out[k]);
         if (!listed)
             out[n++] = *s;
     }

@@ -4,8 +4,8 @@
 
 #include "common/types.h"
 
-static void meet_slack(struct ips_slack *s, uint64_t slack, uint64_t ns,
-                       uint64_t near_ns)
+static void add_slack(struct ips_slack *s, uint64_t slack, uint64_t ns,
+                      uint64_t near_ns)
 {
     s->least = ips_min_u64(s->least, slack);
     s->total_ns = ips_add_sat(s->total_ns, ns);
@@ -14,20 +14,21 @@ static void meet_slack(struct ips_slack *s, uint64_t slack, uint64_t ns,
     s->arcs++;
 }
 
-static void meet_arc(const struct ips_graph *g, const struct ips_features *f,
-                     uint32_t chain, uint32_t node, uint64_t slack,
-                     uint64_t near_ns, struct ips_slack *out)
+static void add_arc_slack(const struct ips_graph *g,
+                          const struct ips_features *f, uint32_t chain,
+                          uint32_t node, uint64_t slack, uint64_t near_ns,
+                          struct ips_slack *out)
 {
     uint64_t count, rest = g->w[node];
     const struct ips_arc_share *p = ips_arc_shares(f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
-        meet_slack(&out[p[k].feature], slack, p[k].ns, near_ns);
+        add_slack(&out[p[k].feature], slack, p[k].ns, near_ns);
         rest -= p[k].ns;
     }
     /* An arc without weight can be delayed too: it counts for its chain's
      * feature. */
     if (f->chain[chain] != IPS_NO_FEATURE && (rest || count == 0))
-        meet_slack(&out[f->chain[chain]], slack, rest, near_ns);
+        add_slack(&out[f->chain[chain]], slack, rest, near_ns);
 }
 
 int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
@@ -46,12 +47,12 @@ int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
             bool present;
             uint64_t slack = ips_slack_chain(g, e, tail, i, i == first);
             if (slack != IPS_NO_SLACK)
-                meet_arc(g, f, c, i, slack, near_ns, out);
+                add_arc_slack(g, f, c, i, slack, near_ns, out);
             if (!f->cross || f->cross[i] == IPS_NO_FEATURE)
                 continue;
             slack = ips_slack_cross(g, scenario, e, tail, i);
             if (slack != IPS_NO_SLACK)
-                meet_slack(
+                add_slack(
                     &out[f->cross[i]], slack,
                     ips_cross_part(f, i, ips_xweight(g, i, scenario, &present)),
                     near_ns);

@@ -36,8 +36,8 @@ uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
 }
 
 /* Subtracts from each scenario what its edits save of `ns` of a feature. */
-static void save_time(const struct pass *p, uint32_t feature, uint64_t ns,
-                      struct scenarios *a)
+static void subtract_savings(const struct pass *p, uint32_t feature,
+                             uint64_t ns, struct scenarios *a)
 {
     uint32_t mask = p->mask[feature];
     for (int l = 0; mask; l++, mask >>= 1) {
@@ -52,11 +52,11 @@ static void save_arc(const struct pass *p, uint32_t chain_feature,
     uint64_t count, rest = p->b->g->w[node];
     const struct ips_arc_share *portion = ips_arc_shares(p->b->f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
-        save_time(p, portion[k].feature, portion[k].ns, a);
+        subtract_savings(p, portion[k].feature, portion[k].ns, a);
         rest -= portion[k].ns;
     }
     if (chain_feature != IPS_NO_FEATURE)
-        save_time(p, chain_feature, rest, a);
+        subtract_savings(p, chain_feature, rest, a);
 }
 
 /* Applies the cross arc of node i where it wins; returns the bit set of those
@@ -71,7 +71,7 @@ static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
     for (int l = 0; l < LANES; l++)
         from.v[l] += xw;
     if (cross && cross[i] != IPS_NO_FEATURE)
-        save_time(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
+        subtract_savings(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
     for (int l = 0; l < LANES; l++) {
         bool better = from.v[l] > a->v[l]; /* at a tie the chain arc wins */
         won |= (unsigned)better << l;
@@ -218,9 +218,10 @@ static int pass_init(struct pass *p, const struct ips_whatif_base *b,
 
 /* One pass over at most LANES changes; `which` has their indices in
  * `change`. */
-static int one_pass(struct pass *p, const struct ips_change *change,
-                    const uint32_t *which, int count, struct ips_whatif *out,
-                    struct ips_err *err)
+static int run_changes_in_one_pass(struct pass *p,
+                                   const struct ips_change *change,
+                                   const uint32_t *which, int count,
+                                   struct ips_whatif *out, struct ips_err *err)
 {
     int rc = 0, set = 0;
     for (; set < count && rc == 0; set++)
@@ -247,7 +248,7 @@ int ips_whatif(const struct ips_whatif_base *b, const struct ips_change *change,
         int n = 0;
         while (n < LANES && done < count)
             which[n++] = (uint32_t)done++;
-        rc = one_pass(&p, change, which, n, out, err);
+        rc = run_changes_in_one_pass(&p, change, which, n, out, err);
     }
     pass_release(&p);
     return rc;
@@ -268,7 +269,8 @@ static int greatest_first(const void *a, const void *b)
     return (p->index > q->index) - (p->index < q->index);
 }
 
-/* Computes all bounds without a pass, by the same sum as one_pass(). */
+/* Computes all bounds without a pass, by the same sum as
+ * run_changes_in_one_pass(). */
 static int bounds_of(struct pass *p, const struct ips_change *change,
                      size_t count, struct ips_whatif *out, struct by_value *by,
                      struct ips_err *err)
@@ -320,7 +322,7 @@ static int rank_changes(struct pass *p, const struct ips_change *change,
             which[n++] = by[at++].index;
         if (n == 0)
             break;
-        rc = one_pass(p, change, which, n, out, err);
+        rc = run_changes_in_one_pass(p, change, which, n, out, err);
         for (int l = 0; l < n && rc == 0; l++)
             keep_best(best, kept, keep,
                       (struct by_value){out[which[l]].gain, which[l]});

@@ -133,7 +133,7 @@ static ips_i128 rounding_moved(const struct diff *d, const struct diff_item *x)
 
 /* Adjusts the changes of the items, so that they add up to the change of the
  * totals; each is moved by at most one. */
-static void even_out(struct diff *d)
+static void distribute_rounding(struct diff *d)
 {
     int64_t left = d->sum.change;
     for (size_t i = 0; i < d->count; i++)
@@ -201,8 +201,8 @@ static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
 /* Distance between the sides if the runs in `set` are the first side, in units
  * of their spread (Welch's t). The spread is taken as at least a hundredth of
  * the mean. */
-static double sides_apart(const struct diff *d, const uint64_t *v,
-                          const unsigned *set)
+static double compute_side_distance(const struct diff *d, const uint64_t *v,
+                                    const unsigned *set)
 {
     double n[2] = {d->first, d->runs - d->first}, sum[2] = {0}, sq[2] = {0};
     bool in[DIFF_RUNS_MAX] = {false};
@@ -260,12 +260,12 @@ static void count_way(const struct diff *d, const unsigned *set,
     double most = 0;
     for (size_t i = 0; i < d->count; i++) {
         if (c->in[i])
-            most = fmax(most, sides_apart(d, d->item[i].v, set));
+            most = fmax(most, compute_side_distance(d, d->item[i].v, set));
     }
     for (size_t i = 0; i < d->count; i++)
         c->as_far[i] += reaches_seen(most, c->seen[i]);
-    c->as_far[d->count] +=
-        reaches_seen(sides_apart(d, d->total, set), c->seen[d->count]);
+    c->as_far[d->count] += reaches_seen(compute_side_distance(d, d->total, set),
+                                        c->seen[d->count]);
 }
 
 static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
@@ -299,9 +299,9 @@ static int compute_chances(struct diff *d, struct ips_err *err)
     } else {
         for (size_t i = 0; i < d->count; i++) {
             c.in[i] = change_matters(d, d->item[i].v);
-            c.seen[i] = sides_apart(d, d->item[i].v, set);
+            c.seen[i] = compute_side_distance(d, d->item[i].v, set);
         }
-        c.seen[d->count] = sides_apart(d, d->total, set);
+        c.seen[d->count] = compute_side_distance(d, d->total, set);
         double n = (double)try_ways(d, set, &c);
         for (size_t i = 0; i < d->count; i++)
             if (c.in[i])
@@ -406,7 +406,7 @@ int diff_solve(struct diff *d, struct ips_err *err)
         fill_means(d, x->v, x);
         x->p = x->low = x->high = (double)NAN;
     }
-    even_out(d);
+    distribute_rounding(d);
     if (enough) {
         rc = compute_chances(d, err);
         fill_interval(d, d->total, &d->sum);
@@ -441,7 +441,7 @@ static size_t number_at(const char *text)
     return text[n] == '\0' || text[n] == ' ' || text[n] == '/' ? n : 0;
 }
 
-void diff_plain(const char *text, char *out, size_t size)
+void diff_strip_process_ids(const char *text, char *out, size_t size)
 {
     size_t at = 0;
     for (size_t i = 0; text[i] && at + 1 < size;) {

@@ -64,7 +64,7 @@ int diff_solve(struct diff *d, struct ips_err *err) IPS_MUST_USE;
 
 /* Copies `text` without process ids, which differ in every run: "/m1/a.812"
  * becomes "/m1/a", and "m1/a.3 -> m1/b.7#2" becomes "m1/a -> m1/b". */
-void diff_plain(const char *text, char *out, size_t size);
+void diff_strip_process_ids(const char *text, char *out, size_t size);
 
 /* The median of `n` > 0 values, and the 95% bootstrap interval of the
  * difference of the medians of two sides (NaN if either has fewer than

@@ -222,7 +222,7 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
     free(empty);
 }
 
-void ipsq_table_say_hidden(FILE *f, const struct ipsq_table *t)
+void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t)
 {
     bool any = false;
     for (size_t c = 0; c < t->column_count; c++) {

@@ -90,8 +90,8 @@ static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
 
 /* An option that names what is to be faster. Narrows the last edit; starts a
  * new one if the last edit has a name of the same kind, or a speed, already. */
-static int name_edit(struct ipsq_options *o, enum ipsq_option option,
-                     const char *text, struct ips_err *err)
+static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
+                         const char *text, struct ips_err *err)
 {
     struct ipsq_edit *e = o->edit_count ? &o->edit[o->edit_count - 1] : NULL;
     for (int again = 0; again < 2; again++) {
@@ -117,7 +117,7 @@ static int name_edit(struct ipsq_options *o, enum ipsq_option option,
 }
 
 /* A speed applies to all edits named since the last speed. */
-static void speed_edits(struct ipsq_options *o, uint32_t ppm)
+static void set_edit_speed(struct ipsq_options *o, uint32_t ppm)
 {
     for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)
         o->edit[i - 1].ppm = ppm;
@@ -262,7 +262,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
                 "'%.80s' is not of the form /machine, /machine/process or "
                 "/machine/process/thread (`ipsq ls` lists them)",
                 text);
-        return name_edit(o, option, text, err);
+        return add_edit_name(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
         return one_of(option, text, &which, err);
@@ -300,14 +300,14 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_PROCEDURE:
     case IPSQ_OPT_PROCESS:
     case IPSQ_OPT_MESSAGE:
-        return name_edit(o, option, text, err);
+        return add_edit_name(o, option, text, err);
     case IPSQ_OPT_FASTER:
         rc = ipsq_parse_faster(text, &which, err);
         if (rc == 0)
-            speed_edits(o, which);
+            set_edit_speed(o, which);
         return rc;
     case IPSQ_OPT_GONE:
-        speed_edits(o, IPSQ_GONE);
+        set_edit_speed(o, IPSQ_GONE);
         return 0;
     case IPSQ_OPT_RANK:
         o->rank = true;

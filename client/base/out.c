@@ -170,7 +170,7 @@ static void say_hidden(struct ipsq_out *o, const struct ipsq_table *t)
     FILE *line = open_memstream(&text, &size);
     if (!line)
         return;
-    ipsq_table_say_hidden(line, t);
+    ipsq_table_print_hidden_columns(line, t);
     fclose(line);
     write_folded(o, text);
 }

@@ -84,7 +84,7 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
 void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color);
 /* After the last row: prints which columns were left out. */
-void ipsq_table_say_hidden(FILE *f, const struct ipsq_table *t);
+void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t);
 /* From now on tables are not limited to the terminal's width (--wide). */
 void ipsq_tables_wide(bool wide);
 /* Whether characters beyond ASCII are replaced by '?'. */

@@ -47,7 +47,7 @@ static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
  * starts one and gives it a moment to connect. It is no error if it does not:
  * the master answers from its catalogue as far as it can, and the answer tells
  * so. */
-static int fetch_slave(struct ipsq_session *s, struct ips_err *err)
+static int start_missing_slave(struct ipsq_session *s, struct ips_err *err)
 {
     bool yes;
     int rc = has_slave(s, &yes, err);
@@ -119,7 +119,7 @@ int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
     if (rc == IPS_E_UNREACHABLE)
         rc = start_master(s, err);
     if (rc == 0)
-        rc = fetch_slave(s, err);
+        rc = start_missing_slave(s, err);
     return rc;
 }
 
@@ -218,9 +218,9 @@ static int newest_first(const void *a, const void *b)
 
 /* `name`: only the run with exactly this name, if there is one; NULL: all runs,
  * as many as fit a reply. */
-static int list_runs(struct ipsq_session *s, const char *name, bool look,
-                     Ips__RunRow ***rows, size_t *count, uint64_t *left_out,
-                     struct ips_err *err)
+static int fetch_runs(struct ipsq_session *s, const char *name, bool look,
+                      Ips__RunRow ***rows, size_t *count, uint64_t *left_out,
+                      struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__RunsAsk ask = IPS__RUNS_ASK__INIT;
@@ -253,7 +253,7 @@ static int list_runs(struct ipsq_session *s, const char *name, bool look,
 int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
                       size_t *count, uint64_t *left_out, struct ips_err *err)
 {
-    return list_runs(s, NULL, false, rows, count, left_out, err);
+    return fetch_runs(s, NULL, false, rows, count, left_out, err);
 }
 
 int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
@@ -310,7 +310,7 @@ static bool is_known(struct ipsq_session *s, const char *word, const char **run)
     uint64_t left_out;
     struct ips_err err = {0};
     *run = NULL;
-    if (list_runs(s, word, false, &rows, &count, &left_out, &err) < 0)
+    if (fetch_runs(s, word, false, &rows, &count, &left_out, &err) < 0)
         return false;
     for (size_t i = 0; i < count && !*run; i++)
         if (strcmp(rows[i]->run, word) == 0)
@@ -330,7 +330,7 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
     uint64_t left_out;
     if (word && is_known(s, word, run))
         return 0;
-    int rc = list_runs(s, NULL, true, &rows, &count, &left_out, err);
+    int rc = fetch_runs(s, NULL, true, &rows, &count, &left_out, err);
     if (rc == 0 && ipsq_pick_run(rows, count, word, run, err) < 0)
         rc = ips_err_wrap(err, "the master at %s", s->address);
     free(rows);

@@ -51,7 +51,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
 static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
                    struct ips_err *err)
 {
-    if (ips_path_state_drains(dir))
+    if (ips_path_state_is_default(dir))
         return ips_path_pool_root(pool, err);
     if (snprintf(pool, IPS_PATH_BYTES, "%s/no-pool", dir) >= IPS_PATH_BYTES)
         return ips_err_set(err, IPS_E_LIMIT, "%.80s: path too long", dir);

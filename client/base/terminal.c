@@ -16,7 +16,7 @@ unsigned ipsq_columns(FILE *file)
     return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-void ipsq_columns_are(unsigned columns)
+void ipsq_set_columns(unsigned columns)
 {
     of_all = columns;
 }

@@ -12,7 +12,7 @@
 unsigned ipsq_columns(FILE *file);
 /* From now on every file counts as a terminal of this width, because the output
  * goes through a pager. */
-void ipsq_columns_are(unsigned columns);
+void ipsq_set_columns(unsigned columns);
 
 /* Escape sequences for terminals that show colours. */
 #define IPSQ_YELLOW "\033[33m"

@@ -209,8 +209,9 @@ static int write_file(const char *name, const char *text, struct ips_err *err)
 /* ---- the request
  * ---------------------------------------------------------- */
 
-static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
-                   struct ips_err *err)
+static int choose_calibrate_action(const struct ipsq_options *o,
+                                   Ips__CalibrateAsk__What *what,
+                                   struct ips_err *err)
 {
     int named = o->show + o->forget + (o->export_file != NULL) +
                 (o->import_file != NULL);
@@ -247,7 +248,7 @@ static int run_calibrate(const struct ipsq_command *self,
     const Ips__Reply *last = NULL;
     char *text = NULL, *machines[IPSQ_ARGS_MAX];
     (void)self;
-    int rc = what_of(o, &ask.what, err);
+    int rc = choose_calibrate_action(o, &ask.what, err);
     if (rc == 0 && o->rounds > UINT32_MAX)
         rc = ips_err_set(err, IPS_E_USAGE, "--rounds: too many");
     if (rc == 0 && o->import_file)

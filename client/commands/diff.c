@@ -178,7 +178,7 @@ static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
     for (size_t i = 0; rc == 0 && i < n; i++) {
         char name[NAME_BYTES];
         uint64_t ns = ips_min_u64(rows[i]->ns, *left);
-        diff_plain(rows[i]->object, name, sizeof(name));
+        diff_strip_process_ids(rows[i]->object, name, sizeof(name));
         rc = diff_add(d, kind, name, run, ns, err);
         *left -= ns;
     }

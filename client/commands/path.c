@@ -63,7 +63,7 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 
 /* Whether processes go on so long after the command ended that the path may
  * seem too long. */
-static bool is_outlived(const Ips__PathAnswer *a)
+static bool outlives_command(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
            a->lasted_ns > a->elapsed_ns + a->elapsed_ns / 100 &&
@@ -90,7 +90,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "lasted_ns",
-                   is_outlived(a) ? "went on for" : NULL,
+                   outlives_command(a) ? "went on for" : NULL,
                    ipsq_count(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU"

@@ -61,7 +61,7 @@ int why_set_add(struct why_set *w, unsigned run, const char *kind,
                 double share, struct ips_err *err)
 {
     char who[1024];
-    diff_plain(object ? object : "", who, sizeof(who));
+    diff_strip_process_ids(object ? object : "", who, sizeof(who));
     procedure = procedure ? procedure : "";
     struct why_seen *x = find_finding(w, kind, who, procedure);
     if (!x)

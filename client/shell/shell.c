@@ -85,7 +85,7 @@ static int run_words(const struct ipsq_shell *s, int argc, char **argv)
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
         if (page)
-            ipsq_columns_are(ipsq_columns(stdout));
+            ipsq_set_columns(ipsq_columns(stdout));
         if (page && dup2(pipes[1], STDOUT_FILENO) < 0)
             _exit(IPSQ_FAILED);
         if (page) {
@@ -188,8 +188,9 @@ static const char *another_name(const struct ipsq_names *names,
 
 /* Finds the name that is equal to `text` or the only one that begins with it.
  * If there is none, prints why. */
-static bool only_one(const struct ipsq_shell *s, name_lister *list,
-                     const char *text, const char *what, char *out, size_t room)
+static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
+                                const char *text, const char *what, char *out,
+                                size_t room)
 {
     struct ipsq_name_source from = ipsq_shell_source(s);
     struct ipsq_names names = {0};
@@ -234,8 +235,8 @@ static int zoom_to(struct ipsq_shell *s, const char *word, const char *more)
         *s->focus.object = '\0';
         return IPSQ_OK;
     }
-    return only_one(s, ipsq_complete_objects, object, "object", s->focus.object,
-                    sizeof(s->focus.object))
+    return resolve_unique_name(s, ipsq_complete_objects, object, "object",
+                               s->focus.object, sizeof(s->focus.object))
                ? IPSQ_OK
                : IPSQ_FAILED;
 }
@@ -243,8 +244,8 @@ static int zoom_to(struct ipsq_shell *s, const char *word, const char *more)
 static int take_run(struct ipsq_shell *s, const char *word)
 {
     struct ipsq_focus next = {0};
-    if (word && !only_one(s, ipsq_complete_runs, word, "run", next.run,
-                          sizeof(next.run)))
+    if (word && !resolve_unique_name(s, ipsq_complete_runs, word, "run",
+                                     next.run, sizeof(next.run)))
         return IPSQ_FAILED;
     s->focus = next;
     return IPSQ_OK;

@@ -31,8 +31,8 @@ struct mtime_trip {
 /* To be called before the measurement. Returns true if the machine is not
  * idle, with the text in `out`. A load of UINT32_MAX is not known and raises
  * no doubt. */
-bool mtimes_doubt_busy(const char *machine, uint32_t load_milli,
-                       uint32_t processors, char *out, size_t room);
+bool mtimes_is_busy(const char *machine, uint32_t load_milli,
+                    uint32_t processors, char *out, size_t room);
 /* Checks the rules delay and spread; `trip` has p->count elements. */
 bool mtimes_doubt_trips(const struct mtime_pair *p,
                         const struct mtime_trip *trip, char *out, size_t room);

@@ -39,7 +39,7 @@ static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
     return 0;
 }
 
-bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out)
+bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
 {
     const struct mtime_point *first = NULL, *last = NULL;
     /* the points may be in any order */
@@ -74,7 +74,7 @@ uint64_t mtime_wire_rate(const struct mtime_pair *p)
 {
     const uint64_t bytes = MTIME_WIRE_DATA * 1000;
     struct mtime_wire wire;
-    if (!p || !mtime_wire_of(p, &wire))
+    if (!p || !mtime_wire_compute(p, &wire))
         return 0;
     uint64_t ns = ips_max_u64(ips_curve_ns(&wire.curve, bytes), 1);
     return ips_max_u64(bytes * 1000 / ns, 1);

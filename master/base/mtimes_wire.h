@@ -38,7 +38,7 @@ struct mtime_wire {
 };
 /* Returns false, and leaves *out unchanged, if the measurements of the pair do
  * not show it. */
-bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out);
+bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out);
 
 /* Returns the throughput of the pair's link in bytes of messages per us, at
  * least 1; 0 if it is not known or `p` is NULL. */

@@ -37,7 +37,8 @@ struct slave *roster_find(const struct roster *r, const char *machine)
     return NULL;
 }
 
-struct slave *roster_of(const struct roster *r, const struct ips_peer *peer)
+struct slave *roster_find_by_peer(const struct roster *r,
+                                  const struct ips_peer *peer)
 {
     for (struct slave *s = r->first; s; s = s->next) {
         if (s->peer == peer)

@@ -59,7 +59,8 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
                  struct slave **out, struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the slave that is connected by `peer`, or NULL. */
-struct slave *roster_of(const struct roster *r, const struct ips_peer *peer);
+struct slave *roster_find_by_peer(const struct roster *r,
+                                  const struct ips_peer *peer);
 struct slave *roster_find(const struct roster *r, const char *machine);
 
 void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns);

@@ -120,7 +120,7 @@ static void note_refused(struct query *q, const char *doubt)
 
 /* Whether the round with this slave failed. If so, notes it and reactivates
  * the slave, which may succeed in the next job. */
-static bool went_wrong(struct query *q, struct machine_share *p)
+static bool reset_failed_part(struct query *q, struct machine_share *p)
 {
     if (p->state == PART_ACTIVE)
         return false;
@@ -166,7 +166,7 @@ static int store_pair(struct query *q, const struct mtime_pair *pair,
 
 /* If the opposite direction shows that the previous job's result, already
  * saved, is in doubt: marks it (`force`), or restores the entry from before. */
-static void doubt_there(struct query *q)
+static void recheck_previous_job(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct mtimes *t = &q->m->mtimes;
@@ -209,7 +209,7 @@ static void judge_pair(struct query *q)
              j->back && c->there.count)
         (void)mtimes_doubt_ways(p, &c->there, p->doubt, sizeof(p->doubt));
     if (j->back && c->there.count)
-        doubt_there(q);
+        recheck_previous_job(q);
     if (q->over)
         return;
     if (*p->doubt && !c->force) {
@@ -265,7 +265,7 @@ static void on_trip(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
-    if (!went_wrong(q, j->from))
+    if (!reset_failed_part(q, j->from))
         save_pair(q);
     if (q->over)
         return;
@@ -311,7 +311,7 @@ static void on_echo(struct query *q)
     struct job *j = &c->job[c->at];
     const Ips__EchoAnswer *echo = j->to->own;
     j->to->own = NULL;
-    if (went_wrong(q, j->to) || !echo) {
+    if (reset_failed_part(q, j->to) || !echo) {
         c->at++;
         c->done = c->at * c->length_count;
         next_job(q);
@@ -376,8 +376,8 @@ static int take_ready(struct query *q, struct machine_share *p,
     const Ips__ReadyAnswer *a = reply->ready;
     if (reply->answer_case != IPS__REPLY__ANSWER_READY)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ReadyAsk");
-    bool busy = mtimes_doubt_busy(p->machine, a->load_milli, a->processors,
-                                  c->busy[p - q->machines], sizeof(*c->busy));
+    bool busy = mtimes_is_busy(p->machine, a->load_milli, a->processors,
+                               c->busy[p - q->machines], sizeof(*c->busy));
     if (!busy || c->force)
         c->wake_ns = a->wake_ns;
     return 0;

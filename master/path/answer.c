@@ -125,14 +125,14 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->scenarios[SCENARIO_MAIN].shares.resources;
-    certificate_plan(q, a, c, 3, "the slaves' graphs");
+    certificate_set_category(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_wire_text(d->engine_text);
     c->msg.message_times =
         path_mtime_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
         c->msg.clock = ips_wire_text(weighting_clock_text(d));
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_CPU)
-        c->msg.run_delay_unknown_ns = weighting_unknown(q);
+        c->msg.run_delay_unknown_ns = weighting_unattributed_ns(q);
     const struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
     uint64_t t_max = d->scenarios[SCENARIO_MAIN].t_max;
     bool wall =
@@ -211,7 +211,7 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     out->lasted_ns = run_length_ns(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
-    out->open = certificate_open(q);
+    out->open = certificate_run_is_open(q);
 }
 
 static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
@@ -226,9 +226,9 @@ static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
 /* Whether the path must be as long as the command's elapsed time: it covers
  * the run from its start to the end of the command, on one machine, with
  * everything recorded. */
-static bool takes_what_the_command_took(const struct query *q,
-                                        const struct path_data *d,
-                                        const struct certificate *c)
+static bool must_equal_command_time(const struct query *q,
+                                    const struct path_data *d,
+                                    const struct certificate *c)
 {
     const Ips__PathAsk *ask = q->request->path;
     const struct ips_scenario *scenario = &d->scenarios[SCENARIO_MAIN].scenario;
@@ -281,7 +281,7 @@ static void send_last(struct query *q)
             fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
     answer.window_ns = window_ns;
     path_profile_fill(q, &a, &c, &answer);
-    self_check_path(&a, &c, &answer, takes_what_the_command_took(q, d, &c));
+    self_check_path(&a, &c, &answer, must_equal_command_time(q, d, &c));
     self_check_computed(&a, &c, &answer, path_bound_ns(q, d));
     answer.certificate = &c.msg;
     if (a.failed) {
@@ -349,7 +349,8 @@ static bool pick_longest(struct query *q)
     if (d->top_segments || top == 0 || top >= count)
         return true;
     d->top_segments = calloc(top, sizeof(*d->top_segments));
-    if (d->top_segments && longest_pieces(pieces, count, top, d->top_segments))
+    if (d->top_segments &&
+        select_longest_pieces(pieces, count, top, d->top_segments))
         return true;
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
     query_fail(q, &err);

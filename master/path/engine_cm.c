@@ -28,8 +28,8 @@ static struct cm_run *run_of(const struct query *q)
     return d->cm;
 }
 
-void cm_say(struct query *q, const struct machine_share *p, Ips__CmMessage *m,
-            Ips__CmMessage__Kind kind)
+void cm_send_message(struct query *q, const struct machine_share *p,
+                     Ips__CmMessage *m, Ips__CmMessage__Kind kind)
 {
     struct cm_run *r = run_of(q);
     m->key = (ProtobufCBinaryData){CM_KEY_BYTES, r->key};
@@ -45,7 +45,7 @@ static void say_all(struct query *q, Ips__CmMessage__Kind kind)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
-        cm_say(q, q->gather.active[i], &m, kind);
+        cm_send_message(q, q->gather.active[i], &m, kind);
     }
 }
 
@@ -303,7 +303,8 @@ static void begin_scenario(struct query *q, enum scenario_id id)
         m.weights = &scenario;
         m.async = r->async;
         m.count = r->links;
-        cm_say(q, q->gather.active[i], &m, IPS__CM_MESSAGE__KIND__LANE);
+        cm_send_message(q, q->gather.active[i], &m,
+                        IPS__CM_MESSAGE__KIND__LANE);
     }
 }
 

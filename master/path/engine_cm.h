@@ -37,8 +37,8 @@ struct cm_run { /* stored in path_data.cm */
 };
 
 /* Sends a message of the root to a part. */
-void cm_say(struct query *q, const struct machine_share *p, Ips__CmMessage *m,
-            Ips__CmMessage__Kind kind);
+void cm_send_message(struct query *q, const struct machine_share *p,
+                     Ips__CmMessage *m, Ips__CmMessage__Kind kind);
 /* The values of the scenario are final: walks the path back from its END node,
  * then calls cm_scenario_walked. */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);

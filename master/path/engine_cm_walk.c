@@ -18,7 +18,7 @@ static void ask_walk(struct query *q, uint32_t part, uint32_t of_part,
     d->cm->walk_more = false;
     m.part = of_part;
     m.count = count;
-    cm_say(q, q->gather.active[part], &m, IPS__CM_MESSAGE__KIND__WALK);
+    cm_send_message(q, q->gather.active[part], &m, IPS__CM_MESSAGE__KIND__WALK);
 }
 
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
@@ -99,8 +99,8 @@ static int push_crossing(struct path_data *d, const struct machine_share *p,
 
 /* Remembers where the walk leaves this machine. The last answer determines it;
  * every answer carries it. */
-static void note_end(struct cm_run *r, const struct machine_share *p,
-                     const Ips__CmAnswer *a)
+static void remember_walk_exit(struct cm_run *r, const struct machine_share *p,
+                               const Ips__CmAnswer *a)
 {
     r->next_crosses = a->crosses;
     r->next_machine = a->part;
@@ -116,7 +116,7 @@ static void note_end(struct cm_run *r, const struct machine_share *p,
 }
 
 /* Reverses the pieces, which are in the order from END to START. */
-static void turn_round(struct path_data *d)
+static void reverse_pieces(struct path_data *d)
 {
     for (uint64_t a = 0, b = d->work_count; a + 1 < b; a++) {
         struct path_piece swap = d->work[--b];
@@ -140,7 +140,7 @@ int cm_take_walk(struct query *q, struct machine_share *p,
     if (!r->walk_more) {
         if (r->crossing)
             rc = push_crossing(d, p, a, err);
-        note_end(r, p, a);
+        remember_walk_exit(r, p, a);
     } else if (!pieces_fit(p, a)) {
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its piece of the path cannot be");
@@ -153,7 +153,7 @@ int cm_take_walk(struct query *q, struct machine_share *p,
     if (a->more)
         return 0;
     if (!r->next_crosses) {
-        turn_round(d);
+        reverse_pieces(d);
         cm_scenario_walked(q);
         return 0;
     }

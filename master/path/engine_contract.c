@@ -154,8 +154,8 @@ static int keep_sums(struct path_data *d, struct machine_share *p,
                                          .xkind = (uint8_t)a->xkind[i],
                                          .at = thread_of(p, a->chain[i]),
                                          .ns = a->ns[i]};
-        rc = shares_add_sum(&d->scenarios[d->now].shares, &piece,
-                            thread_of(p, a->before[i]), a->count[i], err);
+        rc = shares_add_pieces(&d->scenarios[d->now].shares, &piece,
+                               thread_of(p, a->before[i]), a->count[i], err);
         *sum_ns = ips_add_sat(*sum_ns, a->ns[i]);
     }
     return rc;
@@ -261,8 +261,9 @@ static bool add_message(struct query *q, const struct ips_visit *visit,
     struct path_data *d = path_of(q);
     const struct path_piece message = message_of(q, visit, pair, before);
     const struct machine_share *from = q->gather.active[visit[-1].machine];
-    return shares_add_sum(&d->scenarios[d->now].shares, &message,
-                          thread_of(from, before->to_chain), 1, &d->err) == 0;
+    return shares_add_pieces(&d->scenarios[d->now].shares, &message,
+                             thread_of(from, before->to_chain), 1,
+                             &d->err) == 0;
 }
 
 /* In the worker: the slaves reported sums of their pieces. Adds the messages

@@ -137,7 +137,7 @@ static int make_rows(struct path_profile *pp, struct ips_err *err)
 
 /* ---- the whole graph by machine, process, thread ---- */
 
-static int by_place(const void *va, const void *vb)
+static int compare_chain_sums(const void *va, const void *vb)
 {
     const struct profile_chain_sum *x = va, *y = vb;
     if (x->a != y->a)
@@ -150,7 +150,7 @@ static int by_size(const void *va, const void *vb)
     const struct profile_chain_sum *x = va, *y = vb;
     if (x->ns != y->ns)
         return x->ns > y->ns ? -1 : 1;
-    return by_place(va, vb);
+    return compare_chain_sums(va, vb);
 }
 
 static void attach_path(struct profile_chain_sum *sum, size_t count,
@@ -160,7 +160,7 @@ static void attach_path(struct profile_chain_sum *sum, size_t count,
         const struct profile_chain_sum key = {.a = s->row[list][i].a,
                                               .b = s->row[list][i].b};
         struct profile_chain_sum *at =
-            bsearch(&key, sum, count, sizeof(*sum), by_place);
+            bsearch(&key, sum, count, sizeof(*sum), compare_chain_sums);
         if (at)
             at->path_ns = s->row[list][i].ns;
     }
@@ -189,9 +189,9 @@ static int make_whole(struct query *q, enum share_list list,
                 .count = 1};
         }
     }
-    qsort(sum, n, sizeof(*sum), by_place);
+    qsort(sum, n, sizeof(*sum), compare_chain_sums);
     for (size_t i = 0; i < n; i++)
-        if (kept && by_place(&sum[kept - 1], &sum[i]) == 0) {
+        if (kept && compare_chain_sums(&sum[kept - 1], &sum[i]) == 0) {
             sum[kept - 1].ns = ips_add_sat(sum[kept - 1].ns, sum[i].ns);
             sum[kept - 1].count++;
         } else {

@@ -57,7 +57,7 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
                                           "central", "cm-async", "cm-sync"};
     bool known = false;
     enum ips_weighting weighting;
-    int rc = weighting_of(ask->weighting, &weighting, err);
+    int rc = weighting_parse(ask->weighting, &weighting, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < sizeof(engines) / sizeof(*engines); i++)
@@ -275,8 +275,8 @@ void path_done(struct query *q)
     }
     if (!q->request->path->segments)
         d->sent = d->piece_count;
-    weighting_split(q, path_profile_wanted(q) ? profile_then_stream
-                                              : query_stream);
+    weighting_split_computing(q, path_profile_wanted(q) ? profile_then_stream
+                                                        : query_stream);
 }
 
 static void path_release(struct query *q)

@@ -150,9 +150,9 @@ static const char *cut_text(enum window_side begin, enum window_side end)
 
 /* Sets *arc and *cross, or "" for an arc that does not exist. Returns whether
  * the node is to be sent. */
-static bool meets_ask(const struct query *q, uint32_t i,
-                      const struct ips_chain *c, const char **arc,
-                      const char **cross)
+static bool is_node_in_window(const struct query *q, uint32_t i,
+                              const struct ips_chain *c, const char **arc,
+                              const char **cross)
 {
     const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
     const struct ips_graph *g = &d->path.merged;
@@ -188,7 +188,7 @@ static int choose_nodes(struct query *q)
     for (uint32_t k = 0; k < g->chain_count; k++) {
         const struct ips_chain *c = &g->chains[k];
         for (uint32_t i = c->first; i < c->first + c->count; i++) {
-            if (meets_ask(q, i, c, &arc, &cross))
+            if (is_node_in_window(q, i, c, &arc, &cross))
                 d->shown_node[d->count++] = i;
         }
     }
@@ -271,7 +271,7 @@ static uint32_t next_nodes(struct query *q, uint32_t count,
         const char *arc, *cross;
         while (i >= c->first + c->count)
             c = &d->merged.chains[++gd->chain];
-        (void)meets_ask(q, i, c, &arc, &cross);
+        (void)is_node_in_window(q, i, c, &arc, &cross);
         fill_node(q, i, c, &rows[n]);
         rows[n].arc_cut = ips_wire_text(arc);
         rows[n].xarc_cut = ips_wire_text(cross);

@@ -204,7 +204,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* A value that nearly no bin exceeds. */
-static uint64_t high_of(const uint64_t *v, uint32_t n)
+static uint64_t percentile_95(const uint64_t *v, uint32_t n)
 {
     uint64_t *copy = malloc(((size_t)n + 1) * sizeof(*copy));
     if (!copy)
@@ -224,8 +224,8 @@ static void find_phases(struct query *q)
     const uint64_t *cpu = series_of(d, CPU);
     const uint64_t *messages = series_of(d, MESSAGES);
     const struct ips_phase_series s[] = {
-        {cpu, ips_max_u64(high_of(cpu, d->bins) / 32, d->bin_ns / 20)},
-        {messages, high_of(messages, d->bins) / 256}};
+        {cpu, ips_max_u64(percentile_95(cpu, d->bins) / 32, d->bin_ns / 20)},
+        {messages, percentile_95(messages, d->bins) / 256}};
     int rc = ips_phases_find(s, 2, d->bins, &d->both, &d->err);
     if (rc == 0)
         rc = ips_phases_find(s, 1, d->bins, &d->cpu, &d->err);
@@ -296,7 +296,7 @@ static void set_window(struct query *q, uint32_t phase)
     to->windows = w;
     to->window_count = q->gather.count;
     phases_set_window(to->envelope->request, begin, end);
-    query_over(q);
+    query_end_without_reply(q);
 }
 
 /* Gives all windows to a question that looks at each phase. */
@@ -314,7 +314,7 @@ static void set_all_windows(struct query *q)
     free(to->phase_ends);
     to->phase_ends = ends;
     to->phase_count = d->both.count;
-    query_over(q);
+    query_end_without_reply(q);
 }
 
 /* ---- the answer ---------------------------------------------------------- */
@@ -385,7 +385,8 @@ static void fill_row(struct query *q, struct arena *a, uint32_t phase,
     const struct top *t = greatest_of(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
-        machine_share_object(q->gather.active[t->machine], t->process, object);
+        machine_share_write_object_name(q->gather.active[t->machine],
+                                        t->process, object);
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
     }
@@ -444,9 +445,9 @@ static void answer_phases(struct query *q)
         c.msg.clock = arena_printf(&a, "%s", d->path.clock_text);
     out.certificate = &c.msg;
     out.category = ips_wire_text("3");
-    certificate_plan(q, &a, &c, 3, "the slaves' records");
+    certificate_set_category(q, &a, &c, 3, "the slaves' records");
     out.took_ns = c.msg.took_ns;
-    out.open = certificate_open(q);
+    out.open = certificate_run_is_open(q);
     reply.answer_case = IPS__REPLY__ANSWER_PHASES;
     reply.phases = &out;
     if (a.failed)

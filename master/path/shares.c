@@ -71,9 +71,9 @@ static int add_row(struct shares *s, enum share_list list,
 
 /* Adds computing to its thread; shares_finish sums the threads. Lifetime,
  * capacity, signal and resource arcs are no messages; they have no weight. */
-int shares_add_sum(struct shares *s, const struct path_piece *p,
-                   struct path_thread before, uint64_t count,
-                   struct ips_err *err)
+int shares_add_pieces(struct shares *s, const struct path_piece *p,
+                      struct path_thread before, uint64_t count,
+                      struct ips_err *err)
 {
     bool computed = p->kind == IPS_SEG_COMPUTE, data = p->xkind == IPS_X_DATA;
     bool crosses = !computed && !p->elsewhere;
@@ -100,7 +100,7 @@ int shares_add(struct shares *s, const struct path_piece *p,
 {
     struct path_thread before = s->at;
     s->at = p->at;
-    return shares_add_sum(s, p, before, 1, err);
+    return shares_add_pieces(s, p, before, 1, err);
 }
 
 /* ---- the lists ---- */

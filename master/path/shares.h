@@ -73,9 +73,9 @@ struct shares {
 /* Adds `count` pieces with `p->ns` in total, which follow a piece that ended
  * at `before`. Either all of them have a weight or none. Sums may be added in
  * any order. O(1). */
-int shares_add_sum(struct shares *s, const struct path_piece *p,
-                   struct path_thread before, uint64_t count,
-                   struct ips_err *err) IPS_MUST_USE;
+int shares_add_pieces(struct shares *s, const struct path_piece *p,
+                      struct path_thread before, uint64_t count,
+                      struct ips_err *err) IPS_MUST_USE;
 /* Adds the next piece of the path. Before the first piece the caller sets only
  * s->at. O(1). */
 int shares_add(struct shares *s, const struct path_piece *p,

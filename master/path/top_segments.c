@@ -21,8 +21,8 @@ static void sift_down(uint64_t *heap, uint64_t count, uint64_t at)
     }
 }
 
-bool longest_pieces(const struct path_piece *piece, uint64_t n, uint64_t top,
-                    struct path_piece *out)
+bool select_longest_pieces(const struct path_piece *piece, uint64_t n,
+                           uint64_t top, struct path_piece *out)
 {
     if (top > n)
         top = n;

@@ -10,7 +10,7 @@
 /* Copies the `top` longest of n pieces to `out`, in path order; among equal
  * ones the earlier wins. Writes min(top, n) pieces. Returns false if there is
  * no memory. O(n log top). */
-bool longest_pieces(const struct path_piece *piece, uint64_t n, uint64_t top,
-                    struct path_piece *out);
+bool select_longest_pieces(const struct path_piece *piece, uint64_t n,
+                           uint64_t top, struct path_piece *out);
 
 #endif

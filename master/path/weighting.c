@@ -17,7 +17,8 @@ const char *weighting_name(enum ips_weighting w)
     return names[w];
 }
 
-int weighting_of(const char *text, enum ips_weighting *out, struct ips_err *err)
+int weighting_parse(const char *text, enum ips_weighting *out,
+                    struct ips_err *err)
 {
     *out = IPS_WEIGH_CPU;
     if (!*text)
@@ -66,7 +67,7 @@ static bool is_process(const struct machine_share *p, uint32_t i,
                        const char *object, const char **tid)
 {
     char name[OBJECT_BYTES];
-    machine_share_object(p, i, name);
+    machine_share_write_object_name(p, i, name);
     size_t n = strlen(name);
     if (strncmp(object, name, n) != 0 ||
         (object[n] != '\0' && object[n] != '/'))
@@ -112,7 +113,7 @@ int weighting_goal(struct query *q, const char *object, struct ips_err *err)
         set_goal(d, p, p->sync->goal_node - 1);
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
             if (p->t.procs[k]->root)
-                machine_share_object(p, k, d->goal_text);
+                machine_share_write_object_name(p, k, d->goal_text);
         }
     }
     return 0;
@@ -196,7 +197,7 @@ const char *weighting_clock_text(const struct path_data *d)
     return *d->clock_text ? d->clock_text : NULL;
 }
 
-uint64_t weighting_unknown(const struct query *q)
+uint64_t weighting_unattributed_ns(const struct query *q)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -277,7 +278,7 @@ static void split_done(struct query *q)
     d->after_split(q);
 }
 
-void weighting_split(struct query *q, void (*after)(struct query *q))
+void weighting_split_computing(struct query *q, void (*after)(struct query *q))
 {
     struct path_data *d = path_of(q);
     struct ips_err err = {0};
@@ -335,7 +336,7 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
 
 /* ---- windows ------------------------------------------------------------- */
 
-void weighting_window(struct query *q, struct path_window *w)
+void weighting_convert_window(struct query *q, struct path_window *w)
 {
     const struct path_data *d = path_of(q);
     if (!w->is_set)
@@ -356,5 +357,5 @@ void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns)
     d->window = (struct path_window){
         .is_set = from_ns || to_ns, .from_ns = from_ns, .to_ns = to_ns};
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)
-        weighting_window(q, &d->window);
+        weighting_convert_window(q, &d->window);
 }

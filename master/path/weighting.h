@@ -10,8 +10,8 @@
 #include "master/path/engine.h"
 
 /* Parses the name of a weighting; "" is cpu. */
-int weighting_of(const char *text, enum ips_weighting *out,
-                 struct ips_err *err) IPS_MUST_USE;
+int weighting_parse(const char *text, enum ips_weighting *out,
+                    struct ips_err *err) IPS_MUST_USE;
 const char *weighting_name(enum ips_weighting w);
 
 /* Sets d->goal*: the end of `object` (a process or a thread). If `object` is
@@ -45,11 +45,11 @@ int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
 /* Time off the CPU between waits for which no kernel recorded whether the
  * thread was runnable. */
-uint64_t weighting_unknown(const struct query *q);
+uint64_t weighting_unattributed_ns(const struct query *q);
 
 /* Sets d->on_cpu_ns and the related sums from the pieces of the main scenario,
  * with a round of questions; then calls `after`. */
-void weighting_split(struct query *q, void (*after)(struct query *q));
+void weighting_split_computing(struct query *q, void (*after)(struct query *q));
 
 /* Sets d->window to (from_ns, to_ns] as the question gives it; both 0: no
  * window. To be called when the clocks are known. */
@@ -57,6 +57,6 @@ void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns);
 /* Converts a window relative to the first event of the run's first machine to
  * one relative to the run's origin, which `wall` needs. To be called when the
  * clocks are known. */
-void weighting_window(struct query *q, struct path_window *w);
+void weighting_convert_window(struct query *q, struct path_window *w);
 
 #endif

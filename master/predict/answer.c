@@ -250,7 +250,7 @@ static void say_rest(const struct filling *f)
                     " waits for conditions, read locks, semaphores and similar "
                     "keep the recorded order",
                     d->then.resources);
-    if (predict_names(&d->setup, speed_not_given, names))
+    if (predict_write_machine_names(&d->setup, speed_not_given, names))
         predict_say(said,
                     "no speed= was given for %s: assumed 1, the speed of the "
                     "recorded cores",
@@ -280,7 +280,7 @@ static void fill_sums(const struct filling *f)
     out->own_load = d->own_load;
     out->elapsed_ns = path_goal_elapsed(f->q);
     out->events = d->then.events;
-    out->open = certificate_open(f->q);
+    out->open = certificate_run_is_open(f->q);
     out->goal = ips_wire_text(d->w.path.goal_text);
     out->category = ips_wire_text("3");
 }
@@ -296,7 +296,7 @@ void predict_fill_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->w.path.unmatched;
     c.msg.any_on_path = d->w.resources;
-    certificate_plan(q, &a, &c, 3, "the slaves' graphs, replayed");
+    certificate_set_category(q, &a, &c, 3, "the slaves' graphs, replayed");
     c.msg.engine =
         ips_wire_text("central (replay with processor sharing at the master)");
     c.msg.message_times =

@@ -146,8 +146,8 @@ static int find_lock_holds(struct lock_holds *h, const struct mtimes *times,
     return 0;
 }
 
-int predict_lock_holds(struct query *q, const struct whatif_solving *s,
-                       struct predict_run *run, uint64_t *idle)
+int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
+                         struct predict_run *run, uint64_t *idle)
 {
     size_t n = q->gather.count;
     struct lock_holds h = {.g = s->g,

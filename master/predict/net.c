@@ -135,8 +135,9 @@ static bool is_used(const struct predict_run *run,
     return false;
 }
 
-int predict_times(const struct predict_run *run, struct predict_said *said,
-                  struct predict_setup *out, struct ips_err *err)
+int predict_set_message_times(const struct predict_run *run,
+                              struct predict_said *said,
+                              struct predict_setup *out, struct ips_err *err)
 {
     uint32_t n = out->machine_count;
     struct saying saying = {.count = 0};
@@ -229,7 +230,7 @@ static bool wire_of(const struct predict_run *run, struct predict_setup *s,
     const struct mtime_pair *pair =
         mtimes_choose(run->times, s->machine[f].name, s->machine[t].name,
                       f == t ? MTIME_UNIX : MTIME_TCP);
-    if (!pair || !mtime_wire_of(pair, &s->wire_made[p]))
+    if (!pair || !mtime_wire_compute(pair, &s->wire_made[p]))
         return false;
     s->wire[p] = &s->wire_made[p].curve;
     return true;
@@ -272,11 +273,12 @@ static void set_wires(const struct predict_run *run, struct predict_setup *s,
     }
 }
 
-int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
-                 struct predict_said *said, struct predict_setup *out,
-                 struct ips_err *err)
+int predict_apply_networks(const struct predict_run *run,
+                           const Ips__PredictAsk *ask,
+                           struct predict_said *said, struct predict_setup *out,
+                           struct ips_err *err)
 {
-    int rc = predict_times(run, said, out, err);
+    int rc = predict_set_message_times(run, said, out, err);
     if (ask->n_nets == 0 || rc < 0)
         return rc;
     rc = allocate_pairs(run, out, err);

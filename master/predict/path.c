@@ -20,7 +20,7 @@ struct summing {
     /* the machine of each arc, from make_placement() */
     const uint32_t *placement;
     struct ips_est e;
-    uint32_t *xpred; /* made by as_given(); NULL: use the graph's own */
+    uint32_t *xpred; /* made by apply_lock_order(); NULL: use the graph's own */
     uint8_t *xkind;
     struct sums *machine;   /* [machine_count] sum per machine */
     struct sums *feature;   /* [features] sum per process or message class */
@@ -30,8 +30,8 @@ struct summing {
 
 /* Changes the graph to how it was replayed: each unit of a lock comes from the
  * thread that released it. */
-static int as_given(struct summing *s, struct ips_graph *out,
-                    struct ips_err *err)
+static int apply_lock_order(struct summing *s, struct ips_graph *out,
+                            struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay_locks *locks = predict_locks(s->run);
@@ -251,7 +251,7 @@ int predict_path(const struct predict_run *run,
     struct ips_path path = {0};
     struct ips_graph given;
     uint32_t stop;
-    int rc = as_given(&s, &given, err);
+    int rc = apply_lock_order(&s, &given, err);
     s.machine = calloc(setup->machine_count, sizeof(*s.machine));
     s.feature = calloc((size_t)t->f.count + 1, sizeof(*s.feature));
     s.idle = calloc((size_t)t->f.count + 1, sizeof(*s.idle));

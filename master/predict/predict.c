@@ -258,7 +258,7 @@ int predict_replay(const struct predict_run *run,
                                  .burst_ns = setup->burst_ns,
                                  .locks = predict_locks(run)};
     if (rc == 0 && !setup->as_recorded)
-        rc = predict_queues_iterate(run, &ask, &queued, err);
+        rc = predict_queues_reorder(run, &ask, &queued, err);
     if (rc == 0) {
         out->is_stable = queued.is_stable;
         out->pieces = queued.pieces;

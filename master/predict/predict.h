@@ -134,7 +134,7 @@ static inline bool predict_has_queues(const struct predict_run *run)
 /* Replays once with `ask`, letting the queues choose their order, and makes
  * the run in that order. If this replay stalls, because threads also wait for
  * something other than the queues, the recorded order is kept. */
-int predict_queues_iterate(const struct predict_run *run,
+int predict_queues_reorder(const struct predict_run *run,
                            const struct ips_replay_ask *ask,
                            struct predict_queued *out,
                            struct ips_err *err) IPS_MUST_USE;
@@ -194,9 +194,10 @@ int predict_no_process(const struct predict_run *run, const char *option,
                        const char *what, const char *rest, struct ips_err *err);
 /* Writes "one, two": the machines for which `fits` returns true, as many as
  * there is space for. Returns false if there are none. */
-bool predict_names(const struct predict_setup *s,
-                   bool (*fits)(const struct predict_setup *s, uint32_t m),
-                   char out[PREDICT_NAMES_BYTES]);
+bool predict_write_machine_names(const struct predict_setup *s,
+                                 bool (*fits)(const struct predict_setup *s,
+                                              uint32_t m),
+                                 char out[PREDICT_NAMES_BYTES]);
 
 /* Makes the setup of the machines on which the run was measured, with each
  * thread where it was. */
@@ -305,12 +306,15 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
 /* predict/net.c: sets measured message times (curves) between all machines of
  * the setup, as far as comparable pairs were measured. Assumptions are added
  * to `said`, which may be NULL. */
-int predict_times(const struct predict_run *run, struct predict_said *said,
-                  struct predict_setup *out, struct ips_err *err) IPS_MUST_USE;
+int predict_set_message_times(const struct predict_run *run,
+                              struct predict_said *said,
+                              struct predict_setup *out,
+                              struct ips_err *err) IPS_MUST_USE;
 /* Applies what the question says about message times and media. */
-int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
-                 struct predict_said *said, struct predict_setup *out,
-                 struct ips_err *err) IPS_MUST_USE;
+int predict_apply_networks(const struct predict_run *run,
+                           const Ips__PredictAsk *ask,
+                           struct predict_said *said, struct predict_setup *out,
+                           struct ips_err *err) IPS_MUST_USE;
 /* predict/cpu.c: changes the weights in run->replay to the CPU time that
  * messages cost their ends in the setup; to be called once. `keep`: changes
  * nothing and only reports how many messages are affected, for a search, whose

@@ -116,7 +116,7 @@ static int take_times(struct query *q, struct predict_query *d,
     return rc;
 }
 
-static void start_calibrate(struct query *q)
+static void start_predict(struct query *q)
 {
     struct ips_err err = {0};
     const Ips__PredictAsk *from = q->request->predict;
@@ -166,5 +166,5 @@ static void release_predict(struct query *q)
 
 const struct query_kind query_predict = {.name = "predict",
                                          .exclusive = true,
-                                         .start = start_calibrate,
+                                         .start = start_predict,
                                          .release = release_predict};

@@ -55,8 +55,8 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
 /* predict/lock_holds.c: adds the delay of messages that TCP held back to
  * `idle` [nodes of the whole graph]; sets the run's held_back_ fields. The
  * graphs must have times. */
-int predict_lock_holds(struct query *q, const struct whatif_solving *s,
-                       struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
+int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
+                         struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
 /* predict/locks.c: the lock operations, ordered as in the whole graph. If an
  * operation has no node of its own, the caller must cut the arc there and fill
  * in `at`. Invalid rows are left out. */

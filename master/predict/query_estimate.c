@@ -180,11 +180,11 @@ static void answer_estimate(struct query *q)
         certificate_note(
             &a, &c,
             "messages between machines that overlap in time share one medium");
-    out.open = certificate_open(q);
+    out.open = certificate_run_is_open(q);
     out.goal = ips_wire_text(e->path.goal_text);
     out.category = ips_wire_text("3");
     out.certificate = &c.msg;
-    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
     out.took_ns = c.msg.took_ns;
     reply.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
     reply.estimate = &out;

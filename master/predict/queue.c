@@ -115,7 +115,7 @@ static void count_blocks(const struct ips_queues *is, const uint32_t *took,
     }
 }
 
-int predict_queues_iterate(const struct predict_run *run,
+int predict_queues_reorder(const struct predict_run *run,
                            const struct ips_replay_ask *ask,
                            struct predict_queued *out, struct ips_err *err)
 {

@@ -258,7 +258,7 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
 }
 
 /* Orders by node and w; equal ones keep their order. */
-static int in_order(const void *va, const void *vb)
+static int compare_cuts(const void *va, const void *vb)
 {
     const struct moved *a = va, *b = vb;
     if (a->cut.node != b->cut.node)
@@ -317,11 +317,11 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
                            s->g->node_count);
     if (times)
         sum_idle(q, s, run, idle);
-    int rc = times ? predict_lock_holds(q, s, run, idle) : 0;
+    int rc = times ? predict_delayed_acks(q, s, run, idle) : 0;
     if (rc == 0)
         rc = make_cuts(q, s, run, &cuts);
     if (rc == 0) {
-        qsort(cuts.one, cuts.count, sizeof(*cuts.one), in_order);
+        qsort(cuts.one, cuts.count, sizeof(*cuts.one), compare_cuts);
         rc = place_cuts(&cuts, run, s, idle);
     }
     if (rc == 0)

@@ -148,7 +148,7 @@ static int map_value(void *ctx, const uint32_t *map,
     return 0;
 }
 
-static bool go_on(void *ctx, uint64_t evaluations, uint64_t best_ns)
+static bool run_until_work(void *ctx, uint64_t evaluations, uint64_t best_ns)
 {
     struct asking *s = ctx;
     s->d->tries = evaluations;
@@ -194,7 +194,7 @@ static int search_maps(struct asking *s, struct ips_err *err)
         .top = (uint32_t)(from->top ? ips_min_u64(from->top, UINT32_MAX)
                                     : TOP_USUAL),
         .value = map_value,
-        .progress = go_on,
+        .progress = run_until_work,
         .ctx = s};
     d->search_result.tries_most = ask.evaluations;
     ips_search_alike(&machines, &ask, s->alike);

@@ -73,7 +73,7 @@ int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
 {
     int rc = make_own(run, 0, out, err);
     if (rc == 0)
-        rc = predict_times(run, NULL, out, err);
+        rc = predict_set_message_times(run, NULL, out, err);
     if (rc < 0)
         predict_setup_release(out);
     return rc;
@@ -126,9 +126,10 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
 /* Sets the load of other programs from the load average during the run. If
  * that was not recorded, uses the load that explains the run delays of its
  * threads. */
-static void take_recorded(const struct predict_own *run,
-                          const struct predict_machine *fitted,
-                          struct predict_machine *to, struct predict_said *said)
+static void set_recorded_load(const struct predict_own *run,
+                              const struct predict_machine *fitted,
+                              struct predict_machine *to,
+                              struct predict_said *said)
 {
     if (run->load_samples == 0) {
         to->is.load = fitted->is.load;
@@ -186,7 +187,7 @@ static int add_machine(const struct predict_run *run,
             "machine %.80s: load=recorded applies only to machines of "
             "the run",
             from->name);
-    take_recorded(&run->own[m], &own->machine[m], to, said);
+    set_recorded_load(&run->own[m], &own->machine[m], to, said);
     return 0;
 }
 
@@ -209,9 +210,10 @@ static int add_machines(const struct predict_run *run,
     return rc;
 }
 
-bool predict_names(const struct predict_setup *s,
-                   bool (*fits)(const struct predict_setup *s, uint32_t m),
-                   char out[PREDICT_NAMES_BYTES])
+bool predict_write_machine_names(const struct predict_setup *s,
+                                 bool (*fits)(const struct predict_setup *s,
+                                              uint32_t m),
+                                 char out[PREDICT_NAMES_BYTES])
 {
     size_t at = 0;
     out[0] = '\0';
@@ -236,7 +238,7 @@ static bool any_one(const struct predict_setup *s, uint32_t m)
 static const char *machine_names(const struct predict_setup *s,
                                  char out[PREDICT_NAMES_BYTES])
 {
-    (void)predict_names(s, any_one, out);
+    (void)predict_write_machine_names(s, any_one, out);
     return out;
 }
 
@@ -445,10 +447,10 @@ static bool unknown_cores(const struct predict_setup *s, uint32_t m)
 static void say_cores(const struct predict_setup *s, struct predict_said *said)
 {
     char names[PREDICT_NAMES_BYTES];
-    if (predict_names(s, unknown_cores, names))
+    if (predict_write_machine_names(s, unknown_cores, names))
         predict_say(said, "one core each: %s (neither recorded nor given)",
                     names);
-    if (predict_names(s, one_core, names))
+    if (predict_write_machine_names(s, one_core, names))
         predict_say(said, "one core each: %s (cores= was not given)", names);
 }
 
@@ -471,7 +473,7 @@ int predict_setup_make(const struct predict_run *run,
     if (rc == 0)
         say_unmoved(ask, run, said);
     if (rc == 0)
-        rc = predict_nets(run, ask, said, out, err);
+        rc = predict_apply_networks(run, ask, said, out, err);
     if (rc == 0 && !ask->search)
         rc = check_used(ask, run, out, said, err);
     if (rc < 0)

@@ -218,7 +218,7 @@ static bool is_whole(struct query *q, struct cached_answer *a)
 {
     uint32_t n = q->gather.count;
     uint64_t events = 0;
-    if (n == 0 || query_incomplete(q) || certificate_open(q) ||
+    if (n == 0 || query_incomplete(q) || certificate_run_is_open(q) ||
         !stamp_now(q, &a->stamp))
         return false;
     a->machine = calloc(n, sizeof(*a->machine));
@@ -261,7 +261,7 @@ static void make_room(struct master *m)
     }
 }
 
-void answers_note(struct query *q, const Ips__Reply *reply)
+void answers_record_reply(struct query *q, const Ips__Reply *reply)
 {
     if (!q->kind->keeps || q->no_cache)
         return;
@@ -309,11 +309,11 @@ void answer_cache_precompute(struct master *m, const char *run)
     r.run = ips_wire_text(run);
     r.ask_case = IPS__REQUEST__ASK_PATH;
     r.path = &ask;
-    if (!query_inside(m, &query_path, &r))
+    if (!query_start_internal(m, &query_path, &r))
         ips_log_info("run %s: could not precompute its path", run);
 }
 
-void answers_give_way(struct master *m, const struct query *q)
+void answers_end_precomputation(struct master *m, const struct query *q)
 {
     size_t len, other_len;
     if (!q->kind->exclusive) /* such a question need not wait for the run */
@@ -325,7 +325,7 @@ void answers_give_way(struct master *m, const struct query *q)
             continue;
         uint8_t *other = key_of(o, &other_len);
         if (!other || other_len != len || memcmp(other, key, len) != 0)
-            query_over(o);
+            query_end_without_reply(o);
         free(other);
     }
     free(key);

@@ -36,15 +36,15 @@ bool answers_replay(struct query *q);
 
 /* Records a reply that is sent to the client. `last` completes the answer,
  * which is then cached if allowed. */
-void answers_note(struct query *q, const Ips__Reply *reply);
+void answers_record_reply(struct query *q, const Ips__Reply *reply);
 /* The question ends, with whatever result. */
 void answer_cache_remove(struct query *q);
 
 /* Asks the question of `ipsq path RUN` without a client. A client's question
- * does not wait for it unless it is the same question: answers_give_way ends
- * the precomputation for that run. */
+ * does not wait for it unless it is the same question:
+ * answers_end_precomputation ends the precomputation for that run. */
 void answer_cache_precompute(struct master *m, const char *run);
-void answers_give_way(struct master *m, const struct query *q);
+void answers_end_precomputation(struct master *m, const struct query *q);
 
 uint64_t answers_count(const struct master *m);
 void answer_cache_release(struct master *m);

@@ -37,9 +37,9 @@ void certificate_gap(struct arena *a, struct certificate *c, const char *text)
         c->msg.gaps[c->msg.n_gaps++] = arena_printf(a, "%s", text);
 }
 
-void certificate_plan(const struct query *q, struct arena *a,
-                      struct certificate *c, uint32_t category,
-                      const char *plan)
+void certificate_set_category(const struct query *q, struct arena *a,
+                              struct certificate *c, uint32_t category,
+                              const char *plan)
 {
     c->msg.category = category;
     c->msg.plan =
@@ -47,7 +47,7 @@ void certificate_plan(const struct query *q, struct arena *a,
     c->msg.took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
 }
 
-bool certificate_open(const struct query *q)
+bool certificate_run_is_open(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (q->gather.active[i]->sync->state->open)

@@ -39,13 +39,13 @@ bool certificate_lost_space(const char *cause);
 
 /* How the question was answered: its category of IPS-9, in words, and the time
  * that the master took. To be called last. */
-void certificate_plan(const struct query *q, struct arena *a,
-                      struct certificate *c, uint32_t category,
-                      const char *plan);
+void certificate_set_category(const struct query *q, struct arena *a,
+                              struct certificate *c, uint32_t category,
+                              const char *plan);
 
 /* Whether the run is still open on a machine that answered; then the answer is
  * not cached. */
-bool certificate_open(const struct query *q);
+bool certificate_run_is_open(const struct query *q);
 /* Whether a process of the run is still alive on a machine that answered. */
 bool certificate_goes_on(const struct query *q);
 

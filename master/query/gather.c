@@ -49,13 +49,13 @@ static bool each_object(const struct query *q,
         if (stop(name, arg))
             return true;
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
-            machine_share_object(p, k, name);
+            machine_share_write_object_name(p, k, name);
             if (stop(name, arg))
                 return true;
         }
         for (uint32_t k = 0; k < p->t.thread_count; k++) {
             const Ips__ThreadRow *t = p->t.threads[k];
-            machine_share_object(p, t->process, name);
+            machine_share_write_object_name(p, t->process, name);
             snprintf(thread, sizeof(thread), "%s/%u", name, t->tid);
             if (stop(thread, arg))
                 return true;
@@ -352,7 +352,7 @@ static int check_tables(const struct machine_share *p, struct ips_err *err)
 }
 
 /* Limits the elapsed time of the run's command to the window. */
-static void cut_goal(struct machine_share *p)
+static void limit_goal_to_window(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
@@ -377,7 +377,7 @@ static int take_table(struct query *q, struct machine_share *p,
                               (void *const *)a->channels, a->n_channels))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (reply->last && query_windowed(q))
-        cut_goal(p);
+        limit_goal_to_window(p);
     return reply->last ? check_tables(p, err) : 0;
 }
 

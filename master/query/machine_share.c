@@ -247,8 +247,8 @@ uint64_t machine_share_own_load(const struct machine_share *p)
     return elapsed ? (uint64_t)(wanted * 1000 / elapsed) : 0;
 }
 
-void machine_share_object(const struct machine_share *p, uint32_t process,
-                          char out[OBJECT_BYTES])
+void machine_share_write_object_name(const struct machine_share *p,
+                                     uint32_t process, char out[OBJECT_BYTES])
 {
     snprintf(out, OBJECT_BYTES, "/%s/%.255s", p->machine,
              machine_share_process(p, process));

@@ -32,8 +32,8 @@ uint32_t *machine_share_threads(const struct machine_share *p);
  * `process` and `chain` are indices of the part's tables; an unknown one
  * prints "?". */
 #define OBJECT_BYTES 512
-void machine_share_object(const struct machine_share *p, uint32_t process,
-                          char out[OBJECT_BYTES]);
+void machine_share_write_object_name(const struct machine_share *p,
+                                     uint32_t process, char out[OBJECT_BYTES]);
 const char *machine_share_process(const struct machine_share *p,
                                   uint32_t process);
 /* Length of the program name in a process name: of "cc" in "cc.812". */

@@ -75,7 +75,7 @@ static void describe_pair(struct words *w, const char *from, const char *to,
     }
 }
 
-static void write_text(const struct words *w, char *out, size_t room)
+static void write_mtimes_words(const struct words *w, char *out, size_t room)
 {
     char doubts[340] = "", more[400] = "";
     bool same = strcmp(w->first, w->last) == 0;
@@ -127,7 +127,7 @@ int mtimes_plan(struct query *q, struct ips_err *err)
         free(to);
     }
     g->calibrated = rc == 0 && w->measured > 0;
-    write_text(w, g->mtimes_text, sizeof(g->mtimes_text));
+    write_mtimes_words(w, g->mtimes_text, sizeof(g->mtimes_text));
     free(w);
     return rc;
 }

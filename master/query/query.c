@@ -93,7 +93,7 @@ static void query_end(struct query *q)
 void query_send(struct query *q, Ips__Reply *reply)
 {
     reply->id = q->id;
-    answers_note(q, reply);
+    answers_record_reply(q, reply);
     if (q->client)
         ips_send_reply(q->client, reply);
 }
@@ -124,7 +124,7 @@ void query_fail(struct query *q, const struct ips_err *why)
     query_end(q);
 }
 
-void query_over(struct query *q)
+void query_end_without_reply(struct query *q)
 {
     query_end(q);
 }
@@ -501,7 +501,7 @@ static void choose_run(struct query *q)
     else if (q->kind->at_once)
         (void)q->kind->at_once(q);
     if (!q->over)
-        answers_give_way(q->m, q);
+        answers_end_precomputation(q->m, q);
 }
 
 void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
@@ -565,8 +565,8 @@ static Ips__Envelope *envelope_of(const Ips__Request *request)
     return copy;
 }
 
-bool query_inside(struct master *m, const struct query_kind *kind,
-                  const Ips__Request *request)
+bool query_start_internal(struct master *m, const struct query_kind *kind,
+                          const Ips__Request *request)
 {
     struct query *q = append_question(m, NULL, envelope_of(request));
     if (!q)
@@ -578,8 +578,8 @@ bool query_inside(struct master *m, const struct query_kind *kind,
 
 /* The transport does the client's flow control; all that a client can do here
  * is to stop the question (replies 0). */
-void query_more(struct master *m, struct ips_peer *client, uint64_t id,
-                uint32_t replies)
+void query_stop_request(struct master *m, struct ips_peer *client, uint64_t id,
+                        uint32_t replies)
 {
     for (struct query *q = m->queries; q && replies == 0; q = q->next) {
         if (q->client == client && q->id == id)

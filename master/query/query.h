@@ -195,8 +195,8 @@ struct query {
 /* Starts a client's request, already read from its peer; takes ownership of
  * it. */
 void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env);
-void query_more(struct master *m, struct ips_peer *client, uint64_t id,
-                uint32_t replies);
+void query_stop_request(struct master *m, struct ips_peer *client, uint64_t id,
+                        uint32_t replies);
 void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply);
 void query_on_slave_gone(struct master *m, const struct slave *s,
                          const char *why);
@@ -205,8 +205,8 @@ void query_on_drain(struct master *m, const struct ips_peer *client);
 void query_tick(struct master *m);
 /* Starts a question of the master itself, whose answer goes to no client.
  * `request` names the run and is copied. Returns false if it did not start. */
-bool query_inside(struct master *m, const struct query_kind *kind,
-                  const Ips__Request *request);
+bool query_start_internal(struct master *m, const struct query_kind *kind,
+                          const Ips__Request *request);
 /* At the shutdown of the daemon: query_unwant_all before the worker is freed,
  * query_release_all after. */
 void query_unwant_all(struct master *m);
@@ -250,7 +250,7 @@ bool query_exclude(struct query *q, const char *machine, const char *why);
 void query_answer(struct query *q, Ips__Reply *reply);
 void query_fail(struct query *q, const struct ips_err *why);
 /* Ends the question without a reply. */
-void query_over(struct query *q);
+void query_end_without_reply(struct query *q);
 /* The time window of the question on this machine; its own window, unless the
  * question named a phase. */
 void query_window_of(const struct query *q, const struct machine_share *p,

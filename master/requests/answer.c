@@ -40,7 +40,7 @@ static char *process_object(const struct filling *f, uint32_t part,
                             uint32_t process)
 {
     char object[OBJECT_BYTES];
-    machine_share_object(f->q->gather.active[part], process, object);
+    machine_share_write_object_name(f->q->gather.active[part], process, object);
     return arena_printf(f->a, "%s", object);
 }
 
@@ -48,7 +48,8 @@ static char *chain_object(const struct filling *f, uint32_t chain)
 {
     const struct ips_chain *c = &f->d->path.merged.chains[chain];
     char object[OBJECT_BYTES];
-    machine_share_object(f->q->gather.active[c->machine], c->process, object);
+    machine_share_write_object_name(f->q->gather.active[c->machine], c->process,
+                                    object);
     return arena_printf(f->a, "%s/%u", object, c->tid);
 }
 
@@ -423,12 +424,12 @@ void requests_answer(struct query *q)
         c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
     answer.category = ips_wire_text("3");
     answer.elapsed_ns = path_goal_elapsed(q);
-    answer.open = certificate_open(q);
+    answer.open = certificate_run_is_open(q);
     bool why = query_asks_why_requests(q->request);
     fill_answer(&f, why ? &none : q->request->requests);
     self_check_requests(&a, &c, &answer);
     answer.certificate = &c.msg;
-    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
     answer.took_ns = c.msg.took_ns;
     if (why) {
         answer_why(q, &a, &answer);

@@ -78,8 +78,8 @@ static uint64_t share_of(uint64_t ns, uint64_t part, uint64_t whole)
 
 /* The time within the step of a wait of `ns` that ends with the arc, at `end`.
  * A marked request may end before the wait starts. */
-static uint64_t at_the_end(const struct ips_request_step *s, uint64_t end,
-                           uint64_t ns)
+static uint64_t wait_within_step(const struct ips_request_step *s, uint64_t end,
+                                 uint64_t ns)
 {
     uint64_t from = ips_max_u64(s->from, ips_sub_sat(end, ns));
     return ips_sub_sat(ips_min_u64(s->to, end), from);
@@ -103,7 +103,7 @@ static void on_step(void *arg, const struct ips_request_step *s)
          i < r->count && r->node[i] == node; i++)
         add_item(l, part, r->of[i], r->why[i],
                  !s->crossed && r->of_node[i]
-                     ? at_the_end(s, l->d->path.est.est[s->arc], r->ns[i])
+                     ? wait_within_step(s, l->d->path.est.est[s->arc], r->ns[i])
                      : share_of(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;

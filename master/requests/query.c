@@ -54,7 +54,7 @@ static void have_graphs(struct query *q)
 
 static void fetch_parts(struct query *q)
 {
-    weighting_window(q, &path_of(q)->window);
+    weighting_convert_window(q, &path_of(q)->window);
     path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
         IPS_WEIGH_CPU; /* raw graphs are fetched in cpu; `wall` views follow */
     engine_fetch(q, true, have_graphs);
@@ -102,7 +102,7 @@ static void on_gathered(struct query *q)
         weighting_clocks(q, fetch_parts);
 }
 
-static void start_calibrate(struct query *q)
+static void start_requests(struct query *q)
 {
     Ips__Lane plain = IPS__LANE__INIT;
     Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
@@ -151,6 +151,6 @@ static void release_predict(struct query *q)
 
 const struct query_kind query_requests = {.name = "requests",
                                           .exclusive = true,
-                                          .start = start_calibrate,
+                                          .start = start_requests,
                                           .release = release_predict,
                                           .keeps = true};

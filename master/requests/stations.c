@@ -64,8 +64,8 @@ static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
 }
 
 /* Index of the part's first chain in the merged graph. */
-static uint32_t chains_of(const struct requests_data *d,
-                          const struct machine_share *p)
+static uint32_t first_chain_of(const struct requests_data *d,
+                               const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
     uint32_t c = 0;
@@ -82,7 +82,7 @@ static void machine_outside(struct requests_data *d,
     const struct waits_rows *rows = &d->waits.machine[p->number];
     const uint64_t *est = d->path.est.est;
     uint64_t row = 0; /* rows are ordered by node */
-    for (uint32_t k = chains_of(d, p);
+    for (uint32_t k = first_chain_of(d, p);
          k < g->chain_count && g->chains[k].machine == p->number; k++) {
         const struct ips_chain *c = &g->chains[k];
         /* An arc's `w` has no sleep; sleep is at the end of the arc. */
@@ -156,7 +156,7 @@ static int most_demanding(const void *a, const void *b)
 static void part_stations(struct filling *f, const struct machine_share *p)
 {
     uint64_t all_cpu = 0;
-    uint32_t base = chains_of(f->d, p);
+    uint32_t base = first_chain_of(f->d, p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
         char object[OBJECT_BYTES];
@@ -168,7 +168,7 @@ static void part_stations(struct filling *f, const struct machine_share *p)
             continue;
         bool client = f->d->client[p->number][t->process] &&
                       !f->d->serving[p->number][t->process];
-        machine_share_object(p, t->process, object);
+        machine_share_write_object_name(p, t->process, object);
         add_station(f, arena_printf(f->a, "%s/%u", object, t->tid),
                     client ? "client" : "thread", busy, 1);
     }
@@ -188,8 +188,8 @@ static void lock_stations(struct filling *f)
         char object[OBJECT_BYTES];
         if (h->ns == 0)
             continue;
-        machine_share_object(f->q->gather.active[c->machine], c->process,
-                             object);
+        machine_share_write_object_name(f->q->gather.active[c->machine],
+                                        c->process, object);
         add_station(f,
                     arena_printf(f->a,
                                  "lock %u (%s, handed on %" PRIu64 " times)",

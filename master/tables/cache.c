@@ -136,7 +136,7 @@ static bool may_keep(const struct query *q, uint64_t *events)
     size_t bytes = 0;
     *events = 0;
     if (q->gather.count == 0 || q->table_cache || query_windowed(q) ||
-        query_incomplete(q) || certificate_open(q))
+        query_incomplete(q) || certificate_run_is_open(q))
         return false;
     for (uint32_t i = 0; i < q->machine_count; i++)
         bytes += q->machines[i].message_bytes;
@@ -155,7 +155,7 @@ static bool is_better(const struct cached_tables *k, const struct query *q,
            (k->want & q->gather.want) == q->gather.want;
 }
 
-void table_cache_give(struct query *q)
+void table_cache_store(struct query *q)
 {
     uint64_t events;
     struct cached_tables *k;

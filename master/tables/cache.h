@@ -28,7 +28,7 @@ void table_cache_or_gather(struct query *q, unsigned want,
                            void (*after)(struct query *q));
 /* Moves the question's gathered tables (with all its data) to the cache, if
  * allowed; its parts then borrow from the cache. */
-void table_cache_give(struct query *q);
+void table_cache_store(struct query *q);
 /* Returns the rows of the question's tables: the cached ones, or rows of its
  * own, which must be given back. NULL: no memory. */
 struct tables *table_cache_tables(struct query *q);

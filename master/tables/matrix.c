@@ -193,7 +193,8 @@ static int compare_turned(const void *left, const void *right)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-int matrix_turn(const struct matrix *m, struct matrix *out, struct ips_err *err)
+int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
+                            struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->cells = calloc(m->count + 1, sizeof(*out->cells));

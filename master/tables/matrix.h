@@ -32,8 +32,8 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
 int matrix_by_machine(const struct matrix *m, struct matrix *out,
                       struct ips_err *err) IPS_MUST_USE;
 /* The same cells sorted by `to`, then `from`. */
-int matrix_turn(const struct matrix *m, struct matrix *out,
-                struct ips_err *err) IPS_MUST_USE;
+int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
+                            struct ips_err *err) IPS_MUST_USE;
 /* Index of the first cell whose `from` (or `to`, if turned) is not less than
  * `who`. */
 size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);

@@ -180,7 +180,7 @@ char *metrics_process_name(struct metrics_maker *k,
         own = k->names[p->number];
     if (own && own[i])
         return own[i];
-    machine_share_object(p, i, object);
+    machine_share_write_object_name(p, i, object);
     char *name = arena_printf(k->a, "%s", object);
     if (own)
         own[i] = name;
@@ -335,10 +335,10 @@ static void do_thread(struct metrics_maker *k, const struct machine_share *p,
 
 /* Sums process `i`. `threads` are the machine's threads ordered by process, so
  * those of a process are adjacent; *at advances past them. */
-static struct sums do_process(struct metrics_maker *k,
-                              const struct machine_share *p, uint32_t i,
-                              const uint32_t *by_process, uint32_t *at,
-                              uint64_t last)
+static struct sums add_process_row(struct metrics_maker *k,
+                                   const struct machine_share *p, uint32_t i,
+                                   const uint32_t *by_process, uint32_t *at,
+                                   uint64_t last)
 {
     const char *object = metrics_process_name(k, p, i);
     const Ips__ProcessRow *row = p->t.procs[i];
@@ -388,7 +388,7 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
     if (show)
         add_row(k, object, LEVEL_MACHINE, s);
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
-        struct sums one = do_process(k, p, i, order, &at, last);
+        struct sums one = add_process_row(k, p, i, order, &at, last);
         add_sums(s, &one);
         if (p->t.procs[i]->outside)
             continue;
@@ -510,9 +510,11 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
     if (rc == 0)
         rc = matrix_by_machine(&k.processes.by_from, &k.machines.by_from, err);
     if (rc == 0)
-        rc = matrix_turn(&k.processes.by_from, &k.processes.by_to, err);
+        rc = matrix_sort_by_receiver(&k.processes.by_from, &k.processes.by_to,
+                                     err);
     if (rc == 0)
-        rc = matrix_turn(&k.machines.by_from, &k.machines.by_to, err);
+        rc = matrix_sort_by_receiver(&k.machines.by_from, &k.machines.by_to,
+                                     err);
     if (rc == 0)
         rc = do_run(&k, err);
     if (rc == 0 && !k.is_found)
@@ -523,9 +525,9 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
                            &out->n_machine_matrix);
         metrics_put_matrix(&k, &k.processes.by_from, false,
                            &out->process_matrix, &out->n_process_matrix);
-        metrics_put_totals(&k, &k.machines, true, &out->machine_totals,
+        metrics_add_totals(&k, &k.machines, true, &out->machine_totals,
                            &out->n_machine_totals);
-        metrics_put_totals(&k, &k.processes, false, &out->process_totals,
+        metrics_add_totals(&k, &k.processes, false, &out->process_totals,
                            &out->n_process_totals);
     }
     if (rc == 0 && a->failed)

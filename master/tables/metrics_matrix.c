@@ -44,7 +44,7 @@ void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
     }
 }
 
-void metrics_put_totals(struct metrics_maker *k,
+void metrics_add_totals(struct metrics_maker *k,
                         const struct metrics_traffic *m, bool machine,
                         Ips__MatrixTotal ***list, size_t *count)
 {

@@ -67,7 +67,7 @@ static Ips__ObjectRow *add_process(struct tree *t,
     const Ips__ProcessRow *r = p->t.procs[i];
     if (r->outside)
         return NULL;
-    machine_share_object(p, i, object);
+    machine_share_write_object_name(p, i, object);
     Ips__ObjectRow *row = add_object(t, object, "process");
     if (!row)
         return NULL;
@@ -90,7 +90,7 @@ static void add_thread(struct tree *t, const struct machine_share *p,
     const Ips__ThreadRow *r = p->t.threads[i];
     if (r->outside)
         return;
-    machine_share_object(p, r->process, process);
+    machine_share_write_object_name(p, r->process, process);
     snprintf(object, sizeof(object), "%s/%u", process, r->tid);
     Ips__ObjectRow *row = add_object(t, object, "thread");
     if (!row)
@@ -159,7 +159,7 @@ static void add_all(struct tree *t)
     if (top) {
         top->children = g->count;
         top->cpu_ns = cpu;
-        top->open = certificate_open(t->q);
+        top->open = certificate_run_is_open(t->q);
     }
 }
 

@@ -19,9 +19,10 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
 {
     struct certificate c;
     certificate_fill(q, a, &c);
-    certificate_plan(q, a, &c, 2, "the slaves' tables");
+    certificate_set_category(q, a, &c, 2, "the slaves' tables");
     if (query_windowed(q))
-        certificate_plan(q, a, &c, 3, "the slaves' graphs, in a window");
+        certificate_set_category(q, a, &c, 3,
+                                 "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     while (answer.n_rows > ROWS_A_REPLY &&
            ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {
@@ -77,7 +78,7 @@ static void ls_ready(struct query *q)
     Ips__LeftOut left;
     struct arena a = {0};
     struct ips_err err = {0};
-    table_cache_give(q);
+    table_cache_store(q);
     struct tables *t = table_cache_tables(q);
     int rc = t ? tables_objects(t, q, &err) : IPS_E_NO_MEMORY;
     if (rc == 0)

@@ -67,7 +67,8 @@ static void summary_ready(struct query *q)
     if (rc == 0 && summary_keep(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
-        certificate_plan(q, &s.a, &s.certificate, 2, "the slaves' tables");
+        certificate_set_category(q, &s.a, &s.certificate, 2,
+                                 "the slaves' tables");
         send_answer(q, &s.answer);
     } else {
         query_fail(q, &err);
@@ -113,9 +114,10 @@ static void answer_rows(struct query *q, struct tables *t)
         return;
     }
     certificate_fill(q, &a, &c);
-    certificate_plan(q, &a, &c, 2, "the slaves' tables");
+    certificate_set_category(q, &a, &c, 2, "the slaves' tables");
     if (query_windowed(q))
-        certificate_plan(q, &a, &c, 3, "the slaves' graphs, in a window");
+        certificate_set_category(q, &a, &c, 3,
+                                 "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     if (cut > 0) {
         certificate_gap(&a, &c,
@@ -133,10 +135,10 @@ static void metrics_ready(struct query *q)
     struct ips_err err = {0};
     if (is_summary(q)) {
         summary_ready(q);
-        table_cache_give(q);
+        table_cache_store(q);
         return;
     }
-    table_cache_give(q);
+    table_cache_store(q);
     struct tables *t = table_cache_tables(q);
     if (t) {
         answer_rows(q, t);
@@ -163,7 +165,7 @@ static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
         certificate_note(&a, &c, kept->certificate->notes[i]);
     for (size_t i = 0; i < kept->certificate->n_details; i++)
         certificate_detail(&a, &c, kept->certificate->details[i]);
-    certificate_plan(q, &a, &c, 1, "the master's own table");
+    certificate_set_category(q, &a, &c, 1, "the master's own table");
     if (nobody) {
         certificate_gap(&a, &c,
                         "no slave of this run is connected, and more was "

@@ -91,7 +91,7 @@ static void send_rows(struct query *q, struct arena *arena,
     Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
     certificate_fill(q, arena, &c);
     put_notes(q, arena, &c);
-    certificate_plan(q, arena, &c, 2, "the slaves' procedures");
+    certificate_set_category(q, arena, &c, 2, "the slaves' procedures");
     answer.certificate = &c.msg;
     answer.totals = &a->totals;
     answer.rows = rows;
@@ -178,7 +178,8 @@ static void answer_procs(struct query *q)
             *r = *t->rows[i];
             r->object = ips_wire_text("");
             if (by_process) {
-                machine_share_object(q->gather.active[p], r->process, object);
+                machine_share_write_object_name(q->gather.active[p], r->process,
+                                                object);
                 r->object = arena_printf(&arena, "%s", object);
             } else if (by_machine) {
                 r->object =

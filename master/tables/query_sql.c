@@ -122,7 +122,7 @@ static void on_answered(struct query *q)
                         arena_printf(&arena, "machine %s: rows are missing: %s",
                                      p->machine, a->piece[a->count - 1]->cut));
     }
-    certificate_plan(q, &arena, &c, 2, "the slaves' tables, in SQL");
+    certificate_set_category(q, &arena, &c, 2, "the slaves' tables, in SQL");
     answer.certificate = &c.msg;
     reply.answer_case = IPS__REPLY__ANSWER_SQL;
     reply.sql = &answer;

@@ -46,7 +46,7 @@ static void add_refresh(struct master *m, const char *run)
     m->refreshes = r;
 }
 
-void refresh_heard(struct master *m, const Ips__Report *report)
+void refresh_note_report(struct master *m, const Ips__Report *report)
 {
     for (size_t i = 0; m->refresh_ns && i < report->n_runs; i++) {
         const Ips__RunState *s = report->runs[i];
@@ -61,7 +61,7 @@ void refresh_heard(struct master *m, const Ips__Report *report)
 static void keep_rows(struct query *q)
 {
     struct ips_err err = {0};
-    table_cache_give(q);
+    table_cache_store(q);
     if (!q->table_cache || !tables_fit(q))
         return;
     struct tables *t = table_cache_tables(q);
@@ -82,7 +82,7 @@ static void on_ready(struct query *q)
         ips_log_info("run %s: cannot refresh its tables: %s", q->run, err.msg);
     if (rc == 0 && r) {
         r->events = s.certificate.msg.events;
-        r->was_open = certificate_open(q);
+        r->was_open = certificate_run_is_open(q);
     }
     summary_release(&s);
     keep_rows(q);
@@ -160,7 +160,7 @@ void refresh_tick(struct master *m)
         if (!done && !large) {
             Ips__Request request = IPS__REQUEST__INIT;
             request.run = r->run;
-            r->busy = query_inside(m, &query_refresh, &request);
+            r->busy = query_start_internal(m, &query_refresh, &request);
             free_now = false;
         }
     }

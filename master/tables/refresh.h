@@ -24,7 +24,7 @@
 #define REFRESH_RUNS_MOST 1024u
 
 /* To be called when a slave has sent a report. */
-void refresh_heard(struct master *m, const Ips__Report *report);
+void refresh_note_report(struct master *m, const Ips__Report *report);
 /* Starts a refresh that is due; called every second. */
 void refresh_tick(struct master *m);
 void refresh_release(struct master *m);

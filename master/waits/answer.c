@@ -36,8 +36,8 @@ static char *process_object(const struct filling *f, uint32_t process)
         return ips_wire_text("");
     while (process >= w->process_base[part + 1])
         part++;
-    machine_share_object(f->q->gather.active[part],
-                         process - w->process_base[part], object);
+    machine_share_write_object_name(f->q->gather.active[part],
+                                    process - w->process_base[part], object);
     return arena_printf(f->a, "%s", object);
 }
 
@@ -270,9 +270,9 @@ void waits_answer(struct query *q)
     send_groups(&f, shown);
     answer.clock = ips_wire_text(d->path.clock_text);
     answer.category = ips_wire_text("3");
-    answer.open = certificate_open(q);
+    answer.open = certificate_run_is_open(q);
     answer.certificate = &c.msg;
-    certificate_plan(q, &a, &c, 3, "the slaves' graphs and waits");
+    certificate_set_category(q, &a, &c, 3, "the slaves' graphs and waits");
     answer.took_ns = c.msg.took_ns;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");

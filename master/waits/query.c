@@ -341,7 +341,7 @@ static void on_gathered(struct query *q)
         weighting_clocks(q, have_clocks);
 }
 
-static void start_calibrate(struct query *q)
+static void start_waits(struct query *q)
 {
     struct ips_err err = {0};
     struct waits_data *d = calloc(1, sizeof(*d));
@@ -375,6 +375,6 @@ static void release_predict(struct query *q)
 
 const struct query_kind query_waits = {.name = "waits",
                                        .exclusive = true,
-                                       .start = start_calibrate,
+                                       .start = start_waits,
                                        .release = release_predict,
                                        .keeps = true};

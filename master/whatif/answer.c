@@ -226,7 +226,7 @@ void whatif_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
-    certificate_plan(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
     c.msg.message_times =
         path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
@@ -240,7 +240,7 @@ void whatif_answer(struct query *q)
     answer.window_ns = d->window_ns;
     answer.total_cpu_ns = d->path.est.total;
     answer.elapsed_ns = path_goal_elapsed(q);
-    answer.open = certificate_open(q);
+    answer.open = certificate_run_is_open(q);
     fill_edits(&f, &answer);
     if (ask->rank)
         fill_ranking(&f, &answer);

@@ -46,7 +46,7 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
                      struct ips_err *err)
 {
     enum ips_weighting weighting;
-    int rc = weighting_of(a->weighting, &weighting, err);
+    int rc = weighting_parse(a->weighting, &weighting, err);
     if (rc == 0)
         rc = path_check_scenario(
             a->lane, &d->path.scenarios[SCENARIO_MAIN].scenario, err);
@@ -214,7 +214,7 @@ void whatif_begin(struct query *q)
             on_gathered);
 }
 
-static void start_calibrate(struct query *q)
+static void start_whatif(struct query *q)
 {
     struct whatif_data *d = calloc(1, sizeof(*d));
     if (!d) {
@@ -251,6 +251,6 @@ void whatif_release(struct query *q)
 
 const struct query_kind query_whatif = {.name = "whatif",
                                         .exclusive = true,
-                                        .start = start_calibrate,
+                                        .start = start_whatif,
                                         .release = whatif_release,
                                         .keeps = true};

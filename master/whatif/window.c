@@ -22,7 +22,8 @@ struct cutting {
 };
 
 /* The part inside the window of the `ns` that end at a node. */
-static uint64_t ns_before(const struct cutting *c, uint32_t node, uint64_t ns)
+static uint64_t ns_inside_window(const struct cutting *c, uint32_t node,
+                                 uint64_t ns)
 {
     uint64_t past = ips_min_u64(c->ns_after_window_end[node],
                                 c->ns_after_window_start[node]);
@@ -55,7 +56,7 @@ static uint64_t cut_cross(const struct cutting *c, uint32_t node)
 {
     bool present;
     uint64_t ns = ips_xweight(c->s->g, node, &c->s->scenario, &present);
-    return ns_before(c, node, ns);
+    return ns_inside_window(c, node, ns);
 }
 
 /* The path's time in the window, computed piece by piece as `path` does. */
@@ -77,7 +78,8 @@ static uint64_t cut_path(const struct cutting *c)
             i--;
         }
     }
-    return ips_add_sat(sum, ips_min_u64(in, ns) + ns_before(c, i, g->w[i]));
+    return ips_add_sat(sum,
+                       ips_min_u64(in, ns) + ns_inside_window(c, i, g->w[i]));
 }
 
 int whatif_window(struct whatif_solving *s)

@@ -123,8 +123,9 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
 /* ---- a gain -------------------------------------------------------------- */
 
 /* Returns the process that has most of it, and sets the location. */
-static uint32_t place_common(struct why_solving *y, const uint64_t *by_process,
-                             struct why_amount *a)
+static uint32_t set_common_location(struct why_solving *y,
+                                    const uint64_t *by_process,
+                                    struct why_amount *a)
 {
     uint32_t best = 0;
     for (uint32_t p = 1; p < y->processes; p++)
@@ -172,7 +173,7 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
             a->named_ns +=
                 (uint64_t)(fmin(part, 1) * (double)y->votes[k].procedure[p]);
     }
-    if (rc == 0 && a->ns && !is_asked(y, place_common(y, votes, a)))
+    if (rc == 0 && a->ns && !is_asked(y, set_common_location(y, votes, a)))
         *a = (struct why_amount){0};
     if (rc == 0 && a->ns)
         rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);

@@ -48,7 +48,7 @@ struct hang {
 };
 
 /* Whether its process was still running at the end or was killed. */
-static bool is_cut(const Ips__ProcessRow *p)
+static bool was_running_or_killed(const Ips__ProcessRow *p)
 {
     return p->open || strncmp(p->end, "signal", 6) == 0 ||
            strcmp(p->end, "unknown") == 0;
@@ -80,7 +80,7 @@ static void add_blocked(struct hang *h, const struct machine_share *p,
         c->place >= rows->call_site_count)
         return;
     const Ips__ProcessRow *r = p->t.procs[t->process];
-    if (!is_cut(r) ||
+    if (!was_running_or_killed(r) ||
         !arena_reserve(&h->d->a, &h->v, h->n, &h->cap, sizeof(*h->v)))
         return;
     uint64_t end = r->open ? rows->now_ns : r->end_ns;
@@ -102,7 +102,7 @@ static void count_going_on(struct hang *h, const struct machine_share *p)
         if (t->process >= p->t.proc_count)
             continue;
         const Ips__ProcessRow *r = p->t.procs[t->process];
-        h->going_on += is_cut(r) && !t->ended;
+        h->going_on += was_running_or_killed(r) && !t->ended;
     }
 }
 
@@ -239,7 +239,7 @@ static bool only_waits(const struct blocked *b)
         return false;
     for (uint32_t i = 0; i < b->p->t.proc_count; i++)
         if (b->p->t.procs[i]->parent == (int64_t)b->process->index &&
-            is_cut(b->p->t.procs[i]))
+            was_running_or_killed(b->p->t.procs[i]))
             return true;
     return false;
 }

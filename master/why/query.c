@@ -46,7 +46,7 @@ static void table_facts(const struct query *q, struct why_facts *f)
     }
 }
 
-static void solve_predict(struct query *q)
+static void solve_why(struct query *q)
 {
     sync_facts(q, &why_of(q)->facts);
     why_solve(q);
@@ -76,7 +76,7 @@ static void certificate_facts(struct filling *x)
     f->unmatched = c->unmatched;
     f->ambiguous = c->ambiguous;
     f->untraced = c->untraced_processes;
-    f->delay_unknown_ns = weighting_unknown(x->q);
+    f->delay_unknown_ns = weighting_unattributed_ns(x->q);
     f->open = certificate_goes_on(x->q);
     f->missing_machines = query_incomplete(x->q);
     f->elapsed_ns = path_goal_elapsed(x->q);
@@ -169,7 +169,7 @@ static void fill_certificate(struct filling *x)
     certificate_fill(x->q, &x->d->a, &x->c);
     x->c.msg.unmatched += d->unmatched;
     x->c.msg.any_on_path = x->d->w.resources;
-    x->c.msg.run_delay_unknown_ns = weighting_unknown(x->q);
+    x->c.msg.run_delay_unknown_ns = weighting_unattributed_ns(x->q);
     certificate_unended(&x->d->a, &x->c, x->d->facts.unended_ns,
                         x->d->facts.t_max_wall_ns, true);
     x->c.msg.engine = ips_wire_text("central (why: all events at the master)");
@@ -246,7 +246,7 @@ static void fill_sums(struct filling *x)
     a->goal = ips_wire_text(x->d->w.path.goal_text);
     a->category = ips_wire_text("3");
     a->certificate = &x->c.msg;
-    certificate_plan(x->q, &x->d->a, &x->c, 3, "the slaves' graphs");
+    certificate_set_category(x->q, &x->d->a, &x->c, 3, "the slaves' graphs");
     a->took_ns = x->c.msg.took_ns;
     doubt_itself(x);
 }
@@ -296,7 +296,7 @@ static bool on_gathered(struct query *q)
         !why_serves(&x.d->facts))
         return false;
     certificate_fill(q, &x.d->a, &x.c);
-    certificate_plan(q, &x.d->a, &x.c, 2, "the slaves' tables");
+    certificate_set_category(q, &x.d->a, &x.c, 2, "the slaves' tables");
     x.answer.shape = ips_wire_text("service");
     x.answer.certificate = &x.c.msg;
     x.answer.took_ns = x.c.msg.took_ns;
@@ -313,7 +313,7 @@ static int check_ask(const Ips__WhyAsk *ask, struct ips_err *err)
                        ask->answer);
 }
 
-static void start_calibrate(struct query *q)
+static void start_why(struct query *q)
 {
     struct ips_err err = {0};
     const Ips__WhyAsk *from = q->request->why;
@@ -343,7 +343,7 @@ static void start_calibrate(struct query *q)
     d->w.waits = &d->waits;
     d->w.node_bytes = WHY_NODE_BYTES;
     d->w.gathered = on_gathered;
-    d->w.solve = solve_predict;
+    d->w.solve = solve_why;
     d->w.answer = answer_why;
     whatif_begin(q);
 }
@@ -359,6 +359,6 @@ static void release_predict(struct query *q)
 
 const struct query_kind query_why = {.name = "why",
                                      .exclusive = true,
-                                     .start = start_calibrate,
+                                     .start = start_why,
                                      .release = release_predict,
                                      .keeps = true};

@@ -37,7 +37,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Appends the base name: "cc.812" becomes "cc". */
-static void put_base(char *out, size_t room, const char *name, bool cut)
+static void append_program_name(char *out, size_t room, const char *name,
+                                bool cut)
 {
     size_t at = strlen(out);
     snprintf(out + at, room - at, "%.*s/",
@@ -92,7 +93,8 @@ static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
         const Ips__ProcessRow *row = p->t.procs[k];
         bool first = row->parent < 0 && *row->command;
-        put_base(out, ROLE_BYTES, first ? row->command : row->name, !first);
+        append_program_name(out, ROLE_BYTES, first ? row->command : row->name,
+                            !first);
         k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
     }
 }
@@ -313,8 +315,8 @@ static bool descends_from(const struct why_solving *y, const uint32_t *role,
 }
 
 /* Time of the path in those children and their descendants. */
-static uint64_t path_in(const struct why_solving *y, const uint32_t *role,
-                        const struct begun *of)
+static uint64_t children_path_ns(const struct why_solving *y,
+                                 const uint32_t *role, const struct begun *of)
 {
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;
@@ -364,7 +366,7 @@ int why_one_by_one(struct why_solving *y)
         y->begun = most.child;
         /* Below this limit the children usually do run in parallel. */
         if (most.parent != UINT32_MAX &&
-            why_ppm(most.ns, path_in(y, role, &most)) < WHY_SERIAL_PPM)
+            why_ppm(most.ns, children_path_ns(y, role, &most)) < WHY_SERIAL_PPM)
             most.parent = UINT32_MAX;
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {

@@ -52,7 +52,7 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
 /* If this process is in the initial pid namespace: takes a second lock on the
  * file, by which recorded programs recognise that they are in it too
  * (ips_pidns, agent/record/quota.c). */
-static void show_namespace(int fd)
+static void lock_as_initial_namespace(int fd)
 {
     struct stat st;
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -67,7 +67,7 @@ int slave_lock_take(const char *pool, struct ips_err *err)
      * slave runs. */
     int fd = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, err);
     if (fd >= 0)
-        show_namespace(fd);
+        lock_as_initial_namespace(fd);
     return fd;
 }
 

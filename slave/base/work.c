@@ -78,7 +78,7 @@ static void wait_for_more(struct slave_work *w)
     until.tv_sec += TIDY_S;
     if (pthread_cond_timedwait(&w->more, &w->lock, &until) == ETIMEDOUT) {
         w->untidy = false;
-        (void)ips_large_tidy();
+        (void)ips_large_unmap_reusable();
     }
 }
 
@@ -187,7 +187,7 @@ void slave_work_drop(struct slave_work *w, struct slave_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t slave_work_at(struct slave_work *w)
+uint64_t slave_work_current_id(struct slave_work *w)
 {
     pthread_mutex_lock(&w->lock);
     uint64_t id = w->at;

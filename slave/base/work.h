@@ -69,7 +69,7 @@ void slave_work_stop(struct slave_work *w);
 void slave_work_give(struct slave_work *w, struct slave_job *job);
 void slave_work_drop(struct slave_work *w, struct slave_job *job);
 /* Id of the request whose step is running; 0: none. */
-uint64_t slave_work_at(struct slave_work *w);
+uint64_t slave_work_current_id(struct slave_work *w);
 /* A job whose step has finished, or NULL. */
 struct slave_job *slave_work_take(struct slave_work *w);
 

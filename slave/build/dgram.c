@@ -33,8 +33,8 @@ static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
 /* Adds the datagrams of a call that moved several; `first` is the first of
  * them. Only a whole build comes here: if a run has such calls, an incremental
  * build starts over (as_expected()). */
-static int add_cut_dgrams(struct maker *m, const struct ips_rec_io *r,
-                          const struct b_dgram *first)
+static int add_dgrams_of_call(struct maker *m, const struct ips_rec_io *r,
+                              const struct b_dgram *first)
 {
     struct b_dgram d = *first;
     uint64_t left = first->bytes, segment = 0;
@@ -84,7 +84,7 @@ int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
         if (m->dgram.remote.port)
             d.remote = m->dgram.remote;
         if (!b->from && m->dgram_bytes[0] > sizeof(m->dgram) && d.bytes)
-            return add_cut_dgrams(m, r, &d);
+            return add_dgrams_of_call(m, r, &d);
     }
     return add_one_dgram(m, r, &d);
 }
@@ -157,7 +157,7 @@ static bool may_match(const struct build *b, const struct b_dgram *s,
 /* Was it sent to a group, or broadcast on a network? Prefix lengths are
  * unknown, so a broadcast address is recognised only if its last byte is
  * 255. */
-static bool is_many(const struct b_dgram *d)
+static bool is_sent_to_many(const struct b_dgram *d)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     const uint8_t *a = d->remote.addr;
@@ -202,8 +202,8 @@ struct match {
 };
 
 /* Has the socket of `r` received `s` already? */
-static bool had_it(const struct match *m, const struct b_dgram *s,
-                   const struct b_dgram *r)
+static bool already_received(const struct match *m, const struct b_dgram *s,
+                             const struct b_dgram *r)
 {
     const struct build *b = m->b;
     uint32_t to = socket_of(b, r->end);
@@ -215,8 +215,8 @@ static bool had_it(const struct match *m, const struct b_dgram *s,
 
 /* Is the datagram too old for a receive that slept? A datagram sent before the
  * call would have been there, and the receive would not have slept. */
-static bool was_there(const struct build *b, const struct b_dgram *s,
-                      const struct b_dgram *r)
+static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
+                                 const struct b_dgram *r)
 {
     return b->out->g.wait[r->node] > 0 &&
            b->out->g.wait[r->node] <= ips_sub_sat(r->t_ret, r->t) &&
@@ -234,12 +234,13 @@ static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
          k < m->sends && m->send[k].key == m->recv[recv].key && tried < TRIES;
          k++) {
         const struct b_dgram *s = &b->dgrams.v[m->send[k].index];
-        if (!is_many(s) || !may_match(b, s, r) || had_it(m, s, r))
+        if (!is_sent_to_many(s) || !may_match(b, s, r) ||
+            already_received(m, s, r))
             continue;
         tried++;
         if (best == IPS_NONE)
             best = m->send[k].index;
-        if (was_there(b, s, r))
+        if (was_sent_before_call(b, s, r))
             continue;
         best = m->send[k].index;
         break;
@@ -264,7 +265,7 @@ static void match_all(const struct match *m)
                (m->send[head].key < key ||
                 (m->send[head].key == key &&
                  (b->dgrams.v[m->send[head].index].twin != IPS_NONE ||
-                  is_many(&b->dgrams.v[m->send[head].index])))))
+                  is_sent_to_many(&b->dgrams.v[m->send[head].index])))))
             head++;
         struct b_dgram *r = &b->dgrams.v[m->recv[i].index];
         if (r->cut == IPS_CUT_KNOWN || join_one_of_many(m, group, i))
@@ -272,7 +273,7 @@ static void match_all(const struct match *m)
         for (uint32_t k = head, tried = 0;
              k < m->sends && m->send[k].key == key && tried < TRIES; k++) {
             struct b_dgram *s = &b->dgrams.v[m->send[k].index];
-            if (s->twin != IPS_NONE || is_many(s))
+            if (s->twin != IPS_NONE || is_sent_to_many(s))
                 continue;
             tried++;
             if (!may_match(b, s, r))
@@ -310,7 +311,7 @@ static bool may_be_cut(const struct build *b, const struct b_dgram *s,
     if (r->cut == IPS_CUT_MAYBE && r->len >= HASHED_BYTES &&
         payload_hash(s) != payload_hash(r))
         return false;
-    return !is_many(s) && addresses_fit(b, s, r);
+    return !is_sent_to_many(s) && addresses_fit(b, s, r);
 }
 
 static int cmp_time(const void *va, const void *vb)
@@ -356,7 +357,7 @@ static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
                 continue;
             if (best == IPS_NONE)
                 best = send[k].index;
-            if (was_there(b, s, r))
+            if (was_sent_before_call(b, s, r))
                 continue;
             best = send[k].index;
             break;

@@ -13,7 +13,7 @@ struct ended {
     uint64_t end_ns, status, dead_ns;
 };
 
-static struct ended look_at_end(const struct build *b, const struct b_proc *p)
+static struct ended collect_end(const struct build *b, const struct b_proc *p)
 {
     struct ended e = {0};
     const struct b_image *im = &b->images[p->first_image + p->image_count - 1];
@@ -79,7 +79,7 @@ void b_states(struct build *b)
         struct ips_proc *row = &b->out->procs[i];
         const struct b_join *j =
             p->join == IPS_NONE ? NULL : &b->joins.v[p->join];
-        struct ended e = look_at_end(b, p);
+        struct ended e = collect_end(b, p);
         row->open = !e.final && !e.dead && !j && !pid_reused(b, p);
         end_text(row, &e, j);
         b->out->open |= row->open;
@@ -131,7 +131,7 @@ static uint32_t chain_of_tid(const struct build *b, const uint32_t *v,
     return s->image == image && s->in->head.tid == c->tid ? s->chain : IPS_NONE;
 }
 
-static void take_threadcpu(struct build *b)
+static void apply_thread_cpu(struct build *b)
 {
     uint32_t n = 0;
     uint32_t *v =
@@ -209,7 +209,7 @@ static void finish_process(struct build *b, uint32_t p)
 
 void b_finish_threads(struct build *b)
 {
-    take_threadcpu(b);
+    apply_thread_cpu(b);
     own_rusage(b);
     for (uint32_t p = 0; p < b->out->proc_count; p++)
         finish_process(b, p);

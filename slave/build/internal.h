@@ -111,8 +111,8 @@ static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
                 bytes <= c->len - w->at && bytes >= b_rec_min[*type]) {
                 w->at += bytes;
                 *len = bytes;
-                p = slave_proc_whole(&w->proc_line, &w->in->head.clock, p, type,
-                                     len);
+                p = slave_expand_record(&w->proc_line, &w->in->head.clock, p,
+                                        type, len);
                 if (!p)
                     continue;
                 return p;
@@ -304,8 +304,8 @@ int b_run_passes(struct build *b) IPS_MUST_USE;
 int b_scan_more(struct build *b, uint32_t stream,
                 struct b_walk *walk) IPS_MUST_USE;
 void b_scan_sums(struct build *b); /* build/cost.c */
-bool b_scan_call(struct b_stream *s, uint32_t type,
-                 const uint8_t *p); /* build/incremental/tables.c */
+bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
+                         const uint8_t *p); /* build/incremental/tables.c */
 /* build_grow*.c; only where b->incremental is not NULL. */
 #define B_GROW_ROOM 256u
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
@@ -315,8 +315,8 @@ void b_incremental_window(struct build *b, uint32_t chain,
                           const struct b_window *w);
 void b_incremental_bent(struct build *b, uint32_t node, uint32_t by);
 void b_incremental_let_go(struct build *b, uint32_t traffic);
-void b_incremental_full(struct build *b, const struct b_op *send,
-                        uint64_t slept);
+void b_incremental_preempted_send(struct build *b, const struct b_op *send,
+                                  uint64_t slept);
 struct b_read *b_incremental_read(struct build *b, uint32_t end) IPS_MUST_USE;
 /* The row there is of it; false: none. */
 bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
@@ -420,7 +420,7 @@ struct b_window b_window_first(const struct build *b, uint32_t chain);
 int b_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: out->more; what a build that goes on needs is a copy. */
-int b_more(struct build *b, struct ips_built *out) IPS_MUST_USE;
+int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
 /* build/waits.c: where single waits are wanted. */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
 int b_locks(struct build *b) IPS_MUST_USE; /* build/locks.c */

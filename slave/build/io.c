@@ -31,7 +31,7 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     y->t = ips_min_u64(y->t, v->t);
     y->t_ret = v->t_ret; /* returns are in order */
     if (m->b->in->traffic)
-        b_cut_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
+        b_add_window_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
     return 0;
 }
 
@@ -129,7 +129,7 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     e->read_many |= e->read_chain != m->chain;
     if (!e->local)
         return 0;
-    b_plain_late(m, v->end);
+    b_plain_stop_early_match(m, v->end);
     uint64_t len = (uint64_t)r->result;
     if (e->packets) {
         int rc = B_MORE(b->packets, b->err);

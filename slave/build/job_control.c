@@ -113,7 +113,7 @@ static void stop_process(struct sweep *s, uint32_t proc, uint64_t t)
 }
 
 /* Ends the stop of the k-th stopped process. */
-static int goes_on(struct sweep *s, uint32_t k, const struct change *c)
+static int end_stop(struct sweep *s, uint32_t k, const struct change *c)
 {
     struct build *b = s->b;
     uint32_t proc = s->stopped_process[k];
@@ -137,7 +137,7 @@ static int on_cont(struct sweep *s, const struct change *c)
             continue;
         s->state[proc].cont = c->which;
         s->state[proc].stop_kill = IPS_NONE;
-        rc = goes_on(s, k, c);
+        rc = end_stop(s, k, c);
     }
     return rc;
 }
@@ -184,7 +184,7 @@ static int sweep_changes(struct sweep *s)
 
 /* Sorts the stops by process, marks the KILLs that need a node, and counts the
  * nodes that threads need. */
-static void assign_rows(struct build *b)
+static void index_stops(struct build *b)
 {
     struct b_job_stop *v = b->job_stops.v;
     if (b->job_stops.n)
@@ -229,7 +229,7 @@ int b_find_stops(struct build *b, const uint32_t *by_pid)
         s.state[i] = (struct state){UINT64_MAX, IPS_NONE, IPS_NONE};
     rc = sweep_changes(&s);
     if (rc == 0)
-        assign_rows(b);
+        index_stops(b);
 out:
     ips_free_large(s.changes.v);
     ips_free_large(s.state);

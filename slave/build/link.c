@@ -43,7 +43,7 @@ static int cmp_pid(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-static int cmp_owner(const void *va, const void *vb, void *arg)
+static int cmp_forks_by_process(const void *va, const void *vb, void *arg)
 {
     const struct links *l = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -199,7 +199,7 @@ static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
 
 /* ---- START ---- */
 
-static void take_fork(struct build *b, uint32_t f, uint32_t chain)
+static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
 {
     uint32_t p = b->out->g.chains[chain].process;
     b->forks.v[f].child = chain;
@@ -265,7 +265,7 @@ static void link_thread(struct links *l, uint32_t chain)
     if (f == IPS_NONE || b->forks.v[f].failed ||
         b->forks.v[f].child != IPS_NONE || makes_process(&b->forks.v[f]))
         return;
-    take_fork(b, f, chain);
+    link_child_to_fork(b, f, chain);
 }
 
 static uint32_t fork_of_process(struct links *l, const struct ips_proc *row,
@@ -306,7 +306,7 @@ static void link_process(struct links *l, uint32_t p)
     uint32_t parent = IPS_NONE, f = fork_of_process(l, row, s, &parent);
     if (f != IPS_NONE) {
         parent = l->fork_proc[f];
-        take_fork(b, f, s->chain);
+        link_child_to_fork(b, f, s->chain);
     }
     /* A process whose parent is untraced becomes the child of the process that
      * forked that parent. */
@@ -396,7 +396,7 @@ static void link_join(struct links *l, struct b_join *j)
 
 /* ---- all ---- */
 
-static uint32_t *make_identity(uint32_t n, struct ips_err *err)
+static uint32_t *make_index_array(uint32_t n, struct ips_err *err)
 {
     uint32_t *v = b_calloc(n, sizeof(*v), err);
     for (uint32_t i = 0; v && i < n; i++)
@@ -408,12 +408,12 @@ static int index_all(struct links *l)
 {
     struct build *b = l->b;
     uint32_t n = b->forks.n;
-    l->by_seq = make_identity(n, b->err);
-    l->by_pid = make_identity(n, b->err);
-    l->by_proc = make_identity(n, b->err);
-    l->fork_proc = make_identity(n, b->err);
-    l->images = make_identity(b->image_count, b->err);
-    l->procs = make_identity(b->out->proc_count, b->err);
+    l->by_seq = make_index_array(n, b->err);
+    l->by_pid = make_index_array(n, b->err);
+    l->by_proc = make_index_array(n, b->err);
+    l->fork_proc = make_index_array(n, b->err);
+    l->images = make_index_array(b->image_count, b->err);
+    l->procs = make_index_array(b->out->proc_count, b->err);
     if (!l->by_seq || !l->by_pid || !l->by_proc || !l->fork_proc ||
         !l->images || !l->procs)
         return IPS_E_NO_MEMORY;
@@ -421,7 +421,7 @@ static int index_all(struct links *l)
         l->fork_proc[f] = b->images[fork_image(b, f)].proc;
     qsort_r(l->by_seq, n, sizeof(uint32_t), cmp_seq, b);
     qsort_r(l->by_pid, n, sizeof(uint32_t), cmp_pid, b);
-    qsort_r(l->by_proc, n, sizeof(uint32_t), cmp_owner, l);
+    qsort_r(l->by_proc, n, sizeof(uint32_t), cmp_forks_by_process, l);
     qsort_r(l->images, b->image_count, sizeof(uint32_t), cmp_image, b);
     qsort_r(l->procs, b->out->proc_count, sizeof(uint32_t), cmp_proc, b);
     return 0;

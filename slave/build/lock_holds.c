@@ -80,7 +80,7 @@ static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
     return 0;
 }
 
-static void hold_lock(struct play *p, uint32_t at)
+static void hold_end(struct play *p, uint32_t at)
 {
     struct holding *h = &p->all.v[at];
     if (h->is_held)
@@ -94,8 +94,8 @@ static void hold_lock(struct play *p, uint32_t at)
     }
 }
 
-static int release_lock(struct play *p, struct holding *h, uint64_t t,
-                        uint32_t node)
+static int release_end(struct play *p, struct holding *h, uint64_t t,
+                       uint32_t node)
 {
     struct build *b = p->b;
     int rc = B_MORE(b->releases, b->err);
@@ -132,7 +132,7 @@ static int on_named(struct play *p, const struct b_hold *e)
         int rc = holding_of(p, e->proc, ends[i], &at);
         if (rc < 0)
             return rc;
-        hold_lock(p, at);
+        hold_end(p, at);
         p->all.v[at].named++;
         p->all.v[at].plain += chan_plain(c);
     }
@@ -181,7 +181,7 @@ static int on_closed(struct play *p, const struct b_hold *e)
         if (h->named == 0 && h->last_op <= e->t) {
             if (b->incremental && h->traffic)
                 b_incremental_let_go(b, h->traffic - 1);
-            rc = release_lock(p, h, e->t, e->node);
+            rc = release_end(p, h, e->t, e->node);
         }
         if (rc < 0)
             return rc;
@@ -199,7 +199,7 @@ static int on_forked(struct play *p, const struct b_hold *e)
         int rc = holding_of(p, child, end, &at);
         if (rc < 0)
             return rc;
-        hold_lock(p, at);
+        hold_end(p, at);
         /* whether it has close-on-exec is not known in the child */
         p->all.v[at].plain++;
     }
@@ -219,7 +219,7 @@ static int on_gone(struct play *p, const struct b_hold *e)
             link = &h->next; /* inherited by an image that recorded nothing */
             continue;
         }
-        int rc = h->is_held ? release_lock(p, h, e->t, e->node) : 0;
+        int rc = h->is_held ? release_end(p, h, e->t, e->node) : 0;
         if (rc < 0)
             return rc;
         h->listed = false;

@@ -94,8 +94,8 @@ static bool is_before(const struct ips_lock_row *x,
 
 /* Keeps rows of a chain in the order of its records, whatever the stamps
  * say. */
-static void not_before(const struct ips_lock_row *last,
-                       struct ips_lock_row *row)
+static void keep_row_order(const struct ips_lock_row *last,
+                           struct ips_lock_row *row)
 {
     row->t = ips_max_u64(row->t, last->t);
     if (!is_before(row, last))
@@ -117,7 +117,7 @@ static int put_row(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
     if (rc < 0)
         return rc;
     if (units && o->lock_count > l->chain_begin)
-        not_before(&o->lock[o->lock_count - 1], &row);
+        keep_row_order(&o->lock[o->lock_count - 1], &row);
     o->lock[o->lock_count++] = row;
     return 0;
 }
@@ -171,7 +171,8 @@ static bool at_node(const struct locks *l, const struct b_sync *s)
 
 /* Puts the row of `s`. After a wait for a condition, or for an owner that died,
  * the thread asks for the lock when that wait is over. */
-static int put_done(struct locks *l, const struct b_sync *s, uint32_t units)
+static int put_record_row(struct locks *l, const struct b_sync *s,
+                          uint32_t units)
 {
     if (at_node(l, s))
         return put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release,
@@ -185,7 +186,8 @@ static int by_time(const void *va, const void *vb)
     return (x > y) - (x < y);
 }
 
-static void list_given(struct locks *l, const uint32_t *order, uint32_t n)
+static void list_release_times(struct locks *l, const uint32_t *order,
+                               uint32_t n)
 {
     l->given_count = 0;
     for (uint32_t k = 0; k < n; k++)
@@ -198,7 +200,8 @@ static void list_given(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* Estimates since when a thread held the lock that it released at `until` and
  * for which the first waiter asked at `asked`. */
-static uint64_t had_since(const struct locks *l, uint64_t asked, uint64_t until)
+static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
+                                    uint64_t until)
 {
     uint32_t low = 0, high = l->given_count;
     asked = ips_min_u64(asked, until);
@@ -236,20 +239,20 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
             continue;
         }
         if (had) {
-            rc = put_done(l, had, 1);
+            rc = put_record_row(l, had, 1);
         } else if (s->used) {
             uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
-            rc = put_had_since(l, chain_of(l->b, s), had_since(l, asked, s->t),
-                               asked);
+            rc = put_had_since(l, chain_of(l->b, s),
+                               estimate_hold_start(l, asked, s->t), asked);
         }
         if (rc == 0 && (had || s->used))
-            rc = put_done(l, s, 1);
+            rc = put_record_row(l, s, 1);
         had = NULL;
     }
     return rc;
 }
 
-static bool is_owned(const struct b_sync *s)
+static bool has_single_holder(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_MUTEX || s->kind == IPS_SYNC_SPIN ||
            s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
@@ -279,7 +282,7 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
     for (uint32_t k = 0; k < n; k++)
         if (of_file(&v[order[k]]) && l->went[order[k]] > 1)
             return 0;
-    list_given(l, order, n);
+    list_release_times(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
         next = chain_end(l, order, k, n);
         l->chain_begin = l->out->lock_count;
@@ -336,12 +339,13 @@ static int add_all_counted(struct locks *l, const uint32_t *order, uint32_t n)
             l->chain_begin = l->out->lock_count;
         if (!s->release && !b_sync_got(s))
             continue;
-        rc = put_done(l, s, units);
+        rc = put_record_row(l, s, units);
     }
     return rc;
 }
 
-static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
+static int add_semaphore_rows(struct locks *l, const uint32_t *order,
+                              uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
     const struct ips_graph *g = &l->b->out->g;
@@ -401,7 +405,8 @@ static uint32_t readers_of(const struct locks *l, const uint32_t *order,
 }
 
 /* Puts a row directly after the previous one. */
-static int put_also(struct locks *l, uint64_t t, bool gives, uint32_t units)
+static int put_following_row(struct locks *l, uint64_t t, bool gives,
+                             uint32_t units)
 {
     const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
     bool at_node = last->w == IPS_LOCK_AT_NODE;
@@ -414,13 +419,13 @@ static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
     uint32_t count = is_read(s) ? 1 : readers;
     uint64_t t = moment_of(s);
     l->lock_number = s->release ? UNITS : GATE;
-    int rc = put_done(l, s, s->release ? readers : 1);
+    int rc = put_record_row(l, s, s->release ? readers : 1);
     l->lock_number = UNITS;
     for (uint32_t i = s->release; i < count && rc == 0; i++)
-        rc = put_also(l, t, s->release, readers);
+        rc = put_following_row(l, t, s->release, readers);
     l->lock_number = GATE;
     if (rc == 0 && !s->release)
-        rc = put_also(l, t, true, 1);
+        rc = put_following_row(l, t, true, 1);
     return rc;
 }
 
@@ -483,10 +488,10 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     const struct b_sync *first = &l->b->syncs.v[order[0]];
     int rc = 0;
     l->begin = l->out->lock_count;
-    if (is_owned(first))
+    if (has_single_holder(first))
         rc = add_owned(l, order, n);
     else if (first->kind == IPS_SYNC_SEMAPHORE)
-        rc = add_counted(l, order, n);
+        rc = add_semaphore_rows(l, order, n);
     else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
         rc = add_readers(l, order, n);
     if (is_contended(l))
@@ -533,7 +538,7 @@ static int by_place(const void *va, const void *vb)
 
 /* CPU time of each thread at its nodes: their coordinates, before they became
  * weights. */
-static void make_cpu(const struct build *b, uint64_t *cpu)
+static void fill_cpu_at_nodes(const struct build *b, uint64_t *cpu)
 {
     const struct ips_built *o = b->out;
     uint32_t spin = 0;
@@ -568,7 +573,7 @@ int b_locks(struct build *b)
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         l.order[i] = i;
     if (rc == 0 && n) {
-        make_cpu(b, l.cpu);
+        fill_cpu_at_nodes(b, l.cpu);
         count_waiters(&l);
         qsort_r(l.order, n, sizeof(*l.order), in_order, b);
     }

@@ -320,7 +320,7 @@ static int match_listed(struct build *b, uint32_t to)
         const struct b_read *r = &b->reads[e->first_read + i];
         struct b_op *send = sender_of(b, &f, r->len);
         if (!send || tokens)
-            not_sent(b, r->node);
+            clear_send_of_receive(b, r->node);
         if (!send)
             continue;
         if (tokens) {
@@ -338,15 +338,15 @@ static int match_listed(struct build *b, uint32_t to)
             b->out->counts.ambiguous++;
         before_send = send;
         before = r;
-        sent_by(b, &f, send, r->node);
+        link_send(b, &f, send, r->node);
     }
     return 0;
 }
 
-/* Matches the next message at once, if it is the common case of b_whole().
- * False: it is not, and nothing was changed. */
-static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
-                              uint64_t len)
+/* Matches the next message at once, if it is the common case of
+ * b_whole_message_xkind(). False: it is not, and nothing was changed. */
+static inline bool match_whole_message(struct build *b, struct inflow *f,
+                                       uint32_t v, uint64_t len)
 {
     const struct ips_graph *g = &b->out->g;
     const struct b_op *send = f->send.op;
@@ -354,8 +354,8 @@ static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
         send->len != len)
         return false;
     uint64_t read = f->read + len;
-    uint8_t xkind = b_whole(send, g->t_ns[v], b->cpu_at[v] - g->w[v],
-                            g->wait[v], read, f->memory);
+    uint8_t xkind = b_whole_message_xkind(
+        send, g->t_ns[v], b->cpu_at[v] - g->w[v], g->wait[v], read, f->memory);
     if (!xkind)
         return false;
     __builtin_prefetch(send + 4, 1);
@@ -402,11 +402,11 @@ static void match_nodes(struct build *b, struct inflow *flows)
             if (!len || g->site[i] == IPS_NONE || !flows[g->site[i]].open)
                 continue;
             struct inflow *f = &flows[g->site[i]];
-            if (!general && sent_whole(b, f, i, len))
+            if (!general && match_whole_message(b, f, i, len))
                 continue;
             struct b_op *send = sender_of(b, f, len);
             if (!send) {
-                not_sent(b, i);
+                clear_send_of_receive(b, i);
                 continue;
             }
             struct b_matched x = b_sent_alone_by(
@@ -442,7 +442,7 @@ static int match_data(struct build *b)
 
 /* A send that was only preempted gets the coordinate of one that did not block,
  * and its wait is taken back. */
-static void not_for_space(struct build *b, struct b_op *send)
+static void mark_send_preempted(struct build *b, struct b_op *send)
 {
     struct ips_graph *g = &b->out->g;
     struct ips_thread_row *row = &b->out->threads[send->chain];
@@ -454,7 +454,7 @@ static void not_for_space(struct build *b, struct b_op *send)
     if (b->notes)
         b_waits_drop(b, send->node + 1);
     if (b->incremental)
-        b_incremental_full(b, send, slept);
+        b_incremental_preempted_send(b, send, slept);
     g->w[send->node] = g->w[send->node + 1];
     send->past_bytes = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
@@ -483,7 +483,7 @@ void b_match_full_sends(struct build *b, struct b_full_sends *k)
         if (!during && r < k->count && reads[r].t <= send->t_ret)
             last = reads[r].node;
         if (ips_sub_sat(b_pos(sent), b_pos(read)) <= k->always)
-            not_for_space(b, send);
+            mark_send_preempted(b, send);
         else if (last != IPS_NO_NODE)
             b_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
     }
@@ -493,7 +493,7 @@ void b_full_sends_far(struct build *b, struct b_sending s)
 {
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
-            not_for_space(b, s.op);
+            mark_send_preempted(b, s.op);
 }
 
 static void match_full_sends(struct build *b, uint32_t from, uint32_t to)
@@ -510,7 +510,7 @@ static void match_full_sends(struct build *b, uint32_t from, uint32_t to)
     b_match_full_sends(b, &k);
 }
 
-static void match_rooms(struct build *b)
+static void match_blocked_sends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {
         uint32_t peer = b->out->ends[i].peer_end;
@@ -535,7 +535,7 @@ int b_match(struct build *b)
     if (rc < 0)
         return rc;
     /* this sets coordinates, so it comes first: arcs may move them further */
-    match_rooms(b);
+    match_blocked_sends(b);
     rc = match_data(b);
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++) {
         b->out->ends[i].sent_bytes =
@@ -642,7 +642,7 @@ static void match_fork(struct build *b, const struct b_fork *f)
 
 /* A wait for children failed with ECHILD: it depends on the child that ended
  * last before it returned. */
-static void match_vain(struct build *b, const struct b_vain *x)
+static void link_failed_wait(struct build *b, const struct b_vain *x)
 {
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
@@ -662,7 +662,7 @@ static void match_vain(struct build *b, const struct b_vain *x)
 void b_lifetimes(struct build *b)
 {
     for (uint32_t i = 0; i < b->vains.n; i++)
-        match_vain(b, &b->vains.v[i]);
+        link_failed_wait(b, &b->vains.v[i]);
     for (uint32_t i = 0; i < b->forks.n; i++)
         match_fork(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {

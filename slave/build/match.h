@@ -66,7 +66,7 @@ static inline struct b_op *sender_of(struct build *b, struct inflow *f,
     return NULL;
 }
 
-static inline void not_sent(struct build *b, uint32_t node)
+static inline void clear_send_of_receive(struct build *b, uint32_t node)
 {
     b->out->g.xlen[node] = 0;
     b->out->g.xpred[node] = IPS_NO_NODE;
@@ -75,8 +75,8 @@ static inline void not_sent(struct build *b, uint32_t node)
 /* Makes the arc, and limits the coordinate of the send; build/causal.c has the
  * rule. b_weights() limits that of the receive, when all receives of the send
  * are known. */
-static inline void sent_by(struct build *b, const struct inflow *f,
-                           struct b_op *send, uint32_t v)
+static inline void link_send(struct build *b, const struct inflow *f,
+                             struct b_op *send, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
@@ -100,9 +100,9 @@ struct b_matched {
     uint8_t xkind;
 };
 
-/* sent_by() for a build that does not go on and for a receive of `len` bytes at
- * `coord` that slept for `wait`. If no other receive depends on that send, the
- * send does not move any more. Then the receive gives way at once, and
+/* link_send() for a build that does not go on and for a receive of `len` bytes
+ * at `coord` that slept for `wait`. If no other receive depends on that send,
+ * the send does not move any more. Then the receive gives way at once, and
  * b_weights() need not look at the send, whose cache line is loaded here
  * anyway.
  *
@@ -146,8 +146,8 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
  * arc; 0: not the common case. Which receives slept is unpredictable, so this
  * avoids a branch on it. */
 static inline __attribute__((always_inline)) uint8_t
-b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
-        uint64_t read, bool memory)
+b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
+                      uint64_t wait, uint64_t read, bool memory)
 {
     uint64_t sent = send->t + send->past_bytes, latest = t_ns - after;
     uint64_t spare = latest - sent;

@@ -365,7 +365,7 @@ int b_chain_end(struct maker *m)
         last_ns = ips_max_u64(last_ns, b->streams[i].last_ns);
         last_cpu = ips_max_u64(last_cpu, b->streams[i].last_cpu);
     }
-    b_tally_end(m);
+    b_flush_tallies(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
     m->row->ended = b->streams[c->last_stream].end_kind != 0;
@@ -420,7 +420,7 @@ int b_nodes(struct build *b)
                                              (uint64_t)b->nodes / room));
     }
     size_t n = (size_t)b->nodes + 1;
-    ips_graph_trim(g, b->nodes);
+    ips_graph_shrink(g, b->nodes);
     ips_trim_large(b->cpu_at, n * sizeof(*b->cpu_at));
     ips_trim_large(b->off, n * sizeof(*b->off));
     return 0;

@@ -193,12 +193,12 @@ static inline uint64_t b_awake_ns(const struct interval *v)
 /* build/traffic.c: what has been tallied goes to the tables; the next tally of
  * that direction; the row of the maker's process on `end`; one operation, where
  * a window of time is wanted. */
-void b_tally_end(struct maker *m);
+void b_flush_tallies(struct maker *m);
 void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
 int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
-void b_cut_traffic(struct ips_traffic_window *w, uint32_t row,
-                   const struct interval *v, uint64_t len, bool send);
+void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
+                          const struct interval *v, uint64_t len, bool send);
 /* build/io.c: what DPM-4 needs of a receive of bytes whose sender may not be
  * here. */
 int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,

@@ -82,9 +82,9 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
         t_ret = ips_add_sat(
             t, b_load32(p + offsetof(struct ips_rec_io_short, took)));
         r->send = what == B_IO_WORD(SEND_SHORT, ips_rec_io_short);
-        r->cpu = slave_line_cpu(clock, r->baseline_t, r->baseline_cpu, t);
+        r->cpu = slave_baseline_cpu(clock, r->baseline_t, r->baseline_cpu, t);
         r->cpu_ret =
-            slave_line_cpu(clock, r->baseline_t, r->baseline_cpu, t_ret);
+            slave_baseline_cpu(clock, r->baseline_t, r->baseline_cpu, t_ret);
         r->bytes = sizeof(struct ips_rec_io_short);
         word = 0;
     } else {
@@ -156,7 +156,7 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 void b_plain_put(struct maker *m, uint32_t end);
 /* A receive of `end` takes the general path, so no other receive of that end is
  * matched early. */
-void b_plain_late(struct maker *m, uint32_t end);
+void b_plain_stop_early_match(struct maker *m, uint32_t end);
 /* Moves what all slots hold into the tables. */
 void b_plain_put_all(struct maker *m);
 

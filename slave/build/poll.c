@@ -185,7 +185,8 @@ static int collect_reads(struct pollings *p)
 }
 
 /* The reads of `end` are reads.v[*from, returned). */
-static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
+static uint32_t find_reads_of_end(const struct pollings *p, uint32_t end,
+                                  uint32_t *from)
 {
     uint32_t low = 0, high = p->reads.n;
     while (low < high) {
@@ -205,8 +206,8 @@ static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
  * no byte was sent in time, so the poll ended for another reason. Bytes that
  * arrive through memory were not there yet when the thread went to sleep; a
  * network may have delayed them. */
-static bool sent_meanwhile(struct build *b, struct inflow *f,
-                           const struct b_poll *p, bool tokens)
+static bool link_send_to_poll(struct build *b, struct inflow *f,
+                              const struct b_poll *p, bool tokens)
 {
     struct inflow next = *f;
     struct b_op *send = b_find_sender(b, &next, 1);
@@ -230,7 +231,7 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
         return true;
     }
     b->out->g.xlen[p->node] = 1; /* the first byte of the send */
-    sent_by(b, &next, send, p->node);
+    link_send(b, &next, send, p->node);
     return true;
 }
 
@@ -246,7 +247,7 @@ static bool ended_before(const struct build *b, uint32_t from, uint64_t t)
     return b->out->ends[from].closed && e->release_count && last[-1].t <= t;
 }
 
-static void closed_meanwhile(struct build *b, const struct b_poll *p)
+static void link_close_to_poll(struct build *b, const struct b_poll *p)
 {
     uint32_t from = b->out->ends[p->end].peer_end, node = IPS_NO_NODE;
     bool local = b->ends[p->end].local;
@@ -279,7 +280,7 @@ static struct poll_room room_begin(const struct pollings *k, uint32_t end)
     struct poll_room r = {.send = b_first_send(b, &b->ends[end]),
                           .sent = b->ends[end].sent_before,
                           .read = b->ends[to].recv_before};
-    r.last = reads_of(k, to, &r.at);
+    r.last = find_reads_of_end(k, to, &r.at);
     return r;
 }
 
@@ -287,8 +288,8 @@ static struct poll_room room_begin(const struct pollings *k, uint32_t end)
  * receive at the other end that returned during the poll, or that was about to
  * return. But over TCP, if nothing was unread at the call, the network was
  * slow, and there is no arc. */
-static void room_meanwhile(const struct pollings *k, const struct b_poll *p,
-                           struct poll_room *r)
+static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
+                              struct poll_room *r)
 {
     struct build *b = k->b;
     const struct poll_read *v = k->reads.v;
@@ -335,7 +336,7 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
     const uint32_t end = b->polls.v[i].end;
     const bool local = b->ends[end].local;
     struct inflow f = {.read = b->ends[end].recv_before};
-    uint32_t at, last = reads_of(k, end, &at);
+    uint32_t at, last = find_reads_of_end(k, end, &at);
     bool tokens = false;
     struct poll_room room = {0};
     if (local) {
@@ -349,19 +350,20 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
         for (; at < last && k->reads.v[at].t_ret <= p->t; at++)
             f.read = ips_add_sat(f.read, k->reads.v[at].len);
         if (!local) {
-            closed_meanwhile(b, p);
+            link_close_to_poll(b, p);
             if (b->out->g.xkind[p->node] == IPS_X_NONE)
                 *rc = polled_elsewhere(b, p, f.read, at < last);
             continue;
         }
         if (b->ends[end].shared && p->why & IPS_READY_IN)
             b_shared_poll(b, p);
-        bool read = p->why & IPS_READY_IN &&
-                    (b->ends[end].shared || sent_meanwhile(b, &f, p, tokens));
+        bool read =
+            p->why & IPS_READY_IN &&
+            (b->ends[end].shared || link_send_to_poll(b, &f, p, tokens));
         if (!read && p->why != IPS_READY_OUT)
-            closed_meanwhile(b, p);
+            link_close_to_poll(b, p);
         if (p->why & IPS_READY_OUT && b->out->g.xkind[p->node] == IPS_X_NONE)
-            room_meanwhile(k, p, &room);
+            link_read_to_poll(k, p, &room);
     }
     return i;
 }

@@ -44,8 +44,9 @@ static inline void slave_line_reset(struct slave_proc_line *line)
 }
 
 /* CPU time at `t`, on the baseline through (t0, cpu0). */
-static inline uint64_t slave_line_cpu(const struct ips_clock *clock,
-                                      uint64_t t0, uint64_t cpu0, uint64_t t)
+static inline uint64_t slave_baseline_cpu(const struct ips_clock *clock,
+                                          uint64_t t0, uint64_t cpu0,
+                                          uint64_t t)
 {
     uint64_t since = t - t0;
     if (clock->kind != IPS_CLOCK_RAW)
@@ -89,7 +90,8 @@ static inline const uint8_t *slave_mark_whole(struct slave_proc_line *line,
     line->mark.h.word = *type | *len / 8 << 8;
     line->mark.h.a = (uint32_t)strlen(p->text);
     line->mark.h.t = h->t;
-    line->mark.cpu = slave_line_cpu(clock, line->mark_t, line->mark_cpu, h->t);
+    line->mark.cpu =
+        slave_baseline_cpu(clock, line->mark_t, line->mark_cpu, h->t);
     return (const uint8_t *)&line->mark;
 }
 
@@ -108,8 +110,8 @@ static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
     line->io = (struct ips_rec_io){
         .h = {.word = *type | *len / 8 << 8, .a = r.h.a, .t = r.h.t},
         .t_ret = t_ret,
-        .cpu = slave_line_cpu(clock, line->io_t, line->io_cpu, r.h.t),
-        .cpu_ret = slave_line_cpu(clock, line->io_t, line->io_cpu, t_ret),
+        .cpu = slave_baseline_cpu(clock, line->io_t, line->io_cpu, r.h.t),
+        .cpu_ret = slave_baseline_cpu(clock, line->io_t, line->io_cpu, t_ret),
         .result = r.result,
         .site = r.site,
         .op = r.h.word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX};
@@ -119,10 +121,10 @@ static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
 /* Returns `record` itself, or the long record that it abbreviates, with the
  * type and length of that (valid until the next call). NULL: a short record
  * without the long record that it refers to. */
-static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
-                                              const struct ips_clock *clock,
-                                              const uint8_t *record,
-                                              uint32_t *type, uint32_t *len)
+static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
+                                                 const struct ips_clock *clock,
+                                                 const uint8_t *record,
+                                                 uint32_t *type, uint32_t *len)
 {
     switch (*type) {
     case IPS_REC_ENTER:
@@ -162,7 +164,7 @@ static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
     *len = sizeof(line->whole);
     line->whole = (struct ips_rec_proc){
         .h = {.word = *type | *len / 8 << 8, .t = h.t},
-        .cpu = slave_line_cpu(clock, line->last.h.t, line->last.cpu, h.t),
+        .cpu = slave_baseline_cpu(clock, line->last.h.t, line->last.cpu, h.t),
         .procedure = (line->last.procedure >> 32 << 32) | h.a};
     return (const uint8_t *)&line->whole;
 }

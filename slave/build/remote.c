@@ -83,7 +83,7 @@ static void *array_of(const struct build *b, void **v, uint32_t n, size_t size)
     return to;
 }
 
-int b_more(struct build *b, struct ips_built *out)
+int b_keep_peer_data(struct build *b, struct ips_built *out)
 {
     struct ips_build_more *m = b_calloc(1, sizeof(*m), b->err);
     out->more = m;

@@ -622,7 +622,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         if (!p)
             break;
         s->events++;
-        if (b->tables && goes_on && b_scan_call(s, type, p))
+        if (b->tables && goes_on && b_scan_call_quickly(s, type, p))
             continue;
         memcpy(&h, p, sizeof(h));
         c.word = h.word;

@@ -139,10 +139,10 @@ static int collect_ops(struct shared *k)
 
 /* ---- matching what is certain ---- */
 
-static void leave_alone(struct shared *k, const struct b_read *r)
+static void leave_unmatched(struct shared *k, const struct b_read *r)
 {
     struct build *b = k->b;
-    not_sent(b, r->node);
+    clear_send_of_receive(b, r->node);
     b->out->g.xlen[r->node] = r->len; /* the length is known */
     if (b->out->ends[b->out->ends[k->to].peer_end].closed)
         b->out->counts.unmatched++;
@@ -176,11 +176,11 @@ static void match_all(struct shared *k, uint32_t r, uint32_t r_end, uint32_t s,
                 sent = ips_add_sat(sent, k->send[s].op->len);
         if (s >= s_end || k->send[s].op->t > one->t_ret ||
             woken_later(k, one, s)) {
-            leave_alone(k, one);
+            leave_unmatched(k, one);
             continue;
         }
         struct inflow f = {.send = k->send[s]};
-        sent_by(k->b, &f, k->send[s].op, one->node);
+        link_send(k->b, &f, k->send[s].op, one->node);
     }
 }
 
@@ -224,7 +224,7 @@ static void divide_at(struct shared *k, struct position *p, uint64_t t)
         return;
     else
         for (uint32_t i = p->read; i < r; i++)
-            leave_alone(k, &k->read[i]);
+            leave_unmatched(k, &k->read[i]);
     *p = (struct position){r, s};
 }
 
@@ -245,7 +245,7 @@ int b_match_shared(struct build *b, uint32_t to)
     if (rc == 0 && k.reads)
         divide_at(&k, &p, k.read[k.reads - 1].t_ret);
     for (; rc == 0 && p.read < k.reads; p.read++)
-        leave_alone(&k, &k.read[p.read]);
+        leave_unmatched(&k, &k.read[p.read]);
     ips_free_large(k.send);
     ips_free_large(k.empty.v);
     return rc;
@@ -270,5 +270,5 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     if (send->t > p->t_ret || send->t_ret <= p->t)
         return;
     b->out->g.xlen[p->node] = 1; /* the first byte of the send */
-    sent_by(b, &f, send, p->node);
+    link_send(b, &f, send, p->node);
 }

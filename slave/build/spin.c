@@ -99,9 +99,10 @@ static int by_arc(const void *va, const void *vb)
 }
 
 /* Is node i the return of a send that slept without having to wait for space?
- * If its bytes could be followed, build/match.c decided that (not_for_space),
- * and it assumes it for small messages to other machines. Here it is assumed
- * for UDP too, because the network has queues of its own. */
+ * If its bytes could be followed, build/match.c decided that
+ * (mark_send_preempted), and it assumes it for small messages to other
+ * machines. Here it is assumed for UDP too, because the network has queues of
+ * its own. */
 static bool only_preempted(const struct ips_built *b, uint32_t i)
 {
     const struct ips_graph *g = &b->g;
@@ -181,7 +182,7 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
 
 /* Damaged records: limits the sum to what the kernels can add, as in
  * build/weights.c. */
-static void bound_spins(uint64_t *ns, uint32_t n)
+static void bound_unended_sums(uint64_t *ns, uint32_t n)
 {
     uint64_t cap = UINT64_MAX;
     for (ips_u128 sum = (ips_u128)1 << 127; sum >= (ips_u128)1 << 58;
@@ -202,6 +203,6 @@ uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
         uint64_t *to = &out[b->unended[k].node];
         *to = ips_add_sat(*to, slept_before(b, &b->unended[k]));
     }
-    bound_spins(out, g->node_count);
+    bound_unended_sums(out, g->node_count);
     return out;
 }

@@ -57,7 +57,8 @@ static const struct b_stream *main_stream(const struct build *b, uint32_t image)
 /* The stream with the command that a fork child inherited: its parent's command
  * at the fork, since the parent may have executed another program later. NULL:
  * not known. */
-static const struct b_stream *forked_with(const struct build *b, uint32_t p)
+static const struct b_stream *find_inherited_command(const struct build *b,
+                                                     uint32_t p)
 {
     for (uint32_t depth = 0; depth < FORKS_MAX; depth++) {
         uint64_t image = main_stream(b, b->procs[p].first_image)->parent_image;
@@ -93,7 +94,7 @@ static void name_process(struct build *b, uint32_t p)
     if (s) {
         put_program(program, sizeof(program), s->name, s->name_len);
         put_text(row->command, sizeof(row->command), s->name, s->name_len);
-    } else if ((s = forked_with(b, p))) {
+    } else if ((s = find_inherited_command(b, p))) {
         put_text(row->command, sizeof(row->command), s->name, s->name_len);
     }
     if (!program[0] && last)
@@ -210,8 +211,8 @@ static void name_threads(struct build *b)
 /* Completes the keys of a loopback address, or of an address with itself. Such
  * an address is valid only in one network namespace of one boot; two pools
  * there ("machines" on loopback) do share it. */
-static void put_place(const struct build *b, const struct b_end *e,
-                      struct ips_end *row)
+static void extend_key_by_host(const struct build *b, const struct b_end *e,
+                               struct ips_end *row)
 {
     const char *boot = b->in->control->boot_id;
     uint64_t host = ips_fnv1a(IPS_FNV_SEED, boot,
@@ -264,7 +265,7 @@ static void name_inet(const struct build *b, const struct b_end *e,
     put_key(row->key_remote, &e->raddr);
     row->key_len = IPS_KEY_INET;
     if (b_addr_same_netns(&e->laddr, &e->raddr))
-        put_place(b, e, row);
+        extend_key_by_host(b, e, row);
 }
 
 static void name_end(const struct build *b, const struct b_end *e,

@@ -74,7 +74,7 @@ static void add_tally(struct maker *m, enum b_dir dir)
     m->tally[dir].messages = 0;
 }
 
-void b_tally_end(struct maker *m)
+void b_flush_tallies(struct maker *m)
 {
     add_tally(m, B_SEND);
     add_tally(m, B_RECV);
@@ -88,8 +88,8 @@ int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir)
     return b_traffic_row(m, end, &y->row);
 }
 
-void b_cut_traffic(struct ips_traffic_window *w, uint32_t row,
-                   const struct interval *v, uint64_t len, bool send)
+void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
+                          const struct interval *v, uint64_t len, bool send)
 {
     struct ips_traffic_cut *r = &w->row[row];
     uint64_t t = send ? v->t : v->t_ret;

@@ -53,8 +53,9 @@ static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
 }
 
 /* The chain whose end this JOIN waits for, or IPS_NONE. */
-static uint32_t chain_to_join(const struct build *b, const struct b_stream *s,
-                              const struct ips_begun *begun)
+static uint32_t find_joined_chain(const struct build *b,
+                                  const struct b_stream *s,
+                                  const struct ips_begun *begun)
 {
     const uint32_t pid = IPS_BEGUN_NUMBER(begun->what);
     for (uint32_t i = b->forks.n; i-- > 0;) {
@@ -83,7 +84,7 @@ static int add_blocked(struct build *b, const struct b_stream *s, uint64_t t)
     if (type == IPS_REC_ACQUIRE && begun->holder)
         r.by = chain_of_thread(b, s, begun->holder);
     if (type == IPS_REC_JOIN)
-        r.by = chain_to_join(b, s, begun);
+        r.by = find_joined_chain(b, s, begun);
     const struct b_chan *c = type == IPS_REC_RECV || type == IPS_REC_SEND
                                  ? b_chan_find(b, s->image, number)
                                  : NULL;

@@ -21,7 +21,7 @@ static const char *next_word(const char *p, char *out, size_t size)
     return p[n] ? p + n + 1 : p + n;
 }
 
-static bool take_apart(const struct b_unrecorded *u, struct untraced *out)
+static bool parse_untraced(const struct b_unrecorded *u, struct untraced *out)
 {
     static const char head[] = "untraced ";
     char text[512], pid[16];
@@ -65,7 +65,8 @@ static void count_cause(struct build *b, const char *cause, const char *program,
 }
 
 /* Does the process of this stream continue in another image after its EXEC? */
-static bool goes_on(const struct build *b, const struct b_stream *s)
+static bool continues_after_exec(const struct build *b,
+                                 const struct b_stream *s)
 {
     return s->image + 1 < b->image_count && b->images[s->image + 1].continues;
 }
@@ -74,7 +75,7 @@ static bool goes_on(const struct build *b, const struct b_stream *s)
  * rights: if it does not, the program is traced after all. With the other
  * causes, a later record means that an untraced program executed a traced
  * one. */
-static bool spoke_after_all(const struct untraced *u, bool spoke)
+static bool is_traced_after_all(const struct untraced *u, bool spoke)
 {
     return spoke && strcmp(u->cause, "set-user-id") == 0;
 }
@@ -83,17 +84,17 @@ static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
 {
     struct untraced t;
     struct b_stream *s = &b->streams[u->stream];
-    if (!take_apart(u, &t))
+    if (!parse_untraced(u, &t))
         return;
     if (t.pid == s->in->head.pid) {
         if (!s->exec_last || u->t > s->exec_ns || s->named_exec ||
-            spoke_after_all(&t, goes_on(b, s)))
+            is_traced_after_all(&t, continues_after_exec(b, s)))
             return;
         s->named_exec = true;
     } else {
         struct b_fork *f = u->fork == IPS_NONE ? NULL : &b->forks.v[u->fork];
         if (!f || f->pid != t.pid || f->named || f->failed ||
-            spoke_after_all(&t, f->child != IPS_NONE))
+            is_traced_after_all(&t, f->child != IPS_NONE))
             return;
         f->named = true;
     }
@@ -103,7 +104,7 @@ static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
 /* Counts a process that ended and whose last record is an unexplained exec. */
 static void silent_exec(struct build *b, const struct b_stream *s)
 {
-    if (!s->exec_last || s->named_exec || goes_on(b, s) ||
+    if (!s->exec_last || s->named_exec || continues_after_exec(b, s) ||
         b->out->procs[b->images[s->image].proc].open)
         return;
     char program[200];

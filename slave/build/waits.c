@@ -72,8 +72,8 @@ void b_waits_stream(struct maker *m)
 
 /* ---- counting ----------------------------------------------------------- */
 
-static struct ips_wait_row *add_text(struct maker *m, enum ips_wait_cause cause,
-                                     uint64_t ns)
+static struct ips_wait_row *add_wait_row(struct maker *m,
+                                         enum ips_wait_cause cause, uint64_t ns)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_rows *o = n->out;
@@ -95,7 +95,7 @@ static struct ips_wait_row *add_text(struct maker *m, enum ips_wait_cause cause,
 void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                    uint64_t end_ns)
 {
-    struct ips_wait_row *r = add_text(m, cause, ns);
+    struct ips_wait_row *r = add_wait_row(m, cause, ns);
     if (r)
         r->end_ns = end_ns;
 }
@@ -105,7 +105,7 @@ void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken)
 {
     struct b_wait_notes *n = m->b->notes;
-    struct ips_wait_row *r = ns ? add_text(m, cause, ns) : NULL;
+    struct ips_wait_row *r = ns ? add_wait_row(m, cause, ns) : NULL;
     if (r) {
         r->end_ns = n->end_ns;
         r->site = n->site;

@@ -19,7 +19,7 @@
 
 /* v joined the thread of END u. END may carry CPU from after its record: shifts
  * the time of END by that CPU, but not past v. */
-static void last_words(struct build *b, uint32_t v)
+static void shift_end_of_joined(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
@@ -38,8 +38,8 @@ static int by_number(const void *va, const void *vb)
     return 0;
 }
 
-/* Applies last_words() to joins in the order of their nodes: several may take
- * one END. */
+/* Applies shift_end_of_joined() to joins in the order of their nodes: several
+ * may take one END. */
 static int all_last_words(struct build *b)
 {
     uint32_t n = 0, *nodes;
@@ -54,7 +54,7 @@ static int all_last_words(struct build *b)
             nodes[n++] = b->joins.v[i].node;
     qsort(nodes, n, sizeof(*nodes), by_number);
     for (uint32_t i = 0; i < n; i++)
-        last_words(b, nodes[i]);
+        shift_end_of_joined(b, nodes[i]);
     ips_free_large(nodes);
     return 0;
 }
@@ -121,7 +121,7 @@ static bool was_there(const struct build *b, uint32_t i)
 
 /* Corrects the waits that b_weights() left, if nothing bends. Most nodes are
  * correct already. */
-static void fit_rest(struct build *b)
+static void correct_remaining_waits(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     for (uint32_t k = 0; k < b->arcs.n; k++) {
@@ -131,7 +131,7 @@ static void fit_rest(struct build *b)
     }
 }
 
-static void mark_unfit(struct build *b)
+static void restore_waits(struct build *b)
 {
     for (uint32_t k = 0; k < b->fitted.n; k++)
         b->out->g.wait[b->fitted.v[k].node] = b->fitted.v[k].wait;
@@ -170,7 +170,7 @@ int b_wall(struct build *b)
     size_t room = (size_t)g->node_count + 1, size = sizeof(*g->delay);
     if (!b->from)
         g->delay = b->delays.n || b->spun ? ips_calloc_large(room, size)
-                                          : ips_thin_large(room, size);
+                                          : ips_calloc_large_sparse(room, size);
     if (!g->delay)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "delays of %zu nodes",
                            room);
@@ -178,10 +178,10 @@ int b_wall(struct build *b)
     int rc = all_last_words(b);
     bool bent = has_backward_arc(b);
     if (!bent) {
-        fit_rest(b);
+        correct_remaining_waits(b);
         return rc;
     }
-    mark_unfit(b);
+    restore_waits(b);
     for (int i = 0; i < ROUNDS && bent; i++)
         bent = bend_round(b);
     b->broken |= bent;

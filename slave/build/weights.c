@@ -41,7 +41,7 @@ struct weight_sums {
 /* Stores when the send of receive i, which pass `match` found, was passed. The
  * sends of a channel are walked along with its receives, whose order is the
  * same. Few receives need this. */
-static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
+static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t from = b->out->ends[g->site[i]].peer_end;
@@ -68,7 +68,7 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
     struct ips_graph *g = &b->out->g;
     uint64_t wait = ips_min_u64(g->wait[i], apart);
     bool memory = b_by_memory(b, g->site[i]);
-    int rc = found && memory ? found_sent(b, i, &sent) : 0;
+    int rc = found && memory ? find_send_time(b, i, &sent) : 0;
     if (sent <= passed - wait && memory)
         wait = 0;
     if (wait == g->wait[i] || rc < 0)
@@ -305,7 +305,7 @@ static void bound_weights(struct build *b)
 }
 
 /* Damaged records: makes all sums again from the clamped weights. */
-static void weight_again(struct build *b)
+static void rebuild_sums(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     bound_weights(b);
@@ -335,7 +335,7 @@ void b_sum_up(struct build *b, ips_u128 sum)
     }
     b->broken |= sum >= WEIGHTS_MOST;
     if (sum >= WEIGHTS_MOST && !b->incremental)
-        weight_again(b);
+        rebuild_sums(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
         b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
 }

@@ -389,8 +389,9 @@ void slave_ingest_begin(struct slave_segment *seg,
  * replaces all segments up to that seq. `gone` (the writer is dead) must be
  * known before the header was read. Returns true if the segment is to be read
  * now. */
-bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
-                            const struct ips_segment_header *head, bool gone);
+bool slave_ingest_ring_segment(struct slave_run *run, struct slave_segment *seg,
+                               const struct ips_segment_header *head,
+                               bool gone);
 
 /* drain/reclaim.c: adds the run's uncounted bytes to its control file. If that
  * fails, they are added with the next bytes or a second later. */

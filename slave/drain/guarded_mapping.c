@@ -67,8 +67,8 @@ void slave_guarded_close(struct slave_guarded_mapping *v)
     *v = (struct slave_guarded_mapping){0};
 }
 
-size_t slave_guarded_has(struct slave_guarded_mapping *v, int fd, size_t at,
-                         size_t upto)
+size_t slave_guarded_allocated_end(struct slave_guarded_mapping *v, int fd,
+                                   size_t at, size_t upto)
 {
     if (v->whole < upto && v->whole < v->len) {
         off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);

@@ -29,7 +29,8 @@
 struct slave_guarded_mapping {
     uint8_t *data; /* start of the mapping; NULL: not mapped */
     size_t len;
-    size_t whole; /* pages are known to exist up to here: slave_guarded_has() */
+    size_t whole; /* pages are known to exist up to here:
+                     slave_guarded_allocated_end() */
 };
 
 /* Returns false, with *v empty, if the file cannot be mapped. */
@@ -39,8 +40,8 @@ void slave_guarded_close(struct slave_guarded_mapping *v);
 /* End of the file's allocated pages after `at`, checked only as far as `upto`.
  * Reading a hole of a tmpfs file would allocate a page, which its writer's
  * quota does not count. */
-size_t slave_guarded_has(struct slave_guarded_mapping *v, int fd, size_t at,
-                         size_t upto);
+size_t slave_guarded_allocated_end(struct slave_guarded_mapping *v, int fd,
+                                   size_t at, size_t upto);
 
 /* Calls look(arg), which may read the mapped bytes. A SIGBUS stops it at any
  * point, so it must hold nothing that needs cleaning up. Returns false if it

@@ -117,7 +117,7 @@ static void resume_segment(struct slave_run *run, struct slave_segment *seg,
  * wrote its segments: a program of root's may have become another user, or
  * another user may have planted a segment. Sets the stream's uid
  * accordingly. */
-static void share_rights(struct slave_stream *stream, uint32_t uid)
+static void lower_stream_uid(struct slave_stream *stream, uint32_t uid)
 {
     uint32_t *own = &stream->row.head.uid;
     if (uid == *own || uid == 0)
@@ -128,8 +128,9 @@ static void share_rights(struct slave_stream *stream, uint32_t uid)
 
 /* In a run of root's any user may add files: a file that is not a segment, or
  * not of the run's user, does not count as damage to the run. */
-static void leave_alone(struct slave_run *run, struct slave_segment *seg,
-                        int fd, int code, const char *why)
+static void refuse_or_ignore_segment(struct slave_run *run,
+                                     struct slave_segment *seg, int fd,
+                                     int code, const char *why)
 {
     struct stat st;
     bool planted = code == IPS_E_REFUSED ||
@@ -143,8 +144,8 @@ static void leave_alone(struct slave_run *run, struct slave_segment *seg,
     slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
 }
 
-static void poll_new(struct slave_drain *d, struct slave_run *run,
-                     struct slave_segment *seg, uint64_t now_ns)
+static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
+                             struct slave_segment *seg, uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -171,7 +172,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc < 0) {
-        leave_alone(run, seg, fd, rc, err.msg);
+        refuse_or_ignore_segment(run, seg, fd, rc, err.msg);
         return;
     }
     uint32_t known = run->stream_count;
@@ -182,7 +183,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     struct slave_stream *stream = slave_run_stream(run, &head);
     if (!stream)
         return; /* out of memory: the segment is tried again later */
-    share_rights(stream, st.st_uid);
+    lower_stream_uid(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
@@ -196,7 +197,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     if (run->stream_count != known)
         d->version++;
     if (run->row.control.on_full == IPS_ON_FULL_RING &&
-        !slave_ingest_ring_turn(run, seg, &head, gone))
+        !slave_ingest_ring_segment(run, seg, &head, gone))
         return;
     if (seg->stored) {
         resume_segment(run, seg, &head);
@@ -304,8 +305,8 @@ static void give_up(struct slave_run *run, struct slave_segment *seg)
                   run->dir);
 }
 
-static void step_over(struct slave_run *run, struct slave_segment *seg,
-                      uint32_t bytes)
+static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
+                             uint32_t bytes)
 {
     slave_run_touch(run);
     slave_stream_touch(seg->stream);
@@ -320,13 +321,14 @@ static void step_over(struct slave_run *run, struct slave_segment *seg,
 
 /* Handles an unpublished reservation at the cursor. Returns true if it was
  * skipped. */
-static bool over_pending(struct slave_run *run, struct slave_segment *seg,
-                         bool closed, bool gone, uint64_t now_ns)
+static bool skip_pending_reservation(struct slave_run *run,
+                                     struct slave_segment *seg, bool closed,
+                                     bool gone, uint64_t now_ns)
 {
     uint8_t head[IPS_REC_MAX_BYTES + 8] = {0};
     ssize_t n = slave_take_read(seg->fd, head, sizeof(head), seg->row.at);
     uint32_t word = n >= 4 ? slave_take_word(head) : 0;
-    size_t bytes = slave_take_word_bytes(word);
+    size_t bytes = record_bytes_of_word(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
         /* published in the meantime, or incomplete: tried again later */
@@ -338,7 +340,7 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
     if (!gone && !(closed && age > PENDING_CLOSED_NS) &&
         !(later && age > PENDING_OPEN_NS))
         return false;
-    step_over(run, seg, (uint32_t)bytes);
+    skip_reservation(run, seg, (uint32_t)bytes);
     return true;
 }
 
@@ -346,7 +348,7 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
  * writer that was killed after it reserved space and before it marked the
  * reservation leaves a hole, which records of a signal handler may follow.
  * Returns true if such a hole was skipped. */
-static bool over_hole(struct slave_run *run, struct slave_segment *seg)
+static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
 {
     uint8_t buffer[2 * IPS_REC_MAX_BYTES];
     ssize_t n = slave_take_read(seg->fd, buffer, sizeof(buffer), seg->row.at);
@@ -357,7 +359,7 @@ static bool over_hole(struct slave_run *run, struct slave_segment *seg)
             continue;
         if (ips_rec_check(buffer + at, (size_t)n - at) == 0)
             return false;
-        step_over(run, seg, (uint32_t)at);
+        skip_reservation(run, seg, (uint32_t)at);
         return true;
     }
     return false;
@@ -386,8 +388,8 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
 /* The stream's next segment was begun before this one was closed, perhaps in a
  * segment that was handed back. Poll those at once: a fast writer soon needs
  * this one again. */
-static void look_for_next(const struct slave_run *run,
-                          const struct slave_segment *seg)
+static void poll_drained_segments(const struct slave_run *run,
+                                  const struct slave_segment *seg)
 {
     for (struct slave_segment *s = run->segments; s; s = s->next)
         if (s->stream == seg->stream && s->state == SLAVE_SEG_DRAINED)
@@ -398,8 +400,10 @@ static void look_for_next(const struct slave_run *run,
  * live thread the call counts only if the header shows it both before and after
  * the records were read: else it may have ended meanwhile, and its record may
  * be among them. */
-static void note_begun(struct slave_run *run, struct slave_segment *seg,
-                       const struct ips_segment_header *before, bool gone)
+static void note_call_in_progress(struct slave_run *run,
+                                  struct slave_segment *seg,
+                                  const struct ips_segment_header *before,
+                                  bool gone)
 {
     struct ips_segment_header now = *before;
     struct ips_begun *known = &seg->stream->row.head.begun;
@@ -420,7 +424,7 @@ static void note_begun(struct slave_run *run, struct slave_segment *seg,
 
 static void segment_done(const struct slave_run *run, struct slave_segment *seg)
 {
-    look_for_next(run, seg);
+    poll_drained_segments(run, seg);
     slave_segment_touch(seg);
     slave_stream_touch(seg->stream);
     seg->row.done = true;
@@ -457,13 +461,13 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
         if (look.stop_reason == SLAVE_STOP_MORE)
             continue;
         if (look.stop_reason == SLAVE_STOP_PENDING) {
-            if (!over_pending(run, seg, closed, gone, now_ns))
+            if (!skip_pending_reservation(run, seg, closed, gone, now_ns))
                 return 0;
             continue;
         }
         if (!closed && !gone)
             return 0;
-        if (look.left - look.extent >= 16 && over_hole(run, seg))
+        if (look.left - look.extent >= 16 && skip_unmarked_hole(run, seg))
             continue;
         *finished = true;
         return 0;
@@ -508,7 +512,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     }
     add_lost(run, seg, &head);
     if (run->want_sync || (gone && finished))
-        note_begun(run, seg, &head, gone);
+        note_call_in_progress(run, seg, &head, gone);
     if (finished || (seg->row.given_up && (closed || gone)))
         segment_done(run, seg);
     if (seg->row.at != at) {
@@ -562,7 +566,7 @@ void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
     if (now_ns < seg->next_poll_ns && !run->want_sync)
         return;
     if (seg->state == SLAVE_SEG_NEW)
-        poll_new(d, run, seg, now_ns);
+        poll_new_segment(d, run, seg, now_ns);
     if (seg->state == SLAVE_SEG_WAITING)
         poll_waiting(run, seg, now_ns);
     if (seg->state == SLAVE_SEG_READING && !seg->row.done)

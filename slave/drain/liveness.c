@@ -148,7 +148,7 @@ struct pidfd_status {
 
 /* Reads the exit status. Returns false if the kernel may report one later: it
  * reports a zombie's status only once its parent has waited for it. */
-static bool take_status(struct slave_image *image)
+static bool read_exit_status(struct slave_image *image)
 {
     struct pidfd_status s = {.mask = PIDFD_STATUS_EXIT};
     if (ioctl(image->pidfd, PIDFD_GET_STATUS, &s) < 0)
@@ -179,10 +179,10 @@ static void process_died(struct slave_image *image)
 
 /* If no recorded parent waits for the process, only the pidfd has its status,
  * and only after its parent waited: give the parent STATUS_NS. */
-static void process_ends(struct slave_drain *d, struct slave_image *image,
-                         uint32_t events)
+static void on_process_end_event(struct slave_drain *d,
+                                 struct slave_image *image, uint32_t events)
 {
-    if (image->pidfd >= 0 && !take_status(image) && !(events & EPOLLHUP)) {
+    if (image->pidfd >= 0 && !read_exit_status(image) && !(events & EPOLLHUP)) {
         struct epoll_event hang_up_only = {.data.ptr = image};
         image->dying = true;
         image->next_look_ns = slave_now_ns() + STATUS_NS;
@@ -263,7 +263,7 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
             if (!ev[i].data.ptr)
                 slave_watch_events(d, now_ns);
             else
-                process_ends(d, ev[i].data.ptr, ev[i].events);
+                on_process_end_event(d, ev[i].data.ptr, ev[i].events);
         }
     } while (n == 64);
 }
@@ -342,8 +342,8 @@ static bool each_found(const char *pid, void *arg)
     return false;
 }
 
-static void judge_unrecorded(struct slave_drain *d, struct slave_image *i,
-                             uint64_t now_ns)
+static void judge_image_without_process(struct slave_drain *d,
+                                        struct slave_image *i, uint64_t now_ns)
 {
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
@@ -373,14 +373,14 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
-                judge_unrecorded(d, i, now_ns);
+                judge_image_without_process(d, i, now_ns);
 }
 
 /* ---- before a run is closed ---- */
 
 /* IPS's own programs may have been started from within the run's
  * environment. */
-static bool is_ours(const char *pid)
+static bool is_ips_program(const char *pid)
 {
     char path[64], exe[4096];
     snprintf(path, sizeof(path), "/proc/%.20s/exe", pid);
@@ -395,7 +395,7 @@ static bool is_ours(const char *pid)
            strncmp(base, "ipsq", 4) == 0;
 }
 
-static bool carries_run(const struct slave_drain *d, const char *run)
+static bool run_in_environments(const struct slave_drain *d, const char *run)
 {
     for (size_t i = 0; i < d->carried_count; i++)
         if (strcmp(d->carried[i].run, run) == 0)
@@ -440,11 +440,11 @@ static bool add_environment(const char *pid, void *arg)
     bool here = false, failed = false;
     for (char *p = text; p < text + len && !here; p += strlen(p) + 1)
         here = strcmp(p, pool) == 0;
-    if (!here || is_ours(pid))
+    if (!here || is_ips_program(pid))
         return false;
     for (char *p = text; p < text + len && !failed; p += strlen(p) + 1)
         if (strncmp(p, "IPS_RUN=", 8) == 0 && ips_run_name_ok(p + 8) &&
-            !carries_run(d, p + 8))
+            !run_in_environments(d, p + 8))
             failed = !add_carried(d, p + 8);
     return failed;
 }
@@ -459,5 +459,5 @@ bool slave_liveness_environment(struct slave_drain *d, const char *run)
             d->carried_ns = 0;
     }
     /* out of memory: assume that some process has the run */
-    return !d->carried_ns || carries_run(d, run);
+    return !d->carried_ns || run_in_environments(d, run);
 }

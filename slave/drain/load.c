@@ -58,7 +58,7 @@ static bool read_load(struct slave_load *out)
 }
 
 /* Whether any process of the run lives. */
-static bool is_on(const struct slave_run *r)
+static bool has_living_process(const struct slave_run *r)
 {
     const struct slave_image *i = r->images;
     if (!r->in_pool || !r->row.id || r->row.closed)
@@ -89,7 +89,7 @@ static void add_load(struct slave_drain *d, struct slave_run *r,
 uint64_t slave_load_next_ns(const struct slave_drain *d)
 {
     for (const struct slave_run *r = d->runs; r; r = r->next)
-        if (is_on(r))
+        if (has_living_process(r))
             return d->next_load_ns;
     return UINT64_MAX;
 }
@@ -101,7 +101,7 @@ void slave_load_read(struct slave_drain *d, uint64_t now_ns)
     if (now_ns < d->next_load_ns)
         return;
     for (struct slave_run *r = d->runs; r; r = r->next) {
-        if (!is_on(r))
+        if (!has_living_process(r))
             continue;
         if (!known && !read_load(&load)) {
             /* /proc/loadavg cannot be read: give up */

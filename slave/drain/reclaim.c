@@ -21,10 +21,10 @@ void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run)
         return;
     snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
     if (run->uncounted_spare &&
-        ips_control_spare(dir, run->uncounted_spare, &err) == 0)
+        ips_control_add_spare_bytes(dir, run->uncounted_spare, &err) == 0)
         run->uncounted_spare = 0;
     if (run->uncounted_released &&
-        ips_control_release(dir, run->uncounted_released, &err) == 0)
+        ips_control_add_released_bytes(dir, run->uncounted_released, &err) == 0)
         run->uncounted_released = 0;
     if (err.code)
         ips_log_debug("run %s: %s", run->row.name, err.msg);
@@ -49,8 +49,8 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
     seg->drop_row = seg->stored;
 }
 
-bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
-                            const struct ips_segment_header *head, bool gone)
+bool slave_ingest_ring_segment(struct slave_run *run, struct slave_segment *seg,
+                               const struct ips_segment_header *head, bool gone)
 {
     struct slave_stream *st = seg->stream;
     uint32_t upto = 0;

@@ -163,7 +163,7 @@ static struct slave_stream *add_stream(struct slave_run *run,
     }
     st->image = image;
     st->row.head = *head;
-    /* `begun` is taken only from the newest segment (note_begun) */
+    /* `begun` is taken only from the newest segment (note_call_in_progress) */
     st->row.head.begun = (struct ips_begun){.t = 0};
     if (run->streams_tail)
         run->streams_tail->next = st;
@@ -259,8 +259,8 @@ static int restore_segment(const struct slave_segment_row *row, void *arg)
 
 /* Loads streams and cursors, which are needed only while a run is in the
  * pool. */
-static int load_parts(struct slave_drain *d, struct slave_run *run,
-                      struct ips_err *err)
+static int load_streams_and_segments(struct slave_drain *d,
+                                     struct slave_run *run, struct ips_err *err)
 {
     struct restore r = {d, run, err};
     if (run->streams || !run->row.id)
@@ -321,8 +321,8 @@ int slave_run_restore(struct slave_drain *d, struct ips_err *err)
 /* A run may be continued after it was closed here (another command of the run
  * was started on this machine). Its new control file counts losses from zero,
  * so the counts seen so far are reset. */
-static void take_control(struct slave_run *run,
-                         const struct ips_control *control)
+static void merge_control(struct slave_run *run,
+                          const struct ips_control *control)
 {
     struct ips_control *kept = &run->row.control;
     if (run->row.id == 0) {
@@ -355,7 +355,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     if (rc == 0)
         rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
-        rc = load_parts(d, run, err);
+        rc = load_streams_and_segments(d, run, err);
     if (rc == 0 && run->archive.fd < 0)
         rc = slave_archive_open(&run->archive, run->dir, run->row.archive_bytes,
                                 &missing, err);
@@ -374,7 +374,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
         run->row.archive_bytes = run->archive.length;
         run->row.given_up++;
     }
-    take_control(run, control);
+    merge_control(run, control);
     run->row.closed = false;
     run->dirfd = dirfd;
     run->in_pool = true;
@@ -411,7 +411,7 @@ bool slave_run_all_dead(const struct slave_run *run)
     return run->images || (run->scan && run->process_count);
 }
 
-static bool all_over(const struct slave_run *run)
+static bool is_run_finished(const struct slave_run *run)
 {
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD || !i->death_marked)
@@ -550,7 +550,8 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns)
 {
     if (!run->in_pool || now_ns < run->next_close_ns ||
-        ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS || !all_over(run))
+        ips_sub_sat(now_ns, run->changed_ns) < QUIET_NS ||
+        !is_run_finished(run))
         return;
     run->next_close_ns = now_ns + CLOSE_TRY_NS;
     if (run->stream_count == 0 &&

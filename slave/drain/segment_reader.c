@@ -23,7 +23,7 @@ static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
     while (len - at >= sizeof(struct ips_rec_head)) {
         uint32_t word = __atomic_load_n(
             (const uint32_t *)(const void *)(p + at), __ATOMIC_RELAXED);
-        size_t n = slave_take_word_bytes(word);
+        size_t n = record_bytes_of_word(word);
         if (word == 0)
             return at;
         if (n < sizeof(struct ips_rec_head) || (word & 0xffu) == 0 ||
@@ -53,7 +53,7 @@ struct span {
     struct slave_segment_look *request;
 };
 
-static void look_at(void *arg)
+static void find_published(void *arg)
 {
     const struct span *s = arg;
     s->request->extent = published_bytes(
@@ -83,10 +83,10 @@ static bool look_by_mapping(struct slave_segment *seg, size_t len,
     size_t at = seg->row.at;
     if (!v->data && (seg->cut || !slave_guarded_open(v, seg->fd, seg->size)))
         return false;
-    size_t whole = slave_guarded_has(v, seg->fd, at, at + len);
+    size_t whole = slave_guarded_allocated_end(v, seg->fd, at, at + len);
     struct span s = {v->data + at, whole > at ? whole - at : 0, look};
     s.len = s.len < len ? s.len : len;
-    if (!slave_guarded_inspect(v, look_at, &s)) {
+    if (!slave_guarded_inspect(v, find_published, &s)) {
         drop_mapping(seg);
         return false;
     }
@@ -109,7 +109,7 @@ int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
     if (n < 0)
         return ips_err_errno(err, "segment %s", seg->row.file);
     if ((size_t)n == s.len) /* a short read means that the file was truncated */
-        look_at(&s);
+        find_published(&s);
     return 0;
 }
 
@@ -143,10 +143,10 @@ int slave_segment_reader_header(struct slave_segment *seg,
 
 /* Fast path: the size of the most common call records, which contain no length
  * to check; 0 for other records. */
-static size_t call_bytes(uint32_t word)
+static size_t common_call_record_bytes(uint32_t word)
 {
     uint32_t type = word & 0xffu;
-    size_t n = slave_take_word_bytes(word);
+    size_t n = record_bytes_of_word(word);
     if (n == sizeof(struct ips_rec_io_short))
         return type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT ? n : 0;
     return n == sizeof(struct ips_rec_io) &&
@@ -165,7 +165,7 @@ static size_t check_records(struct slave_image *image, const uint8_t *p,
     *records = 0;
     while (at < len) {
         uint32_t word = slave_take_word(p + at);
-        size_t n = call_bytes(word);
+        size_t n = common_call_record_bytes(word);
         if (n == 0 || len - at < n)
             n = ips_rec_check(p + at, len - at);
         if (n == 0)

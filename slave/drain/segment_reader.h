@@ -67,7 +67,7 @@ static inline uint32_t slave_take_word(const uint8_t *p)
     return word;
 }
 
-static inline size_t slave_take_word_bytes(uint32_t word)
+static inline size_t record_bytes_of_word(uint32_t word)
 {
     return (size_t)(word >> 8 & 0xffu) * 8;
 }

@@ -64,8 +64,8 @@ static void hold_spare(struct slave_drain *d, struct slave_spare_segments *sp,
     d->open_fds++;
 }
 
-static void let_go(struct slave_drain *d, struct slave_spare_segments *sp,
-                   uint32_t n)
+static void close_spare(struct slave_drain *d, struct slave_spare_segments *sp,
+                        uint32_t n)
 {
     if (sp->fd[n] < 0)
         return;
@@ -76,8 +76,9 @@ static void let_go(struct slave_drain *d, struct slave_spare_segments *sp,
 }
 
 /* Whether spares may be made: enough descriptors and quota. Fills `*c`. */
-static bool are_wanted(const struct slave_drain *d, struct slave_run *run,
-                       struct ips_control *c)
+static bool may_make_spare_segments(const struct slave_drain *d,
+                                    struct slave_run *run,
+                                    struct ips_control *c)
 {
     return d->open_fds + IPS_SPARES < d->max_fds &&
            slave_poolfs_control(run->dirfd, c, NULL) == 0 &&
@@ -89,7 +90,8 @@ static bool are_wanted(const struct slave_drain *d, struct slave_run *run,
 static void refill_segments(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_control c;
-    if (run->spare_segments->count == IPS_SPARES || !are_wanted(d, run, &c))
+    if (run->spare_segments->count == IPS_SPARES ||
+        !may_make_spare_segments(d, run, &c))
         return;
     /* At most a sixteenth of the quota. */
     uint64_t most = c.quota_bytes / 16 / IPS_SPARE_FIRST_BYTES;
@@ -128,10 +130,10 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
         if (errno == EEXIST)
             return; /* name exists already: tries another one next time */
         ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
-        let_go(d, sp, n);
+        close_spare(d, sp, n);
         return;
     }
-    let_go(d, sp, n);
+    close_spare(d, sp, n);
     struct slave_segment *s = run->segment_map.count < SLAVE_SEGMENTS_MAX
                                   ? slave_run_add_segment(run, name)
                                   /* too many segments, or no memory: a later
@@ -214,7 +216,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
         ips_spare_name(name, n);
         if (fstat(sp->fd[n], &st) == 0 && unlinkat(run->dirfd, name, 0) == 0)
             run->uncounted_released += (uint64_t)st.st_blocks * 512;
-        let_go(d, sp, n);
+        close_spare(d, sp, n);
     }
     slave_run_count_bytes(d, run);
     slave_spare_segments_free(d, run);
@@ -224,7 +226,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run)
 {
     for (uint32_t n = 0; run->spare_segments && n < IPS_SPARES; n++)
-        let_go(d, run->spare_segments, n);
+        close_spare(d, run->spare_segments, n);
     free(run->spare_segments);
     run->spare_segments = NULL;
 }

@@ -62,7 +62,7 @@ static void look_at_descriptors(struct looked *l)
 /* GCC's OpenMP runtime waits on futexes with system calls of its own; LLVM's
  * and Intel's mostly spin on memory. If the row maps the code of such a
  * runtime, turns it into a SLAVE_UNSEEN_OWN row. */
-static bool own_runtime(struct slave_unrecorded_row *row)
+static bool is_direct_syscall_runtime(struct slave_unrecorded_row *row)
 {
     const char *what = ips_runtime_of(row->path, strlen(row->path));
     if (!what)
@@ -96,7 +96,7 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
         row->dev = row->ino = 0;
         return true;
     }
-    if (perms[2] == 'x' && own_runtime(row))
+    if (perms[2] == 'x' && is_direct_syscall_runtime(row))
         return true;
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
@@ -156,7 +156,7 @@ static bool go_note(int fd, const Elf64_Phdr *h)
     return false;
 }
 
-bool slave_unrecorded_confirm(int fd)
+bool slave_unrecorded_is_go_program(int fd)
 {
     Elf64_Ehdr e;
     Elf64_Phdr h;
@@ -182,7 +182,7 @@ static void look_at_program(struct looked *l)
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && slave_unrecorded_confirm(fd))
+    if (fd >= 0 && slave_unrecorded_is_go_program(fd))
         add_found(l, &row);
     if (fd >= 0)
         close(fd);
@@ -251,7 +251,8 @@ static void name_of(const struct words *w, uint32_t pid, char *out, size_t size)
     snprintf(out, size, "process %u of %s", pid, w->machine);
 }
 
-static void say_process(struct words *w, const char *what, const char *name)
+static void describe_process(struct words *w, const char *what,
+                             const char *name)
 {
     char text[256];
     snprintf(text, sizeof(text),
@@ -273,8 +274,9 @@ static int by_object(const void *va, const void *vb)
 }
 
 /* Rows [from, to) belong to one object and are sorted by pid. */
-static void say_shared(struct words *w, const struct slave_unrecorded_row *rows,
-                       uint32_t from, uint32_t to)
+static void describe_shared_object(struct words *w,
+                                   const struct slave_unrecorded_row *rows,
+                                   uint32_t from, uint32_t to)
 {
     char first[96], second[96], others[48] = "", text[512];
     uint32_t users = 0, pids[2] = {0, 0};
@@ -310,15 +312,15 @@ static void say_rows(struct words *w, const struct slave_unrecorded_row *rows,
             while (to < count && rows[to].kind == SLAVE_UNSEEN_SHARED &&
                    rows[to].dev == rows[i].dev && rows[to].ino == rows[i].ino)
                 to++;
-            say_shared(w, rows, i, to);
+            describe_shared_object(w, rows, i, to);
             continue;
         }
         name_of(w, rows[i].pid, name, sizeof(name));
-        say_process(w,
-                    rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
-                    : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
-                                                       : rows[i].path,
-                    name);
+        describe_process(w,
+                         rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
+                         : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
+                                                            : rows[i].path,
+                         name);
     }
 }
 
@@ -347,7 +349,7 @@ uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
             char name[96];
             name_of(&w, b->procs[b->unrecorded[i].process].pid, name,
                     sizeof(name));
-            say_process(&w, b->unrecorded[i].what, name);
+            describe_process(&w, b->unrecorded[i].what, name);
         }
         if (count)
             memcpy(sorted, rows, count * sizeof(*rows));

@@ -47,6 +47,6 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
                              struct slave_unrecorded_row *row);
 
 /* Whether Go's linker made the program file `fd`, by its ELF notes. */
-bool slave_unrecorded_confirm(int fd);
+bool slave_unrecorded_is_go_program(int fd);
 
 #endif

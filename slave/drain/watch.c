@@ -116,12 +116,13 @@ static int read_control(struct slave_drain *d, int fd,
 
 /* Notes in the control file that the slave is in the initial pid namespace, so
  * that programs know at once which namespace they are in. */
-static void sign_pool(const struct slave_drain *d, const char *name)
+static void note_initial_namespace(const struct slave_drain *d,
+                                   const char *name)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
     snprintf(dir, sizeof(dir), "%s/%s", d->pool, name);
-    if (d->pidns_initial && ips_control_sign(dir, &err) < 0)
+    if (d->pidns_initial && ips_control_store_slave_identity(dir, &err) < 0)
         ips_log_debug("pool: %s", err.msg);
 }
 
@@ -142,7 +143,7 @@ static void check_directory(struct slave_drain *d, const char *name)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
     if (rc == 0) {
-        sign_pool(d, name);
+        note_initial_namespace(d, name);
         rc = slave_run_found(d, name, fd, &control, &err);
         if (rc == 0)
             return;

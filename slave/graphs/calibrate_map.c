@@ -89,9 +89,9 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
     return rc;
 }
 
-int slave_graph_apply(const struct slave_graph *g,
-                      const struct ips_scenario *scenario, struct ips_view *out,
-                      struct ips_err *err)
+int slave_graph_view_of_scenario(const struct slave_graph *g,
+                                 const struct ips_scenario *scenario,
+                                 struct ips_view *out, struct ips_err *err)
 {
     if (scenario->calibrated && !g->b.g.mtimes) {
         memset(out, 0, sizeof(*out));

@@ -18,8 +18,9 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
 
 /* The graph under the weights of a scenario. IPS_E_PROTOCOL: the scenario needs
  * message times and no PeersAsk brought any. */
-int slave_graph_apply(const struct slave_graph *g,
-                      const struct ips_scenario *scenario, struct ips_view *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_graph_view_of_scenario(const struct slave_graph *g,
+                                 const struct ips_scenario *scenario,
+                                 struct ips_view *out,
+                                 struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -177,7 +177,7 @@ static void trim_list(struct slave_graphs *gs)
 }
 
 /* Frees memory before a build: half of the limit must be free for it. */
-static void make_room(struct slave_graphs *gs)
+static void free_memory_for_build(struct slave_graphs *gs)
 {
     struct slave_graph **p, **last;
     uint64_t now = now_ns();
@@ -312,8 +312,8 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
 
 /* Whether the run was asked about before: a client that asks about an open run
  * twice will probably ask again. */
-static bool asked_before(const struct slave_graphs *gs,
-                         const struct slave_graph *g)
+static bool has_older_graph_of_run(const struct slave_graphs *gs,
+                                   const struct slave_graph *g)
 {
     const struct slave_graph *o = gs->list;
     while (o && (o == g || strcmp(o->snap->run, g->snap->run) != 0))
@@ -342,7 +342,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
 {
     struct slave_input in;
     struct ips_wait_rows rows = {0};
-    ips_large_begin();
+    ips_large_restart_peaks();
     int rc = slave_input_make(gs, g->snap, &in, err);
     /* only a whole build can make waits, not an incremental one */
     if (g->snap->waits && g->snap->closed)
@@ -351,12 +351,12 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
         rc = slave_incremental_build(&gs->incremental, g->snap, in.records,
-                                     &in.in, asked_before(gs, g), &g->b,
-                                     &g->effort, err);
+                                     &in.in, has_older_graph_of_run(gs, g),
+                                     &g->b, &g->effort, err);
         gs->builds++;
     }
     if (rc == 0 && in.in.waits)
-        rc = slave_graph_waits_of(gs, g, &in, &rows, err);
+        rc = slave_graph_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
     g->built_in = ips_large_use();
@@ -440,7 +440,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     g->snap = snap;
     int rc = 0;
     if (!from_file(g)) {
-        make_room(gs);
+        free_memory_for_build(gs);
         rc = build_graph(gs, g, err);
     }
     if (rc == 0)

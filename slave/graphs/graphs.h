@@ -106,7 +106,7 @@ struct slave_graph {
     struct slave_profile_cache *profile_cache;
     /* waits with call sites; NULL: not needed yet */
     struct slave_waits *waits;
-    /* upper bound for the graph's joins, ips_contract_most() + 1; 0: not
+    /* upper bound for the graph's joins, ips_joins_size_bound() + 1; 0: not
      * computed */
     uint64_t join_bound;
     /* +1 when the peers change: answers in progress then fail */

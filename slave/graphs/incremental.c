@@ -16,9 +16,9 @@ void slave_incremental_free(struct slave_incremental *w)
 
 /* If the state is of another run or archive, drops it and starts with this
  * one. */
-static void of_this_run(struct slave_incremental *w,
-                        const struct slave_snapshot *s,
-                        const struct slave_records *r)
+static void reset_if_other_run(struct slave_incremental *w,
+                               const struct slave_snapshot *s,
+                               const struct slave_records *r)
 {
     if (strcmp(w->run, s->run) == 0 && w->dev == r->dev && w->ino == r->ino &&
         w->first == r->first)
@@ -39,8 +39,8 @@ bool slave_incremental_fits(const struct ips_build_input *in)
     return bytes <= room / 6;
 }
 
-static bool worth_it(const struct slave_incremental *w,
-                     const struct slave_snapshot *s)
+static bool has_grown_enough(const struct slave_incremental *w,
+                             const struct slave_snapshot *s)
 {
     return s->archive_bytes >= SLAVE_GROWING_BYTES &&
            s->archive_bytes >= w->tried + w->tried / 4;
@@ -65,11 +65,11 @@ int slave_incremental_build(struct slave_incremental *w,
     if (s->closed && strcmp(w->run, s->run) == 0)
         slave_incremental_free(w);
     if (!s->closed && (begin || w->build))
-        of_this_run(w, s, records);
+        reset_if_other_run(w, s, records);
     if (!s->closed && w->build)
         rc = ips_build_further(&w->build, in, out, took, &done, err);
     if (rc == 0 && !done && !s->closed && begin && !slave_incremental_full() &&
-        worth_it(w, s) && slave_incremental_fits(in)) {
+        has_grown_enough(w, s) && slave_incremental_fits(in)) {
         w->tried = s->archive_bytes;
         rc = ips_build_on(&w->build, in, IPS_BUILD_LAG_NS, out, took, err);
         done = true;

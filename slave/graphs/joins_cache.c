@@ -31,7 +31,7 @@ static int make_joins(struct slave_graph *g,
     struct ips_view view = {0};
     int rc = slave_graphs_need(g, SLAVE_PART_PATH, err);
     if (rc == 0)
-        rc = slave_graph_apply(g, scenario, &view, err);
+        rc = slave_graph_view_of_scenario(g, scenario, &view, err);
     if (rc == 0)
         rc = ips_joins_make(&view.g, scenario, out, err);
     ips_view_release(&view);

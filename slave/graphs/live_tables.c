@@ -26,8 +26,8 @@ static uint64_t now_ns(void)
 
 /* If the run or its archive is another one, drops the state and starts with
  * this run. Returns false if there is no archive. */
-static bool same_run(struct slave_live_tables *f,
-                     const struct slave_snapshot *s)
+static bool reset_if_other_run(struct slave_live_tables *f,
+                               const struct slave_snapshot *s)
 {
     struct stat st;
     if (s->archive_fd < 0 || fstat(s->archive_fd, &st) < 0)
@@ -187,8 +187,9 @@ static int from_archive(struct slave_graphs *gs, const struct slave_snapshot *s,
     return rc;
 }
 
-static int go_on(struct slave_graphs *gs, const struct slave_snapshot *s,
-                 struct slave_record_queue *h, struct ips_err *err)
+static int continue_tables(struct slave_graphs *gs,
+                           const struct slave_snapshot *s,
+                           struct slave_record_queue *h, struct ips_err *err)
 {
     struct slave_batch *b =
         h ? slave_record_queue_take(h, gs->live_tables.at, s->archive_bytes)
@@ -229,11 +230,12 @@ int slave_live_tables_turn(struct slave_graphs *gs,
                            struct slave_record_queue *h, struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
-    if (s->closed || !same_run(f, s)) {
+    if (s->closed || !reset_if_other_run(f, s)) {
         slave_live_tables_free(f);
         return 0;
     }
-    int rc = f->tables ? go_on(gs, s, h, err) : begin_tables(gs, s, err);
+    int rc =
+        f->tables ? continue_tables(gs, s, h, err) : begin_tables(gs, s, err);
     if (rc < 0 || slave_incremental_full())
         slave_live_tables_free(f);
     if (rc < 0 || !f->tables)

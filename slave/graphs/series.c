@@ -201,7 +201,7 @@ static void begin_chains(struct making *m)
 }
 
 /* Selects the row of this chain; false: the chain is left out. */
-static bool at_chain(struct making *m, uint32_t chain)
+static bool select_row_of_chain(struct making *m, uint32_t chain)
 {
     uint32_t row = m->ask->row ? m->ask->row[chain] : 0;
     if (row >= m->ask->rows)
@@ -228,12 +228,12 @@ static void end_chains(struct making *m)
                b->spun[spun].node < (uint64_t)chain->first + chain->count;
              spun++)
             cpu = ips_add_sat(cpu, b->spun[spun].ns);
-        if (at_chain(m, c))
+        if (select_row_of_chain(m, c))
             add_reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
     }
 }
 
-static int make_room(struct making *m, struct ips_err *err)
+static int allocate_series(struct making *m, struct ips_err *err)
 {
     struct slave_series *s = m->out;
     size_t n = (size_t)s->rows * s->bins;
@@ -255,13 +255,14 @@ int slave_series_make(const struct ips_build_input *in,
     struct making m = {.b = b, .ask = ask, .out = out};
     *out = (struct slave_series){.bins = ask->bins, .rows = ask->rows};
     struct slave_stream_place *places = NULL;
-    int rc = make_room(&m, err);
+    int rc = allocate_series(&m, err);
     if (rc == 0 && !(places = slave_stream_order(in, b, err)))
         rc = IPS_E_NO_MEMORY;
     if (rc == 0 && ask->bins > 0) {
         begin_chains(&m);
         for (uint32_t i = 0; i < in->stream_count; i++)
-            if (places[i].chain != IPS_NONE && at_chain(&m, places[i].chain))
+            if (places[i].chain != IPS_NONE &&
+                select_row_of_chain(&m, places[i].chain))
                 take_stream(&m, &in->streams[places[i].stream]);
         end_chains(&m);
     }

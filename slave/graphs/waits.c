@@ -184,9 +184,9 @@ static int make_sites(struct making *k, const struct ips_graph *g)
 
 /* ---- all of it ---------------------------------------------------------- */
 
-int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
-                         const struct slave_input *in,
-                         struct ips_wait_rows *rows, struct ips_err *err)
+int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
+                                const struct slave_input *in,
+                                struct ips_wait_rows *rows, struct ips_err *err)
 {
     struct making k = {.in = in, .rows = rows, .err = err};
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
@@ -250,7 +250,7 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = rebuild_waits(&in, g, &rows, err);
     if (rc == 0)
-        rc = slave_graph_waits_of(gs, g, &in, &rows, err);
+        rc = slave_graph_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;

@@ -45,10 +45,10 @@ struct slave_waits {
 int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
 /* Makes g->waits from rows that the build of `g` from `in` made. */
-int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
-                         const struct slave_input *in,
-                         struct ips_wait_rows *rows,
-                         struct ips_err *err) IPS_MUST_USE;
+int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
+                                const struct slave_input *in,
+                                struct ips_wait_rows *rows,
+                                struct ips_err *err) IPS_MUST_USE;
 void slave_waits_free(struct slave_waits *w);
 
 #endif

@@ -7,7 +7,7 @@ static uint32_t owner_of_sample(const struct slave_profile_cache *c,
                                 uint32_t sample)
 {
     const struct ips_stack *s = &c->p.stacks[c->p.arcs.samples[sample].stack];
-    return s->count ? slave_proc_seen(n, c->p.frames[s->first]) : IPS_NONE;
+    return s->count ? slave_proc_of_sample(n, c->p.frames[s->first]) : IPS_NONE;
 }
 
 int slave_arc_mixes_make(const struct slave_profile_cache *costs,
@@ -97,7 +97,7 @@ void slave_arc_split(const struct slave_profile_cache *costs,
                      void *arg)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_view v = slave_arc_find(a, g, chain, node);
+    struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
     /* An exact arc's remainder is unsampled, so the whole is the arc's
@@ -118,7 +118,7 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         slave_share_begin(&share, ns, whole, node);
         for (uint32_t i = first; i < end; i++) {
             uint32_t symbol =
-                exact ? slave_proc_entered(names, a->exacts[i].code_location)
+                exact ? slave_proc_of_entry(names, a->exacts[i].code_location)
                 : own ? owner_of_sample(costs, names, i)
                       : mixes->entries[i].symbol;
             uint64_t part = slave_share_next(
@@ -146,7 +146,7 @@ uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         uint32_t node)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_view v = slave_arc_find(a, g, chain, node);
+    struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
     struct slave_arc_part part[MAIN_OF], best = {IPS_NONE, 0};
     uint32_t n = 0, first = v.first, end = v.first + v.count;
     if (v.source == SLAVE_ARC_EXACT)
@@ -162,7 +162,7 @@ uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                 ? (struct slave_arc_part){owner_of_sample(costs, names, i),
                                           a->samples[i].ns}
                 : (struct slave_arc_part){
-                      slave_proc_entered(names, a->exacts[i].code_location),
+                      slave_proc_of_entry(names, a->exacts[i].code_location),
                       a->exacts[i].ns};
         uint32_t k = 0;
         while (v.source != SLAVE_ARC_ALIKE && k < n &&

@@ -80,7 +80,7 @@ uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
                           uint32_t chain, uint32_t node,
                           struct slave_window window)
 {
-    struct slave_arc_view v = slave_arc_find(a, g, chain, node);
+    struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
     return cpu_within(a, g, &v, node, window);
 }
 
@@ -135,7 +135,7 @@ uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
-    struct slave_arc_view v = slave_arc_find(a, &s->b->g, chain, node);
+    struct slave_arc_view v = slave_arc_source_of(a, &s->b->g, chain, node);
     uint64_t ns = cpu_within(a, &s->b->g, &v, node, window);
     add_arc(s, v, node, ns, window);
     return ns;
@@ -145,15 +145,17 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
                           uint32_t node, uint64_t ns,
                           struct slave_window window)
 {
-    add_arc(s, slave_arc_find(&s->profile_cache->p.arcs, &s->b->g, chain, node),
-            node, ns, window);
+    add_arc(
+        s,
+        slave_arc_source_of(&s->profile_cache->p.arcs, &s->b->g, chain, node),
+        node, ns, window);
 }
 
 /* ---- costs ---- */
 
 /* Divides the time of arcs without own samples among the samples of their
  * pool. */
-static void give_pools(struct slave_arc_sum *s)
+static void divide_pools(struct slave_arc_sum *s)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     for (uint32_t p = 0; p < a->pool_count; p++) {
@@ -269,7 +271,7 @@ int slave_arc_sum_profile(struct slave_arc_sum *s,
     struct summing m = {.p = &out->p, .err = err};
     uint32_t chain = 0;
     int rc = 0;
-    give_pools(s);
+    divide_pools(s);
     *out = *s->profile_cache;
     memset(&out->p.arcs, 0, sizeof(out->p.arcs));
     out->p.sampled = NULL;

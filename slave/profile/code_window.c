@@ -82,14 +82,14 @@ int slave_window_tops(const struct slave_profile_cache *costs,
         const struct slave_arc_sample *s = &a->samples[i];
         uint32_t place = p->frames[p->stacks[s->stack].first];
         v[n].bin = bin_of(edges, bins, s->t_ns);
-        v[n].symbol = slave_proc_seen(names, place);
+        v[n].symbol = slave_proc_of_sample(names, place);
         v[n].ns = s->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
     for (uint32_t i = 0; i < a->exact_count; i++) {
         const struct slave_arc_exact *e = &a->exacts[i];
         v[n].bin = bin_of(edges, bins, b->g.t_ns[e->node]);
-        v[n].symbol = slave_proc_entered(names, e->code_location);
+        v[n].symbol = slave_proc_of_entry(names, e->code_location);
         v[n].ns = e->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }

@@ -86,7 +86,7 @@ static int add_sampled(struct making *m, const struct ips_sampled *s)
 static int add_exact(struct making *m, const struct ips_exact *e)
 {
     struct slave_proc_row *row;
-    uint32_t symbol = slave_proc_entered(&m->t->names, e->code_location);
+    uint32_t symbol = slave_proc_of_entry(&m->t->names, e->code_location);
     if (symbol == IPS_NONE)
         return 0;
     int rc = row_of(m, e->chain, symbol, &row);

@@ -95,14 +95,15 @@ void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
 }
 
-uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node, uint64_t ns)
+uint64_t slave_cut_cross_arc(const struct slave_cut *c, uint32_t node,
+                             uint64_t ns)
 {
     uint64_t past, since;
     slave_cut_offsets(c, node, &past, &since);
     return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 
-bool slave_cut_holds(const struct slave_cut *c, uint32_t node)
+bool slave_cut_contains_node(const struct slave_cut *c, uint32_t node)
 {
     if (c->local.from_ns == 0 && c->local.to_ns == UINT64_MAX)
         return true;

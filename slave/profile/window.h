@@ -52,13 +52,13 @@ uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
 uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node);
 /* The part in the window of the `ns` that end at `node`: a cross arc or, in
  * `wall`, the time before a chain that no recorded thread started. */
-uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,
-                          uint64_t ns);
-/* Like slave_cut_before, for a caller that learns the ns later: the part in the
- * window is max(ns - past, 0) - max(ns - since, 0). */
+uint64_t slave_cut_cross_arc(const struct slave_cut *c, uint32_t node,
+                             uint64_t ns);
+/* Like slave_cut_cross_arc, for a caller that learns the ns later: the part in
+ * the window is max(ns - past, 0) - max(ns - since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
 /* Whether the node was passed in the window. */
-bool slave_cut_holds(const struct slave_cut *c, uint32_t node);
+bool slave_cut_contains_node(const struct slave_cut *c, uint32_t node);
 
 #endif

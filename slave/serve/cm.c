@@ -92,7 +92,7 @@ static void deliver_letter(struct slave_comp *c, struct slave_letter *letter)
     if (!letter)
         return; /* no memory: the computation will end by its time limit */
     slave_box_deliver(c->box, letter);
-    slave_serve_wake(c->v, c->job);
+    slave_serve_continue_job(c->v, c->job);
 }
 
 static void fail_comp(struct slave_comp *c, const char *why)
@@ -227,8 +227,8 @@ static void wire_attach(struct slave_serve *v, struct wire *w,
     flush_link(v, c, w->machine);
 }
 
-static void stranger_said(struct slave_serve *v, struct wire *w,
-                          const Ips__CmMessage *m)
+static void on_unknown_wire_message(struct slave_serve *v, struct wire *w,
+                                    const Ips__CmMessage *m)
 {
     if (m->kind != IPS__CM_MESSAGE__KIND__LINK ||
         m->key.len != SLAVE_CM_KEY_BYTES || w->linked) {
@@ -243,12 +243,12 @@ static void stranger_said(struct slave_serve *v, struct wire *w,
         wire_attach(v, w, c);
 }
 
-static void wire_said(struct slave_serve *v, struct wire *w,
-                      const Ips__CmMessage *m)
+static void on_wire_letter(struct slave_serve *v, struct wire *w,
+                           const Ips__CmMessage *m)
 {
     struct slave_comp *c = w->comp;
     if (!c) {
-        stranger_said(v, w, m);
+        on_unknown_wire_message(v, w, m);
         return;
     }
     bool ours = m->key.len == SLAVE_CM_KEY_BYTES && m->from == w->machine &&
@@ -299,7 +299,7 @@ static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO)
         wire_greeted(w->v, w, env->hello);
     else if (env->body_case == IPS__ENVELOPE__BODY_CM)
-        wire_said(w->v, w, env->cm);
+        on_wire_letter(w->v, w, env->cm);
     else
         ips_peer_finish(peer, "slaves do not ask each other");
 }
@@ -349,8 +349,8 @@ static void on_accept(struct ips_peer *peer, void *arg)
 
 /* The first letter to that machine: connects, or chooses the master as
  * relay. */
-static void call_machine(struct slave_serve *v, struct slave_comp *c,
-                         uint32_t part)
+static void connect_to_machine(struct slave_serve *v, struct slave_comp *c,
+                               uint32_t part)
 {
     struct link *k = &c->link[part];
     const char *address = c->ask->peers[part];
@@ -382,7 +382,7 @@ static void send_letters(struct slave_serve *v, struct slave_comp *c)
     struct slave_letters out;
     struct slave_letter *l;
     slave_letters_init(&out);
-    slave_box_collect(c->box, &out);
+    slave_box_take_outgoing(c->box, &out);
     while ((l = slave_letters_get(&out))) {
         uint32_t part = l->machine;
         if (part >= c->count || part == c->self) {
@@ -392,7 +392,7 @@ static void send_letters(struct slave_serve *v, struct slave_comp *c)
         struct link *k = &c->link[part];
         slave_letters_put(&k->held_letters, l);
         if (k->state == LINK_IDLE && part > c->self)
-            call_machine(v, c, part);
+            connect_to_machine(v, c, part);
         else
             flush_link(v, c, part);
     }

@@ -94,7 +94,7 @@ bool slave_box_has_mail(struct slave_box *b)
     return any;
 }
 
-void slave_box_collect(struct slave_box *b, struct slave_letters *to)
+void slave_box_take_outgoing(struct slave_box *b, struct slave_letters *to)
 {
     pthread_mutex_lock(&b->lock);
     move_all(&b->out, to);

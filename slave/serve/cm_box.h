@@ -64,7 +64,7 @@ void slave_letters_free(struct slave_letters *l);
 void slave_box_deliver(struct slave_box *b, struct slave_letter *letter);
 bool slave_box_has_mail(struct slave_box *b);
 /* Moves all letters to send to the end of `to`. */
-void slave_box_collect(struct slave_box *b, struct slave_letters *to);
+void slave_box_take_outgoing(struct slave_box *b, struct slave_letters *to);
 /* Functions that the worker calls: */
 /* Returns false if more than SLAVE_BOX_BYTES came, so that letters were
  * lost. */

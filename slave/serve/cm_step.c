@@ -266,7 +266,8 @@ static int start_scenario(struct slave_graph_ask *j,
     c->scenario = l->weights;
     c->reported = false;
     c->root_acks = 0;
-    int rc = slave_graph_apply(j->graph, &c->scenario, &c->view, &j->job.err);
+    int rc = slave_graph_view_of_scenario(j->graph, &c->scenario, &c->view,
+                                          &j->job.err);
     if (rc < 0)
         return rc;
     if (!l->async)

@@ -580,7 +580,7 @@ static bool fill_page(struct events_job *j)
             uint32_t type = ips_rec_type(rec),
                      len = (rec->word >> 8 & 0xffu) * 8;
             j->at_byte += len;
-            const uint8_t *whole = slave_proc_whole(
+            const uint8_t *whole = slave_expand_record(
                 &j->proc_line, &j->graph->snap->streams[p->stream].head.clock,
                 (const uint8_t *)rec, &type, &len);
             if (whole)

@@ -85,7 +85,7 @@ void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size)
 
 /* ---- which graph ---- */
 
-static bool by_cpu(const Ips__Lane *l)
+static bool has_plain_cpu_weights(const Ips__Lane *l)
 {
     return !l || (l->weighting == IPS_WEIGH_CPU && !l->calibrated &&
                   !l->probe_off && !l->unended);
@@ -100,7 +100,7 @@ static bool reads_tables(const struct slave_graph_ask *j)
     if (r->ask_case == IPS__REQUEST__ASK_TABLE)
         return !r->table->from_ns && !r->table->to_ns;
     if (r->ask_case == IPS__REQUEST__ASK_REDUCE)
-        return !r->reduce->detail && by_cpu(r->reduce->lane);
+        return !r->reduce->detail && has_plain_cpu_weights(r->reduce->lane);
     return r->ask_case == IPS__REQUEST__ASK_SYNC ||
            r->ask_case == IPS__REQUEST__ASK_ENDS ||
            /* Expand uses the view that FinishAsk made */
@@ -115,10 +115,11 @@ static bool reads_path(const struct slave_graph_ask *j)
     if (r->ask_case == IPS__REQUEST__ASK_PROFILE)
         return !r->profile->lane && !r->profile->from_ns &&
                !r->profile->to_ns && j->graph->b.counts.code == 0;
-    return r->ask_case == IPS__REQUEST__ASK_FINISH && by_cpu(r->finish->lane);
+    return r->ask_case == IPS__REQUEST__ASK_FINISH &&
+           has_plain_cpu_weights(r->finish->lane);
 }
 
-static int has_enough(struct slave_graph_ask *j)
+static int verify_needed_parts(struct slave_graph_ask *j)
 {
     if (reads_tables(j))
         return 0;
@@ -151,7 +152,7 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         j->snap = NULL; /* the call below takes it over */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
-    return rc < 0 ? rc : has_enough(j);
+    return rc < 0 ? rc : verify_needed_parts(j);
 }
 
 /* Finds the graph of that generation; fails if it changed between steps. */
@@ -164,7 +165,7 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
         if (rc < 0)
             return rc;
         j->revision = j->graph->revision;
-        rc = has_enough(j);
+        rc = verify_needed_parts(j);
         if (rc < 0)
             return rc;
     }
@@ -398,7 +399,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
         uint64_t kept = 0;
         rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &job->err);
         if (rc == 0)
-            rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
+            rc = ips_joins_size_bound(&j->graph->b.g, &kept, &job->err);
         j->graph->join_bound = rc == 0 ? kept + 1 : 0;
     }
     if (rc < 0) {

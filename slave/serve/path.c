@@ -100,7 +100,8 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
         struct ips_scenario scenario = slave_scenario_of(ask->lane);
-        rc = slave_graph_apply(j->graph, &scenario, &j->view, &job->err);
+        rc = slave_graph_view_of_scenario(j->graph, &scenario, &j->view,
+                                          &job->err);
         if (rc == 0 && ask->detail && scenario.weighting != IPS_WEIGH_WALL) {
             j->view.g.at = j->graph->b.g.at;
             j->view.g.wait = j->graph->b.g.wait;
@@ -179,7 +180,7 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
         g->has_est = false;
         ips_view_release(&g->view);
         g->scenario = slave_scenario_of(ask->lane);
-        rc = slave_graph_apply(g, &g->scenario, &g->view, &job->err);
+        rc = slave_graph_view_of_scenario(g, &g->scenario, &g->view, &job->err);
         if (rc == 0)
             rc = ips_longest_path(&g->view.g, &g->scenario,
                                   g->b.g.in_count ? in : NULL, &g->est,
@@ -371,8 +372,8 @@ static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-static void lay_expansion(struct slave_graph_ask *j, bool sums, size_t n,
-                          size_t pairs)
+static void fill_expand_answer(struct slave_graph_ask *j, bool sums, size_t n,
+                               size_t pairs)
 {
     Ips__ExpandAnswer *a = &j->answer.expand;
     ips__expand_answer__init(a);
@@ -424,7 +425,7 @@ void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
         slave_job_fail(job);
         return;
     }
-    lay_expansion(j, ask->sums, n, pairs);
+    fill_expand_answer(j, ask->sums, n, pairs);
     job->reply.answer_case = IPS__REPLY__ANSWER_EXPAND;
     job->reply.expand = &j->answer.expand;
     job->finished = j->at >= ask->n_to && j->sums_sent == j->sums.sum.n;

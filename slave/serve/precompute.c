@@ -107,7 +107,7 @@ static bool give_job(struct slave_serve *v, struct slave_run *run,
     return true;
 }
 
-static bool of_run(struct slave_serve *v, struct slave_run *run)
+static bool start_job_for_run(struct slave_serve *v, struct slave_run *run)
 {
     if (!run->row.id)
         return false;
@@ -135,7 +135,7 @@ bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
 }
 
 /* Selects the open run asked about last, the only one to be followed. */
-static void choose_run(struct slave_serve *v)
+static void choose_followed_run(struct slave_serve *v)
 {
     struct slave_run *best = NULL;
     for (struct slave_run *r = v->s->drain.runs; r; r = r->next)
@@ -155,12 +155,12 @@ static void choose_run(struct slave_serve *v)
 void slave_precompute_turn(struct slave_serve *v)
 {
     if (!v->s->opt.is_private)
-        choose_run(v);
+        choose_followed_run(v);
     if (v->s->opt.is_private || v->precompute || v->tasks || v->syncs)
         return;
     for (struct slave_run *r = v->s->drain.runs; r && !v->precompute;
          r = r->next)
-        if (of_run(v, r))
+        if (start_job_for_run(v, r))
             return;
     if (v->needs_write &&
         slave_now_ns() - v->s->busy_ns >= SLAVE_AHEAD_KEEP_NS) {

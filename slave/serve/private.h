@@ -67,7 +67,7 @@ struct slave_snapshot *slave_serve_snapshot(struct slave *s,
 /* Makes a snapshot and a job for the request. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
 /* Continues a job that waited for mail or for its descriptor. */
-void slave_serve_wake(struct slave_serve *v, struct slave_job *job);
+void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job);
 /* Continues parked jobs that may run; ends cancelled ones. */
 void slave_serve_unpark(struct slave_serve *v);
 /* A deep copy of the request; NULL: out of memory. */

@@ -166,14 +166,15 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
 }
 
 /* Adds a piece that ends at `node` but is not of its chain. */
-static void add_before(struct slave_graph_ask *j, uint32_t piece, uint32_t node)
+static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
+                            uint32_t node)
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
     struct profile *p = j->profile;
-    p->piece_ns[piece] = slave_cut_holds(&p->cut, node);
+    p->piece_ns[piece] = slave_cut_contains_node(&p->cut, node);
     if (ask->lane && piece < ask->n_most)
         p->piece_weight_ns[piece] =
-            slave_cut_before(&p->cut, node, ask->most[piece]);
+            slave_cut_cross_arc(&p->cut, node, ask->most[piece]);
 }
 
 /* Refuses overlapping pieces, too: each arc counts once. */
@@ -197,7 +198,7 @@ static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
                              "and its own",
                              i, from, to);
         else if (from == to)
-            add_before(j, i, to);
+            add_cross_piece(j, i, to);
         else
             rc = add_piece(j, i, chain, from, to);
     }

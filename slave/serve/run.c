@@ -139,7 +139,7 @@ void slave_serve_report(struct slave_serve *v)
         report.built_permille =
             atomic_load_explicit(&v->s->graphs.permille, memory_order_relaxed);
         if (report.built_permille < 1000)
-            report.building_for = slave_work_at(v->s->work);
+            report.building_for = slave_work_current_id(v->s->work);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
@@ -230,7 +230,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     event_free(t->readable);
     t->readable = NULL;
     t->serve->s->busy_ns = slave_now_ns();
-    slave_serve_wake(t->serve, t->job);
+    slave_serve_continue_job(t->serve, t->job);
 }
 
 /* Parks the job until its descriptor is readable. */
@@ -265,7 +265,7 @@ void slave_serve_worked(struct slave *s)
             if (!job->box)
                 wait_readable(v, job);
             else if (slave_box_has_mail(job->box))
-                slave_serve_wake(v, job);
+                slave_serve_continue_job(v, job);
             continue;
         }
         if (job->credit != UINT64_MAX)
@@ -280,7 +280,7 @@ void slave_serve_worked(struct slave *s)
     }
 }
 
-void slave_serve_wake(struct slave_serve *v, struct slave_job *job)
+void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job)
 {
     if (!job->waiting)
         return;

@@ -50,8 +50,8 @@ static void hold_sync(struct slave_serve *v, const Ips__Request *q,
     run->scan_now = true;
 }
 
-static bool sync_over(const struct slave_run *run, uint64_t now_ns,
-                      uint64_t until_ns)
+static bool may_answer_sync(const struct slave_run *run, uint64_t now_ns,
+                            uint64_t until_ns)
 {
     if (!run || !run->in_pool || now_ns >= until_ns)
         return true;
@@ -66,7 +66,7 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
     while (*p) {
         struct sync_wait *w = *p;
         struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
-        if (!sync_over(run, now_ns, w->until_ns)) {
+        if (!may_answer_sync(run, now_ns, w->until_ns)) {
             p = &w->next;
             continue;
         }

@@ -360,7 +360,8 @@ static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* Answers without a helper. Returns 0 with a->own.error set if the question is
  * wrong. */
-static int begin_here(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int begin_without_helper(struct slave_graph_ask *j,
+                                struct slave_graphs *gs)
 {
     const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
     const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
@@ -428,7 +429,8 @@ static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
 }
 
 /* Reports that the helper ended without a final frame. */
-static void say_ended(struct slave_graph_ask *j, struct slave_graphs *gs)
+static void report_helper_end(struct slave_graph_ask *j,
+                              struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
     int status = slave_helper_wait(a->helper, false);
@@ -524,7 +526,7 @@ static int step_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
         j->job.silent = false;
         rc = read_frame(a, &head, &j->job.err);
         if (rc == IPS_E_NOT_FOUND) {
-            say_ended(j, gs);
+            report_helper_end(j, gs);
             rc = 0;
         } else if (rc == 1) {
             rc = take_frame(j, gs, &head);
@@ -553,7 +555,7 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
     int rc = have_tables(j, gs);
     if (rc < 0)
         return rc;
-    return gs->helper[0] ? helper_begin(j, gs) : begin_here(j, gs);
+    return gs->helper[0] ? helper_begin(j, gs) : begin_without_helper(j, gs);
 }
 
 void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)

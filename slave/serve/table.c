@@ -27,8 +27,8 @@ static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
     r->root = p->root;
 }
 
-static void cut_process(Ips__ProcessRow *r,
-                        const struct slave_window_process *w)
+static void apply_window_to_process(Ips__ProcessRow *r,
+                                    const struct slave_window_process *w)
 {
     r->outside = w->outside;
     r->earlier = w->earlier;
@@ -138,7 +138,7 @@ static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
 #define USER_SEVERAL (-2)
 
 /* For each channel end the process that uses it, if exactly one does. */
-static int64_t *make_users(const struct ips_built *b)
+static int64_t *find_end_users(const struct ips_built *b)
 {
     int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));
     for (uint32_t i = 0; user && i < b->end_count; i++)
@@ -235,7 +235,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         for (size_t i = 0; r && i < n; i++) {
             process_row(&r[i], b, j->at + (uint32_t)i);
             if (window)
-                cut_process(&r[i], &j->window.processes[j->at + i]);
+                apply_window_to_process(&r[i], &j->window.processes[j->at + i]);
         }
         a->processes = (Ips__ProcessRow **)(void *)j->ptrs;
         a->n_processes = n;
@@ -254,7 +254,7 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         n = piece_rows(j->at, channels, b->traffic_count);
         Ips__ChannelRow *r = slave_graph_rows(j, n, sizeof(*r));
         if (!j->user)
-            j->user = make_users(b);
+            j->user = find_end_users(b);
         if (!j->user)
             ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
         for (size_t i = 0; r && j->user && i < n; i++)

@@ -291,8 +291,8 @@ static int attach_database(struct slave_sql *q, const char *db,
 
 /* Hides the names that the query `format` returns: questions must not read
  * them. */
-static int hide_names(struct slave_sql *q, const char *format,
-                      struct ips_err *err)
+static int add_hidden_names(struct slave_sql *q, const char *format,
+                            struct ips_err *err)
 {
     char sql[100];
     sqlite3_stmt *s = NULL;
@@ -336,9 +336,9 @@ int slave_sql_open(const char *db, int64_t run,
     if (rc == 0)
         rc = attach_database(q, db, err);
     if (rc == 0)
-        rc = hide_names(q, "SELECT name FROM pragma_module_list", err);
+        rc = add_hidden_names(q, "SELECT name FROM pragma_module_list", err);
     if (rc == 0)
-        rc = hide_names(q, "SELECT name FROM %s.sqlite_master", err);
+        rc = add_hidden_names(q, "SELECT name FROM %s.sqlite_master", err);
     if (rc == 0)
         rc = make_views(q, run, err);
     if (rc == 0) {
@@ -368,7 +368,7 @@ void slave_sql_close(struct slave_sql *q)
 
 /* ---- the question ----------------------------------------------------- */
 
-static int no_question(struct ips_err *err)
+static int report_missing_select(struct ips_err *err)
 {
     char text[1500];
     size_t at = 0;
@@ -398,7 +398,7 @@ int slave_sql_prepare(struct slave_sql *q, const char *text,
     if (rc != SQLITE_OK)
         return db_error(q, IPS_E_USAGE, err);
     if (!q->stmt)
-        return no_question(err);
+        return report_missing_select(err);
     if (!sqlite3_stmt_readonly(q->stmt) || sqlite3_stmt_isexplain(q->stmt) ||
         sqlite3_column_count(q->stmt) == 0)
         return ips_err_set(err, IPS_E_USAGE,

@@ -151,8 +151,8 @@ static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
     return NOWHERE;
 }
 
-static int pool_of(struct slave_arcs *a, const uint32_t key[5], uint32_t chain,
-                   uint32_t *number, struct ips_err *err)
+static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
+                       uint32_t chain, uint32_t *number, struct ips_err *err)
 {
     bool fresh;
     if (a->pool_count == a->pool_capacity) {
@@ -189,7 +189,7 @@ static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
         for (uint32_t level = 0; level < LEVELS; level++) {
             uint32_t key[5], number;
             key_of(g, chain, s->node, level, key);
-            int rc = pool_of(a, key, chain, &number, err);
+            int rc = intern_pool(a, key, chain, &number, err);
             if (rc < 0)
                 return rc;
             of[(size_t)i * LEVELS + level] = number;
@@ -301,9 +301,9 @@ static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
     return low;
 }
 
-struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
-                                     const struct ips_graph *g, uint32_t chain,
-                                     uint32_t node)
+struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
+                                          const struct ips_graph *g,
+                                          uint32_t chain, uint32_t node)
 {
     struct slave_arc_view v = {.source = SLAVE_ARC_NOBODY};
     if (a->exact_chain && a->exact_chain[chain]) {

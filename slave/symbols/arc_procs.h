@@ -113,9 +113,9 @@ struct slave_arc_view {
 };
 /* The source that divides the arc into `node` of `chain`; `node` must not be
  * the chain's first. O(log samples). */
-struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
-                                     const struct ips_graph *g, uint32_t chain,
-                                     uint32_t node);
+struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
+                                          const struct ips_graph *g,
+                                          uint32_t chain, uint32_t node);
 
 /* A window to which an arc is cut: local raw ns, from < t <= to. */
 struct slave_window {

@@ -197,7 +197,7 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
 
 /* Only root's helper changes its user: any other runs as the slave's user
  * anyway. */
-static int take_rights(uint32_t uid, struct ips_err *err)
+static int become_user(uint32_t uid, struct ips_err *err)
 {
     if (geteuid() != 0 || uid == 0)
         return 0;
@@ -267,7 +267,7 @@ int slave_symbols_main(FILE *in, FILE *out)
         .debug_root = root,
         .addresses = addresses,
         .count = count};
-    int rc = take_rights((uint32_t)strtoul(uid, NULL, 10), &err);
+    int rc = become_user((uint32_t)strtoul(uid, NULL, 10), &err);
     /* Set it again: changing the user has cleared PR_SET_PDEATHSIG. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)

@@ -115,7 +115,7 @@ static uint32_t parent_by_stamp(const struct ips_codemap *m,
     return one ? order[low] : IPS_NONE;
 }
 
-static int link_parents(struct ips_codemap *m, struct ips_err *err)
+static int link_fork_parents(struct ips_codemap *m, struct ips_err *err)
 {
     uint32_t *order = b_calloc(m->image_count, sizeof(*order), err);
     if (!order)
@@ -273,7 +273,7 @@ static int by_span(const void *a, const void *b)
 }
 
 /* A span ends when the same addresses are unloaded or loaded again. */
-static void end_spans(struct ips_codemap *m)
+static void end_module_spans(struct ips_codemap *m)
 {
     for (uint32_t i = 0; i + 1 < m->span_count; i++) {
         struct code_span *s = &m->spans[i], *next = &m->spans[i + 1];
@@ -297,11 +297,11 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
     if (rc == 0)
         rc = scan_modules(out, in, err);
     if (rc == 0)
-        rc = link_parents(out, err);
+        rc = link_fork_parents(out, err);
     if (rc == 0) {
         if (out->span_count)
             qsort(out->spans, out->span_count, sizeof(*out->spans), by_span);
-        end_spans(out);
+        end_module_spans(out);
         out->memo = b_calloc(MEMO_SLOTS, sizeof(*out->memo), err);
         rc = out->memo ? 0 : IPS_E_NO_MEMORY;
     }

@@ -59,8 +59,8 @@ static int by_symbol(const void *va, const void *vb)
     return strcmp(b->name, a->name);
 }
 
-static bool reserve_one(void *list, size_t count, size_t *room, size_t item,
-                        size_t max)
+static bool array_reserve(void *list, size_t count, size_t *room, size_t item,
+                          size_t max)
 {
     void **v = list;
     if (count < *room)
@@ -99,8 +99,8 @@ static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
             continue;
         const char *name = elf_strptr(elf, h->sh_link, s.st_name);
         if (!name || !*name ||
-            !reserve_one(&r->symbols, r->symbol_count, &r->symbol_capacity,
-                         sizeof(*r->symbols), SYMBOLS_MAX))
+            !array_reserve(&r->symbols, r->symbol_count, &r->symbol_capacity,
+                           sizeof(*r->symbols), SYMBOLS_MAX))
             continue;
         uint8_t rank = bind == STB_GLOBAL ? 3 : bind == STB_WEAK ? 2 : 1;
         r->symbols[r->symbol_count++] = (struct symbol){
@@ -309,8 +309,8 @@ static void load_ranges(struct reader *r, Dwarf *dwarf)
         while ((at = dwarf_ranges(&die, at, &base, &start, &end)) > 0) {
             if (start >= end)
                 continue;
-            if (!reserve_one(&r->ranges, r->range_count, &r->range_capacity,
-                             sizeof(*r->ranges), RANGES_MAX))
+            if (!array_reserve(&r->ranges, r->range_count, &r->range_capacity,
+                               sizeof(*r->ranges), RANGES_MAX))
                 return;
             r->ranges[r->range_count++] =
                 (struct range){.start = start,
@@ -352,7 +352,7 @@ static const char *linkage_name(Dwarf_Die *die)
 
 /* Replaces an instance, inlined or not, by its declaration. Returns false if
  * the chain of references cannot be followed. */
-static bool has_declaration(Dwarf_Die *die)
+static bool follow_to_declaration(Dwarf_Die *die)
 {
     for (int i = 0; i < 4; i++) {
         Dwarf_Attribute attr;
@@ -429,7 +429,8 @@ static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
     Dwarf_Die own = *die, *scopes = NULL;
     *out = '\0';
     *at = *die;
-    if (!is_cplusplus(unit) || !has_declaration(&own) || !dwarf_diename(&own))
+    if (!is_cplusplus(unit) || !follow_to_declaration(&own) ||
+        !dwarf_diename(&own))
         return;
     int count = dwarf_getscopes_die(&own, &scopes);
     bool closure = false;

@@ -326,7 +326,7 @@ static bool may_have_entries(const struct ips_stream_in *in)
 
 /* Whether the stream has samples, entries or counts. Without them START and END
  * do not matter. */
-static bool has_costs(const struct ips_stream_in *in)
+static bool may_have_costs(const struct ips_stream_in *in)
 {
     return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||
            b_may_have(in, IPS_REC_COUNT);
@@ -351,7 +351,7 @@ static int take_stream(struct making *m)
     struct b_walk walk = {.in = m->in};
     uint32_t type, len;
     const uint8_t *data;
-    if (!has_costs(m->in))
+    if (!may_have_costs(m->in))
         return 0;
     while ((data = b_next(&walk, &type, &len))) {
         struct ips_rec_head h;

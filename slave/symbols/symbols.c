@@ -177,8 +177,8 @@ static void note_failure(struct slave_symbol_failures *f, const char *key,
 }
 
 /* Time account of this hour for a user other than our own; else NULL. */
-static struct slave_symbol_user *user_of(struct slave_symbol_failures *f,
-                                         uint32_t uid)
+static struct slave_symbol_user *
+time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
 {
     if (!f || geteuid() != 0 || uid == 0)
         return NULL;
@@ -200,7 +200,7 @@ static struct slave_symbol_user *user_of(struct slave_symbol_failures *f,
 static void spend_time(struct slave_symbol_failures *f, uint32_t uid,
                        uint64_t ns)
 {
-    struct slave_symbol_user *u = user_of(f, uid);
+    struct slave_symbol_user *u = time_account_of_user(f, uid);
     if (!u)
         return;
     bool had = u->spent_ns < USER_MOST_NS;
@@ -212,8 +212,8 @@ static void spend_time(struct slave_symbol_failures *f, uint32_t uid,
                      (unsigned long long)(u->spent_ns / SLAVE_SECOND_NS));
 }
 
-static void from_store(struct batch *b, const char *key,
-                       struct slave_store *store)
+static void read_names_from_store(struct batch *b, const char *key,
+                                  struct slave_store *store)
 {
     struct ips_err err = {0};
     for (uint32_t i = 0; i < b->count; i++) {
@@ -230,10 +230,11 @@ static void from_store(struct batch *b, const char *key,
 /* Asks the helper about addresses without a name, or with one from a symbol
  * table only, because debug information may have been installed since. Stores
  * new names. */
-static void from_file(struct batch *b, const struct ips_code_module *m,
-                      const char *key, const char *file,
-                      const struct slave_symbol_source *from,
-                      struct slave_symbols *s)
+static void ask_helper_for_names(struct batch *b,
+                                 const struct ips_code_module *m,
+                                 const char *key, const char *file,
+                                 const struct slave_symbol_source *from,
+                                 struct slave_symbols *s)
 {
     struct ips_err err = {0}, why = {0};
     uint32_t n = 0;
@@ -297,7 +298,7 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
     char key[IPS_REC_MAX_BYTES + 80], file[2 * IPS_REC_MAX_BYTES + 100];
     module_key(m, from->run, key, sizeof(key));
     if (from->store)
-        from_store(b, key, from->store);
+        read_names_from_store(b, key, from->store);
     bool all = true;
     for (uint32_t i = 0; i < b->count; i++)
         all = all && b->symbol[i].grade == SLAVE_SYMBOL_DEBUG;
@@ -305,9 +306,10 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
         return;
     snprintf(file, sizeof(file), "%s %s", key, m->path);
     const struct slave_symbol_failure *f = find_failure(from->failures, file);
-    const struct slave_symbol_user *u = user_of(from->failures, m->uid);
+    const struct slave_symbol_user *u =
+        time_account_of_user(from->failures, m->uid);
     if ((!f || time(NULL) >= f->retry_s) && (!u || u->spent_ns < USER_MOST_NS))
-        from_file(b, m, key, file, from, s);
+        ask_helper_for_names(b, m, key, file, from, s);
 }
 
 /* ---- all ---- */

@@ -29,7 +29,7 @@ static void skip(struct segment_reader *r)
     if (slave_take_read(r->seg.fd, head, sizeof(head), r->seg.row.at) !=
         sizeof(head))
         abort();
-    r->seg.row.at += (uint32_t)slave_take_word_bytes(slave_take_word(head));
+    r->seg.row.at += (uint32_t)record_bytes_of_word(slave_take_word(head));
 }
 
 /* Reads to the end as the drain does, by pread or by a mapping; the records

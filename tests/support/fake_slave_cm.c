@@ -74,7 +74,7 @@ static void flush(struct fake_cm *c)
     struct slave_letters out;
     struct slave_letter *l;
     slave_letters_init(&out);
-    slave_box_collect(c->job->box, &out);
+    slave_box_take_outgoing(c->job->box, &out);
     while ((l = slave_letters_get(&out)))
         slave_letters_put(&c->held[l->machine], l);
     for (uint32_t p = 0; p < CLUSTER_SLAVES; p++) {

@@ -198,7 +198,7 @@ void rcrew_make(uint64_t seed, uint32_t weight_max, enum rcrew_flaw flaw,
     out->locks.units = out->units;
     out->locks.event = out->event;
     lay_chains(&l);
-    ips_graph_trim(&out->g, l.next);
+    ips_graph_shrink(&out->g, l.next);
     order(&l);
     spoil(&l);
 }

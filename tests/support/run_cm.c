@@ -409,8 +409,8 @@ static int walk(struct cluster *c)
             rc = ips_path_push(p, &cross, c->err);
         if (rc < 0 || stop == IPS_NO_NODE)
             break;
-        struct ips_cm_hop hop;
-        rc = ips_cm_hop(&c->m[part].links, stop, &hop, c->err);
+        struct ips_cm_find_sender hop;
+        rc = ips_cm_find_sender(&c->m[part].links, stop, &hop, c->err);
         if (rc < 0)
             break;
         uint32_t to = part, chain = 0;

@@ -509,11 +509,11 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
     ips_module_note(site);
 }
 
-void ips_chan_drop(int fd, uint64_t site)
+void ips_chan_record_close_and_forget(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_chan_if_any(fd);
+    uint64_t word = ips_chan_of_channel(fd);
     if (ips_fd_chan(word))
         ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)

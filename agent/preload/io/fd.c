@@ -55,7 +55,7 @@ int ips_close_at(int fd, uint64_t site)
         return REAL(close)(fd);
     bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
                  ips_fd_get(fd) & IPS_FD_TCP;
-    ips_chan_drop(fd, site);
+    ips_chan_record_close_and_forget(fd, site);
     return unlikely(waits) ? close_lingering(fd, site) : REAL(close)(fd);
 }
 
@@ -73,7 +73,7 @@ static void drop_range(unsigned first, unsigned last, uint64_t site)
     if (top == 0)
         return;
     for (unsigned fd = first; fd <= last && fd < top; fd++)
-        ips_chan_drop((int)fd, site);
+        ips_chan_record_close_and_forget((int)fd, site);
 }
 
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
@@ -150,7 +150,7 @@ static int note_copy(int fd, int made)
     if (made < 0 || made == fd || !ips_wrap_on())
         return made;
     int saved = errno;
-    uint64_t word = ips_chan_if_any(fd);
+    uint64_t word = ips_chan_of_channel(fd);
     if (ips_fd_chan(word))
         name_new(made, NULL);
     else
@@ -163,7 +163,7 @@ static int note_copy(int fd, int made)
 static void note_replacement(int fd, int to, uint64_t site)
 {
     if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
-        ips_chan_drop(to, site);
+        ips_chan_record_close_and_forget(to, site);
 }
 
 IPS_EXPORT int dup(int fd)
@@ -366,8 +366,8 @@ static bool may_connect_later(int err)
 
 /* The connect of `call` reached a listener. If this thread had tried before and
  * slept in between: writes ACQUIRE of the listening address. */
-static void record_reached(int fd, uint64_t key, struct ips_moment call,
-                           uint64_t site)
+static void record_connect_after_retries(int fd, uint64_t key,
+                                         struct ips_moment call, uint64_t site)
 {
     struct ips_listen_name at;
     struct ips_retry run;
@@ -395,7 +395,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
         return;
     if (r < 0 && !under_way) {
         if (before)
-            ips_chan_drop(fd, site);
+            ips_chan_record_close_and_forget(fd, site);
         else /* no channel end yet to which the record could belong, but the
                 thread waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
@@ -416,7 +416,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if (ips_fd_class(word) != IPS_FD_STREAM)
         return;
     if (!under_way)
-        record_reached(fd, connect_key(fd, to, len), call, site);
+        record_connect_after_retries(fd, connect_key(fd, to, len), call, site);
     ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call, ret, 0,
                   under_way ? err : 0, site, 0);
 }

@@ -71,9 +71,9 @@ struct ips_moment ips_file_call(bool exact)
     return (struct ips_moment){.t = t, .cpu = anchor.cpu};
 }
 
-static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
-                                               uint64_t t_ret, int64_t result,
-                                               int err, uint64_t site)
+static __attribute__((noinline)) void
+record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
+                 int err, uint64_t site)
 {
     IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
@@ -94,7 +94,7 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
 /* A sample may be due, but the CPU time at `call` is only an estimate: corrects
  * it to what is possible. */
 static __attribute__((noinline, cold)) void
-near_sample(const struct ips_moment *call, uint64_t t)
+take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 {
     int saved = errno;
     struct ips_moment ret = {.t = t, .cpu = ips_core_cpu()}, from = *call;
@@ -108,14 +108,14 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
 {
     uint64_t t = ips_core_now();
     if (unlikely(t >= ~ips_me.sample_off))
-        near_sample(call, t);
+        take_sample_after_file_call(call, t);
     bool quick = t - call->t < stamps_of_ns(SLOW_NS) || t < call->t;
     if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;
     int saved = errno;
-    ips_calls_due(IPS_CALLS_EVERY);
+    ips_calls_write_if_enough(IPS_CALLS_EVERY);
     if (!quick)
-        was_slow(call, t, result, saved, site);
+        record_slow_call(call, t, result, saved, site);
     errno = saved;
 }
 

@@ -163,7 +163,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     if (f->_fileno >= 0) {
         if (f->_IO_write_ptr > f->_IO_write_base)
             fflush(f);
-        ips_chan_drop(f->_fileno, IPS_SITE);
+        ips_chan_record_close_and_forget(f->_fileno, IPS_SITE);
     }
     errno = saved;
     IPS_WAIT_MARK;

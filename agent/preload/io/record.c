@@ -38,7 +38,7 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
         op == IPS_OP_SIGWAIT; /* other calls may use CPU before they sleep */
     struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
     if (op == IPS_OP_SLEEP || (waits && result == 0))
-        ips_napped();
+        ips_count_sleep();
     if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, (uint32_t)(ready >> 32), op, call, ret,
                       result, result < 0 ? err : 0, site, (uint32_t)ready);
@@ -68,7 +68,8 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
 }
 
 /* What a call on `io` waits for, as an IPS_BEGUN value. */
-static uint64_t waits_for(const struct ips_io *io, enum ips_rec_type type)
+static uint64_t begun_value_of_call(const struct ips_io *io,
+                                    enum ips_rec_type type)
 {
     const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
                            : io->klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
@@ -104,7 +105,7 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
     /* A starting program reads hundreds of files; with site 0 no module is
      * looked up. */
-    ips_call_begins(&ips_me, io->mark, waits_for(io, type),
+    ips_call_begins(&ips_me, io->mark, begun_value_of_call(io, type),
                     io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
 }
@@ -134,9 +135,9 @@ static ssize_t sent_other(const struct ips_io *io, ssize_t result)
 
 /* Datagrams, and descriptors that are no channels. */
 static __attribute__((noinline)) ssize_t
-sent_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
-           const struct iovec *iov, size_t iovcnt, const struct sockaddr *name,
-           socklen_t name_len)
+record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
+                      const struct iovec *iov, size_t iovcnt,
+                      const struct sockaddr *name, socklen_t name_len)
 {
     if (io->klass != IPS_FD_DGRAM)
         return sent_other(io, result);
@@ -158,7 +159,8 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
                     const struct sockaddr *name, socklen_t name_len)
 {
     if (unlikely(io->klass != IPS_FD_STREAM))
-        return sent_apart(io, op, result, iov, iovcnt, name, name_len);
+        return record_sent_rare_case(io, op, result, iov, iovcnt, name,
+                                     name_len);
     struct ips_moment ret = ips_at_return(&io->call);
     int err = unlikely(result < 0) ? errno : 0;
     if (unlikely(result == 0))
@@ -231,9 +233,10 @@ static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
 /* Datagrams, descriptors that are no channels, and stream reads that returned
  * no bytes. */
 static __attribute__((noinline)) ssize_t
-received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
-               const struct iovec *iov, size_t iovcnt,
-               const struct sockaddr *name, socklen_t name_len)
+record_received_rare_case(const struct ips_io *io, enum ips_op op,
+                          ssize_t result, const struct iovec *iov,
+                          size_t iovcnt, const struct sockaddr *name,
+                          socklen_t name_len)
 {
     if (io->klass == IPS_FD_FILE)
         return ips_file_done(&io->call, result, io->site), result;
@@ -273,7 +276,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
                         const struct sockaddr *name, socklen_t name_len)
 {
     if (unlikely(io->klass != IPS_FD_STREAM || result <= 0))
-        return received_apart(io, op, result, iov, iovcnt, name, name_len);
+        return record_received_rare_case(io, op, result, iov, iovcnt, name,
+                                         name_len);
     struct ips_moment ret = ips_at_return(&io->call);
     ips_spin_ended(&ips_me, &io->call);
     put_io(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0, io->site, 0);

@@ -27,7 +27,7 @@
 
 __thread struct ips_spin ips_spin;
 
-static bool goes_on(const struct ips_moment *call)
+static bool continues_run(const struct ips_moment *call)
 {
     struct ips_spin *spin = &ips_spin;
     if (!ips_me.spin_count)
@@ -51,7 +51,7 @@ void ips_spin_recorded(void)
 bool ips_spin_failed(const struct ips_moment *call,
                      const struct ips_moment *ret, uint32_t chan, uint64_t site)
 {
-    bool more = goes_on(call);
+    bool more = continues_run(call);
     if (!more) {
         ips_spin_first(&ips_me, call, ret, chan, site);
         return false;
@@ -64,7 +64,7 @@ bool ips_spin_failed(const struct ips_moment *call,
 void ips_spin_ended_slow(const struct ips_moment *call)
 {
     uint32_t count = ips_me.spin_count;
-    bool in_a_row = goes_on(call);
+    bool in_a_row = continues_run(call);
     ips_me.spin_count = 0;
     if (!in_a_row || count < IPS_SPIN_LEAST)
         return;

@@ -75,7 +75,8 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 static int our_close(FILE *f)
 {
     if (ips_wrap_on())
-        ips_chan_drop(f->_fileno, f->_IO_buf_base ? IPS_SITE_LATER : 0);
+        ips_chan_record_close_and_forget(f->_fileno,
+                                         f->_IO_buf_base ? IPS_SITE_LATER : 0);
     return file_close(f);
 }
 
@@ -90,7 +91,7 @@ static int our_proc_close(FILE *f)
             atomic_store(&popened[i].stream, NULL);
         }
     uint64_t site = ips_site_behind_libc();
-    ips_chan_drop(f->_fileno, site);
+    ips_chan_record_close_and_forget(f->_fileno, site);
     struct ips_moment call = ips_at_call();
     struct ips_reap reap = ips_reap_begin();
     int status = proc_close(f);
@@ -138,7 +139,7 @@ static bool as_expected(void *const *table, void *old_read, void *old_write,
            table[SLOT_CLOSE] == old_close;
 }
 
-static void store_close(void **table, close_slot *new_close)
+static void store_slots(void **table, close_slot *new_close)
 {
     read_slot *r = our_read;
     write_slot *w = our_write;
@@ -156,7 +157,7 @@ static bool replace_slots(void **table, void *old_read, void *old_write,
         !protect_slots(table + SLOT_READ, table + SLOT_CLOSE,
                        PROT_READ | PROT_WRITE))
         return false;
-    store_close(table, new_close);
+    store_slots(table, new_close);
     protect_slots(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
     return true;
 }
@@ -171,8 +172,8 @@ static bool replace_both(void **a, void **b, void *r, void *w, void *c)
         !protect_slots(low + SLOT_READ, high + SLOT_CLOSE,
                        PROT_READ | PROT_WRITE))
         return false;
-    store_close(a, our_close);
-    store_close(b, our_close);
+    store_slots(a, our_close);
+    store_slots(b, our_close);
     protect_slots(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
     return true;
 }

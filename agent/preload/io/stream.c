@@ -27,13 +27,14 @@ record_whole(struct ips_thread *me, const struct ips_io *io,
     return result;
 }
 
-IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
-                                ssize_t result)
+IPS_HOT ssize_t ips_stream_record_without_mark(const struct ips_io *io,
+                                               enum ips_rec_type type,
+                                               ssize_t result)
 {
     struct ips_thread *me = ips_here_on();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks))
-        ips_return_gone_to(me, &io->call, false, &ret);
+        ips_return_after_switch(me, &io->call, false, &ret);
     else
         ret = ips_return_slow(&io->call, ips_core_now());
     return record_whole(me, io, type, result, &ret);
@@ -48,7 +49,7 @@ IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
     if (likely(*ips_cpu_mark() == io->call.mark &&
                me->cpu_next == io->call.mark_number &&
                took < ips_core.cpu_limit)) {
-        const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(took),
+        const struct ips_moment ret = {t, io->call.cpu + ips_stamps_to_ns(took),
                                        io->call.mark, io->call.mark_number};
         me->cpu_last = ret.cpu;
         return record_whole(me, io, type, result, &ret);
@@ -57,10 +58,11 @@ IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
     return record_whole(me, io, type, result, &ret);
 }
 
-ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
-                              ssize_t result, uint64_t t, uint64_t place)
+ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
+                                        enum ips_rec_type type, ssize_t result,
+                                        uint64_t t, uint64_t place)
 {
-    ips_baseline_give_back(place, sizeof(struct ips_rec_io_short));
+    ips_reservation_give_back(place, sizeof(struct ips_rec_io_short));
     return ips_stream_in_full(io, type, result, t);
 }
 
@@ -71,9 +73,9 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
     struct ips_thread *me = ips_here_on();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks && *ips_cpu_mark() != call->mark))
-        ips_return_gone_to(me, call, true, &ret);
+        ips_return_after_switch(me, call, true, &ret);
     else
-        ret = ips_moment_waited(call);
+        ret = ips_moment_return_of_wait(call);
     ips_sample_returned(call, &ret);
     ips_spin_ended(me, call);
     const uint32_t what = (uint32_t)ready;
@@ -99,7 +101,8 @@ ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
 }
 
 /* The first failed attempt in a row, of a loop that goes on to wait: the last
- * call in each turn of that loop. Records the same as received_apart. */
+ * call in each turn of that loop. Records the same as
+ * record_received_rare_case. */
 static inline __attribute__((always_inline)) bool
 found_nothing(struct ips_thread *me, const struct ips_io *io)
 {
@@ -112,8 +115,8 @@ found_nothing(struct ips_thread *me, const struct ips_io *io)
                  me->cpu_next != call->mark_number ||
                  took >= ips_core.long_call || !ips_core.cpu_marks))
         return false;
-    const struct ips_moment ret = {t, call->cpu + ips_cpu_ns(took), call->mark,
-                                   call->mark_number};
+    const struct ips_moment ret = {t, call->cpu + ips_stamps_to_ns(took),
+                                   call->mark, call->mark_number};
     me->cpu_last = ret.cpu;
     ips_sample_returned(call, &ret);
     ips_spin_first(me, call, &ret, io->chan, io->site);

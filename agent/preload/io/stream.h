@@ -64,7 +64,7 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
         io->call.mark_number = taken;
     } else {
         io->baseline_t = 0;
-        ips_moment_of(me, mark, taken, t, &io->call);
+        ips_moment_at_stamp(me, mark, taken, t, &io->call);
     }
     ips_call_begins(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
                     &io->call);
@@ -82,16 +82,17 @@ IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
 }
 
 /* The rare cases; all of them record the call, close `io` and return `result`.
- * ips_stream_gone: the mark is gone, most often because the call blocked.
- * ips_stream_in_full: a short record is impossible (no baseline), or the call
- * was long. ips_stream_taken_back: the same, but space for the short record is
- * reserved already. */
-ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
-                        ssize_t result);
+ * ips_stream_record_without_mark: the mark is gone, most often because the call
+ * blocked. ips_stream_in_full: a short record is impossible (no baseline), or
+ * the call was long. ips_stream_record_after_reserve: the same, but space for
+ * the short record is reserved already. */
+ssize_t ips_stream_record_without_mark(const struct ips_io *io,
+                                       enum ips_rec_type type, ssize_t result);
 ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
                            ssize_t result, uint64_t t);
-ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
-                              ssize_t result, uint64_t t, uint64_t place)
+ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
+                                        enum ips_rec_type type, ssize_t result,
+                                        uint64_t t, uint64_t place)
     __attribute__((cold));
 /* Called if the call moved no bytes. */
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
@@ -114,7 +115,7 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
     const volatile struct ips_cpu_baseline *line = &me->io_baseline;
     if (unlikely(*ips_cpu_mark() != call->mark)) {
         IPS_SELDOM(io, type);
-        return ips_stream_gone(seldom_, type, result);
+        return ips_stream_record_without_mark(seldom_, type, result);
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
     /* The elapsed time of a long call may not be CPU time: a pause by the
@@ -132,7 +133,7 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
     if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->baseline_t ||
                  line->era != me->era)) {
         IPS_SELDOM(io, type);
-        return ips_stream_taken_back(seldom_, type, result, t, at);
+        return ips_stream_record_after_reserve(seldom_, type, result, t, at);
     }
     me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
     ips_io_short_fill(me, at, type, io->chan, IPS_OP_DATA, call->t, took,

@@ -66,7 +66,8 @@ static void record_change(pid_t child, int code, struct ips_moment call,
 
 /* The wait failed: no child is left to wait for (all ended unseen because
  * SIGCHLD is ignored), or a signal interrupted it. */
-static void in_vain(struct ips_moment call, pid_t child, uint64_t site)
+static void record_failed_wait(struct ips_moment call, pid_t child,
+                               uint64_t site)
 {
     int saved = errno;
     uint32_t which = child > 0 ? (uint32_t)child : 0;
@@ -110,7 +111,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
         record_change(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED,
                       call, site);
     } else if (r < 0) {
-        in_vain(call, pid, site);
+        record_failed_wait(call, pid, site);
     } else if (r == 0 && options & WNOHANG) {
         ips_retry_failed(IPS_RETRY_CHILD, (uint64_t)pid, call);
     }
@@ -156,8 +157,8 @@ static uint32_t wait_status(const siginfo_t *info)
 
 /* With WNOWAIT the child is not reaped, so the wait is recorded like one for a
  * signal. */
-static int inspect_child(idtype_t type, id_t id, siginfo_t *out, int options,
-                         uint64_t site)
+static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
+                                int options, uint64_t site)
 {
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
@@ -168,7 +169,7 @@ static int inspect_child(idtype_t type, id_t id, siginfo_t *out, int options,
     info->si_pid = 0;
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
-        in_vain(call, type == P_PID ? (pid_t)id : 0, site);
+        record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
     else if (has_ended(info))
         record_change(info->si_pid, info->si_code, call, site);
     return r;
@@ -183,7 +184,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     if (!ips_wrap_on() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
     if (options & WNOWAIT)
-        return inspect_child(type, id, out, options, site);
+        return wait_without_reaping(type, id, out, options, site);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
@@ -194,7 +195,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         info->si_pid = 0;
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);
         if (r < 0)
-            in_vain(call, type == P_PID ? (pid_t)id : 0, site);
+            record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
         else if (!info->si_pid)
             ips_retry_failed(IPS_RETRY_CHILD, (uint64_t)as_waitpid(type, id),
                              call);

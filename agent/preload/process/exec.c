@@ -86,7 +86,7 @@ static size_t environ_bytes(char *const *envp)
 }
 
 /* `out` has space for environ_bytes(). */
-static void without_us(char **out, char *const *envp)
+static void copy_environ_without_library(char **out, char *const *envp)
 {
     size_t count = 0, head = sizeof(ld_preload) - 1;
     for (char *const *e = envp; e && *e; e++)
@@ -149,14 +149,14 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
     if (!room) {
         uint64_t map = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        if (ips_sys_bad(map))
+        if (ips_sys_is_error(map))
             return;
         room = env->map = (void *)(uintptr_t)map;
         env->bytes = bytes;
     }
     char **out = (char **)room;
     if (ips_forbidden()) {
-        without_us(out, envp);
+        copy_environ_without_library(out, envp);
         env->envp = out;
         return;
     }

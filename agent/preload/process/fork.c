@@ -28,7 +28,7 @@ static void child_begins(const struct origin *from)
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
     ips_thread_here();
-    ips_wrap_begun(cpu);
+    ips_report_start_cost(cpu);
     errno = saved;
 }
 

@@ -54,12 +54,12 @@ static bool is_within(struct range r, uint64_t at)
 
 /* Whether the abandoned call was only waiting: its result is unknown, but it
  * moved nothing. Of nested calls only the outermost has details (ips_begun). */
-static bool left_waiting(const struct ips_open *open)
+static bool was_only_waiting(const struct ips_open *open)
 {
     return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);
 }
 
-void ips_call_left(void)
+void ips_record_abandoned_call(void)
 {
     struct ips_begun *begun = ips_begun_at(&ips_me);
     const uint64_t t = begun ? atomic_load(&begun->t) : 0;
@@ -88,7 +88,7 @@ void ips_call_left(void)
     }
 }
 
-static void leave_frames(const struct __jmp_buf_tag *env)
+static void count_abandoned_calls(const struct __jmp_buf_tag *env)
 {
     if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
         return;
@@ -107,10 +107,10 @@ static void leave_frames(const struct __jmp_buf_tag *env)
             ips_me.recs_open =
                 (uint32_t)open->recs; /* the reader counts the unfinished record
                                          as torn */
-        else if (!left_waiting(open))
+        else if (!was_only_waiting(open))
             count++;
         else if (ips_me.open_depth == 1)
-            ips_call_left();
+            ips_record_abandoned_call();
         ips_call_ends(&ips_me, ips_me.open_depth - 1);
     }
     if (count)
@@ -137,7 +137,7 @@ bool ips_context_in_call(const ucontext_t *uc)
            memcmp((const void *)(pc - bytes), code, bytes) == 0;
 }
 
-void ips_calls_interrupted(const void *context)
+void ips_note_interrupted_call(const void *context)
 {
     if (likely(ips_me.open_depth == 0))
         return;
@@ -155,10 +155,10 @@ void ips_calls_end(void)
         const struct ips_open *open = ips_open_at(&ips_me, --ips_me.open_depth);
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open = (uint32_t)open->recs;
-        else if (!left_waiting(open))
+        else if (!was_only_waiting(open))
             count++;
         else if (ips_me.open_depth == 0)
-            ips_call_left();
+            ips_record_abandoned_call();
     }
     ips_me.open_depth = 0;
     if (count)
@@ -167,7 +167,7 @@ void ips_calls_end(void)
 
 IPS_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)
 {
-    leave_frames(env);
+    count_abandoned_calls(env);
     REAL(longjmp)(env, value);
     __builtin_unreachable();
 }
@@ -178,7 +178,7 @@ void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
     __attribute__((noreturn));
 IPS_EXPORT void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {
-    leave_frames(env);
+    count_abandoned_calls(env);
     REAL(__longjmp_chk)(env, value);
     __builtin_unreachable();
 }

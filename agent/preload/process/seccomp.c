@@ -65,7 +65,7 @@ static enum ips_forbids prctl_forbids(int option, unsigned long value)
                : IPS_FORBIDS_NOTHING;
 }
 
-void ips_forbid(enum ips_forbids what)
+void ips_prepare_for_forbidden_calls(enum ips_forbids what)
 {
     if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
         return;
@@ -116,7 +116,7 @@ IPS_EXPORT int prctl(int option, ...)
     ips_wrap_on();
     bool before = ips_sys_quiet;
     enum ips_forbids what = prctl_forbids(option, a);
-    ips_forbid(what);
+    ips_prepare_for_forbidden_calls(what);
     int r = REAL(prctl)(option, a, b, c, d);
     if (r < 0 && !before)
         ips_forbid_undo(what);

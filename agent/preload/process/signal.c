@@ -47,7 +47,7 @@ static uint64_t key_of(const void *handler, bool plain)
 static __attribute__((noinline)) void
 handle_signal(int sig, const siginfo_t *info, const void *context)
 {
-    ips_calls_interrupted(context);
+    ips_note_interrupted_call(context);
     ips_sample_handler(context);
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     ips_record_taken(IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
@@ -150,7 +150,7 @@ static handler_fn *stub_for(handler_fn *handler, bool plain)
 
 /* The key of the handler that the program installed, if the kernel has our stub
  * `handler`; 0: `handler` is no stub. */
-static uint64_t handler_behind(handler_fn *handler)
+static uint64_t find_stub_key(handler_fn *handler)
 {
     for (unsigned i = 0; i < STUBS; i++) {
         uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
@@ -167,7 +167,7 @@ static bool is_function(const void *handler)
     return (uintptr_t)handler > 2 && (intptr_t)handler != -1;
 }
 
-static bool is_ours(int sig)
+static bool is_wrapped_signal(int sig)
 {
     return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS &&
            sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGSYS;
@@ -192,9 +192,9 @@ static void note_reset(int sig, const struct sigaction *act)
 }
 
 /* Translates the action that the kernel has to what the program set. */
-static void as_given(int sig, struct sigaction *old)
+static void translate_old_action(int sig, struct sigaction *old)
 {
-    uint64_t key = handler_behind(old->sa_sigaction);
+    uint64_t key = find_stub_key(old->sa_sigaction);
     bool gone = old->sa_handler == SIG_DFL &&
                 old->sa_flags & (int)SA_RESETHAND && sig > 0 && sig < NSIG;
     if (key)
@@ -209,7 +209,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
 {
     struct sigaction mine;
     bool on = ips_wrap_on();
-    if (on && act && is_ours(sig) &&
+    if (on && act && is_wrapped_signal(sig) &&
         is_function((const void *)(uintptr_t)act->sa_sigaction)) {
         mine = *act;
         mine.sa_sigaction =
@@ -227,7 +227,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
         ips_sample_mask(&mine.sa_mask, true);
     int r = REAL(sigaction)(sig, act, old);
     if (r == 0 && old)
-        as_given(sig, old);
+        translate_old_action(sig, old);
     return r;
 }
 int __sigaction(int, const struct sigaction *, struct sigaction *)
@@ -238,7 +238,7 @@ static __sighandler_t handler_before(__sighandler_t old)
 {
     handler_fn *fn;
     memcpy(&fn, &old, sizeof(fn));
-    uint64_t key = handler_behind(fn);
+    uint64_t key = find_stub_key(fn);
     if (key) {
         fn = (handler_fn *)(uintptr_t)(key >> 1);
         memcpy(&old, &fn, sizeof(old));
@@ -246,16 +246,16 @@ static __sighandler_t handler_before(__sighandler_t old)
     return old;
 }
 
-static bool to_wrap(int sig, __sighandler_t handler)
+static bool must_wrap_handler(int sig, __sighandler_t handler)
 {
-    return ips_wrap_on() && is_ours(sig) &&
+    return ips_wrap_on() && is_wrapped_signal(sig) &&
            is_function((const void *)(uintptr_t)handler);
 }
 
 /* These calls cannot ask for siginfo, so they are made with sigaction, as libc
  * does. */
-static __sighandler_t by_sigaction(int sig, __sighandler_t handler, int flags,
-                                   bool masked)
+static __sighandler_t set_handler_by_sigaction(int sig, __sighandler_t handler,
+                                               int flags, bool masked)
 {
     struct sigaction act = {.sa_flags = flags}, old;
     act.sa_handler = handler;
@@ -283,32 +283,33 @@ IPS_EXPORT int siginterrupt(int sig, int interrupt)
 
 IPS_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 {
-    if (!to_wrap(sig, handler))
+    if (!must_wrap_handler(sig, handler))
         return handler_before(REAL(signal)(sig, handler));
     bool restart = !(atomic_load(&interrupts) >> (sig - 1) & 1);
-    return by_sigaction(sig, handler, restart ? SA_RESTART : 0, true);
+    return set_handler_by_sigaction(sig, handler, restart ? SA_RESTART : 0,
+                                    true);
 }
 __sighandler_t bsd_signal(int, __sighandler_t) IPS_ALIAS(signal);
 __sighandler_t ssignal(int, __sighandler_t) IPS_ALIAS(signal);
 
 IPS_EXPORT __sighandler_t __sysv_signal(int sig, __sighandler_t handler)
 {
-    if (!to_wrap(sig, handler))
+    if (!must_wrap_handler(sig, handler))
         return handler_before(REAL(__sysv_signal)(sig, handler));
-    return by_sigaction(sig, handler,
-                        (int)SA_RESETHAND | SA_NODEFER | SA_INTERRUPT, false);
+    return set_handler_by_sigaction(
+        sig, handler, (int)SA_RESETHAND | SA_NODEFER | SA_INTERRUPT, false);
 }
 __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
-    if (!to_wrap(sig, handler)) /* SIG_HOLD too: it only queries the handler and
-                                   blocks the signal */
+    if (!must_wrap_handler(sig, handler)) /* SIG_HOLD too: it only queries the
+                                   handler and blocks the signal */
         return handler_before(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);
     sigaddset(&set, sig);
-    __sighandler_t r = by_sigaction(sig, handler, 0, false);
+    __sighandler_t r = set_handler_by_sigaction(sig, handler, 0, false);
     if (r == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, &old) < 0)
         return SIG_ERR;
     return sigismember(&old, sig) ? SIG_HOLD : r;
@@ -463,14 +464,14 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
 /* The structure of the raw system call starts with handler and flags. A handler
  * that a program sets this way is called by the kernel directly. The old action
  * that it gets back must not name our stub. */
-static void put_right(void *old)
+static void restore_program_handler(void *old)
 {
     struct {
         handler_fn *handler;
         unsigned long flags;
     } act;
     memcpy(&act, old, sizeof(act));
-    uint64_t key = handler_behind(act.handler);
+    uint64_t key = find_stub_key(act.handler);
     if (!key)
         return;
     act.handler = (handler_fn *)(uintptr_t)(key >> 1);
@@ -511,7 +512,7 @@ bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site)
         *r = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],
                            args[5]);
         if (*r == 0 && args[2])
-            put_right((void *)(uintptr_t)args[2]);
+            restore_program_handler((void *)(uintptr_t)args[2]);
         return true;
     default:
         return false;

@@ -48,19 +48,19 @@ static void start_free(struct start *s)
     atomic_store_explicit(&s->claimed, 0, memory_order_release);
 }
 
-static bool drop_own_start(void);
-static void cancelled_too_late(void);
+static bool clear_own_entry_was_cancelled(void);
+static void clear_own_cancellation(void);
 
 /* Destructors run in rounds. Ours asks for another round up to the last, so
  * that what other destructors do is still recorded for this thread. */
 static void at_thread_end(void *round)
 {
     uintptr_t n = (uintptr_t)round;
-    ips_call_left(); /* the call that the thread was cancelled in */
+    ips_record_abandoned_call(); /* the call that the thread was cancelled in */
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
-    if (drop_own_start()) {
+    if (clear_own_entry_was_cancelled()) {
         struct ips_moment now = {.t = ips_core_now(), .cpu = ips_core_cpu()};
         ips_record_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
                          (int32_t)ips_sys_getpid(), 0, now);
@@ -104,7 +104,7 @@ static void *start_posix(void *p)
 {
     struct start s = start_begin(p);
     void *result = s.fn.posix(s.arg);
-    cancelled_too_late();
+    clear_own_cancellation();
     return result;
 }
 
@@ -131,7 +131,7 @@ static struct known {
 } known[KNOWN] IPS_TABLE,
     first_known; /* first_known: an extra entry, mostly for the main thread */
 
-static struct known *known_find(uint64_t thread, bool add)
+static struct known *find_known_thread(uint64_t thread, bool add)
 {
     uint64_t at = (thread >> 6) * 0x9e3779b97f4a7c15ull >> 51;
     for (unsigned i = 0; i < PROBES; i++) {
@@ -152,30 +152,30 @@ static struct known *known_find(uint64_t thread, bool add)
 
 void ips_thread_here(void)
 {
-    struct known *k = known_find((uint64_t)pthread_self(), true);
+    struct known *k = find_known_thread((uint64_t)pthread_self(), true);
     if (k)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
 void ips_thread_cancels(pthread_t thread)
 {
-    struct known *k = known_find((uint64_t)thread, false);
+    struct known *k = find_known_thread((uint64_t)thread, false);
     if (k)
         atomic_store(&k->cancelled, 1);
 }
 
 /* The calling thread returned by itself before a cancellation took effect. */
-static void cancelled_too_late(void)
+static void clear_own_cancellation(void)
 {
-    struct known *k = known_find((uint64_t)pthread_self(), false);
+    struct known *k = find_known_thread((uint64_t)pthread_self(), false);
     if (k)
         atomic_store(&k->cancelled, 0);
 }
 
 /* Clears the calling thread's entry. True: the thread was cancelled. */
-static bool drop_own_start(void)
+static bool clear_own_entry_was_cancelled(void)
 {
-    struct known *k = known_find((uint64_t)pthread_self(), false);
+    struct known *k = find_known_thread((uint64_t)pthread_self(), false);
     if (!k)
         return false;
     atomic_store(&k->tid, 0);
@@ -184,7 +184,7 @@ static bool drop_own_start(void)
 
 uint32_t ips_thread_tid(pthread_t thread)
 {
-    struct known *k = known_find((uint64_t)thread, false);
+    struct known *k = find_known_thread((uint64_t)thread, false);
     return k ? atomic_load(&k->tid) : 0;
 }
 
@@ -202,7 +202,7 @@ static void record_create(uint64_t thread, int err, uint64_t seq,
     if (err) {
         start_free(s);
     } else {
-        struct known *k = known_find(thread, true);
+        struct known *k = find_known_thread(thread, true);
         if (k) {
             atomic_store(&k->seq, seq);
             /* An earlier thread with this handle may have been cancelled after
@@ -271,7 +271,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
-        struct known *k = known_find((uint64_t)thread, false);                 \
+        struct known *k = find_known_thread((uint64_t)thread, false);          \
         uint64_t seq = k ? atomic_load(&k->seq) : 0;                           \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \

@@ -117,7 +117,7 @@ static int make_timer(long clock, uint32_t cookie)
 }
 
 /* Returns of calls are examined from the stamp `t` onwards. */
-static void look_from(uint64_t t)
+static void examine_returns_from(uint64_t t)
 {
     ips_me.sample_off = ~t;
     ips_me.io_baseline.span = 0;
@@ -166,7 +166,7 @@ static void set_exact_after(uint64_t ns)
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
     uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
     set_exact(ns + ahead);
-    uint64_t took = ips_cpu_ns(ips_core_now() - t);
+    uint64_t took = ips_stamps_to_ns(ips_core_now() - t);
     took = ips_min_u64(took, TAKES_MOST_NS);
     takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
     takes = (uint32_t)ips_min_u64(takes, TAKES_MOST_NS);
@@ -175,13 +175,13 @@ static void set_exact_after(uint64_t ns)
         (int64_t)ahead + atomic_load_explicit(&signal_ns, memory_order_relaxed);
     do
         now = ips_core_now();
-    while ((int64_t)ips_cpu_ns(now - t) < leave);
-    pace.back += (uint32_t)ips_cpu_ns(now - t);
+    while ((int64_t)ips_stamps_to_ns(now - t) < leave);
+    pace.back += (uint32_t)ips_stamps_to_ns(now - t);
 }
 
 /* Whether the thread at `sp` has left the call that a signal handler
  * interrupted. */
-static bool free_at(uint64_t sp)
+static bool is_outside_interrupted_call(uint64_t sp)
 {
     if (!pace.nested)
         return true;
@@ -227,13 +227,13 @@ static void plan_look(uint64_t cpu, uint64_t t)
     uint64_t left = ips_sub_sat(pace.at, cpu);
     if (pace.offset || left <= near_ns()) {
         ips_me.sample_watch |= IPS_SAMPLE_CLOSE;
-        look_from(0);
+        examine_returns_from(0);
         return;
     }
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_CLOSE;
     pace.back_known = false;
     pace.real = 0;
-    look_from(t + stamps_of(left - near_ns()));
+    examine_returns_from(t + stamps_of(left - near_ns()));
 }
 
 /* Sets the watch: it expires in the last tick before the moment, then in each
@@ -252,7 +252,7 @@ static void begin_next(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (runs && may_set() && free_at(ips_sp()))
+    if (runs && may_set() && is_outside_interrupted_call(ips_sp()))
         set_exact(left);
     set_watch(cpu);
     plan_look(cpu, ips_core_now());
@@ -330,7 +330,7 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
 /* The moment passed after the newest return: postpones it to the same time
  * after a later return. False: not possible, e.g. the newest return is
  * unknown. */
-static bool put_off(void)
+static bool postpone_moment(void)
 {
     uint32_t since = (uint32_t)pace.at - pace.back;
     if (!pace.back_known || since >> 31 || pace.offset || !may_set())
@@ -351,13 +351,14 @@ static void on_watch(const ucontext_t *uc, uint64_t cpu,
         stop_exact();
     }
     if (cpu < pace.at) {
-        if (may_set() && free_at(sp_of(uc)) && !in_call(uc)) {
+        if (may_set() && is_outside_interrupted_call(sp_of(uc)) &&
+            !in_call(uc)) {
             pace.put_off_set = false;
             set_exact(pace.at - cpu);
         }
         return;
     }
-    if (!put_off())
+    if (!postpone_moment())
         ips_sample_write(uc, cpu, true);
     begin_next(cpu, !in_call(uc));
 }
@@ -412,7 +413,7 @@ static void sample_here(bool late)
 
 /* A call returned while a moment is postponed. True: the exact timer is to be
  * set. */
-static bool put_off_returned(const struct ips_moment *call)
+static bool handle_return_while_postponed(const struct ips_moment *call)
 {
     if (!pace.put_off_set) {
         if (pace.skip)
@@ -439,7 +440,7 @@ static void moment_passed(const struct ips_moment *call, uint64_t cpu)
     if (call->cpu <= pace.at) {
         sample_here(false);
         pace.budget = BUDGET;
-    } else if (!put_off()) {
+    } else if (!postpone_moment()) {
         bool loop = near_ns() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* soon again: one turn of a loop is like another */
@@ -457,11 +458,12 @@ static void call_returned(const struct ips_moment *call, uint64_t cpu,
                           uint64_t t)
 {
     bool set = false, off = false;
-    const bool may = may_set() && ips_me.open_depth <= 1 && free_at(ips_sp());
+    const bool may = may_set() && ips_me.open_depth <= 1 &&
+                     is_outside_interrupted_call(ips_sp());
     if (cpu >= pace.at)
         moment_passed(call, cpu);
     if (pace.offset)
-        set = off = put_off_returned(call) && may;
+        set = off = handle_return_while_postponed(call) && may;
     uint64_t left = pace.at - cpu;
     if (!off && left <= near_ns()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {

@@ -98,7 +98,7 @@ static struct slot *map_slots(uint32_t room)
     uint64_t at =
         ips_sys_mmap(0, room * sizeof(struct slot), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    return ips_sys_bad(at) ? NULL : (struct slot *)at;
+    return ips_sys_is_error(at) ? NULL : (struct slot *)at;
 }
 
 static void use_table(struct table *t)
@@ -131,7 +131,7 @@ static struct table *take_table(void)
         uint64_t at = ips_sys_mmap(0, sizeof(*t), PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1);
         struct slot *slots = map_slots(FIRST_SLOTS);
-        if (ips_sys_bad(at) || !slots)
+        if (ips_sys_is_error(at) || !slots)
             return NULL;
         t = (struct table *)at;
         set_capacity(t, slots, FIRST_SLOTS);
@@ -281,7 +281,7 @@ static uint64_t cost_of_pair(const struct ips_control *c)
         (void)ips_moment_now();
         least = ips_min_u64(least, ips_core_now() - start);
     }
-    return ips_max_u64(ips_cpu_ns(least) * 1000 + 10000,
+    return ips_max_u64(ips_stamps_to_ns(least) * 1000 + 10000,
                        c->probe_cost_ps[IPS_PROBE_PROC]) +
            2 * sizeof(struct ips_rec_head) * 400;
 }
@@ -351,7 +351,7 @@ static inline void count_call(struct slot *s, const struct slot *slots)
 }
 
 /* Checks the budget, at every 64th ENTER of a procedure. */
-COLD void judge_slot(struct slot *s)
+COLD void check_slot_budget(struct slot *s)
 {
     struct table *t = here.table;
     struct ips_moment m = ips_moment_now();
@@ -367,26 +367,26 @@ COLD void judge_slot(struct slot *s)
     (void)write_count(t, s->procedure, 0, m.t);
 }
 
-COLD void opened_elsewhere(uint64_t procedure)
+COLD void note_enter_in_moved_table(uint64_t procedure)
 {
     struct slot *s = add_slot(procedure);
     if (!s)
         return;
     s->open++;
     if (++s->pairs % BUDGET_EVERY == 0)
-        judge_slot(s);
+        check_slot_budget(s);
 }
 
 /* Counts an ENTER; must be the last action of a hook. */
 static inline void note_enter(struct slot *s, const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
-        opened_elsewhere(s->procedure);
+        note_enter_in_moved_table(s->procedure);
         return;
     }
     s->open++;
     if (unlikely(++s->pairs % BUDGET_EVERY == 0))
-        judge_slot(s);
+        check_slot_budget(s);
 }
 
 static void enter_event(struct slot *s, const struct slot *slots)
@@ -464,7 +464,7 @@ static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
     }
 }
 
-COLD void closed_elsewhere(uint64_t procedure)
+COLD void note_exit_in_moved_table(uint64_t procedure)
 {
     if (here.slots)
         find_slot(here.table, procedure)->open--;
@@ -523,7 +523,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         return;
     }
     if (unlikely(here.slots != slots))
-        closed_elsewhere((uint64_t)procedure);
+        note_exit_in_moved_table((uint64_t)procedure);
     else
         s->open--;
 }

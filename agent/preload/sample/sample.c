@@ -141,7 +141,7 @@ static bool on_own_stack(uint64_t sp)
  * of stack, which the stack of a coroutine may not have. There a sample is
  * written only if it fits the segment, or after extending the segment, which
  * takes little stack. */
-static bool has_room(const stack_t *alternate)
+static bool can_write_sample_here(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
     const uint64_t sp = ips_sp(), most = 2 * IPS_REC_MAX_BYTES;
@@ -155,7 +155,7 @@ static bool has_room(const stack_t *alternate)
         return false;
     if (s->cur + most <= s->limit)
         return true;
-    uint64_t signals = ips_sys_block_signals_little();
+    uint64_t signals = ips_sys_block_signals_small_stack();
     int rc = ips_segment_extend(s, s->cur + most);
     ips_sys_restore_signals(signals);
     return rc == 0;
@@ -199,8 +199,9 @@ static void write_record(uint64_t t, uint64_t cpu, const uint64_t *frames,
     if (n)
         memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    if (n && ips_beyond_due() >= IPS_BEYOND_DUE_NS && on_own_stack(ips_sp()))
-        ips_calls_due(0);
+    if (n && ips_unreported_work_ns() >= IPS_BEYOND_DUE_NS &&
+        on_own_stack(ips_sp()))
+        ips_calls_write_if_enough(0);
 }
 
 static void note_frames(uint64_t t, const uint64_t *frames, uint32_t n)
@@ -215,9 +216,9 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint64_t frames[IPS_FRAMES_MAX];
     struct ips_unwind u;
     uint64_t t = ips_core_now();
-    if (!has_room(&uc->uc_stack))
+    if (!can_write_sample_here(&uc->uc_stack))
         return;
-    const struct ips_apart apart = ips_apart_begin();
+    const struct ips_apart apart = ips_agent_work_begin();
     ips_unwind_context(&u, uc);
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
@@ -233,9 +234,9 @@ void ips_sample_write_here(uint64_t real, bool late)
     struct ips_unwind u;
     IPS_UNWIND_HERE(&u);
     uint64_t t = ips_core_now(), cpu = ips_me.cpu_last;
-    if (!has_room(NULL))
+    if (!can_write_sample_here(NULL))
         return;
-    const struct ips_apart apart = ips_apart_begin();
+    const struct ips_apart apart = ips_agent_work_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, all, IPS_FRAMES_MAX + 8);
     while (n && is_here(*frames)) {
@@ -424,7 +425,7 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     IPS_UNWIND_HERE(&u);
     if (!on || ips_me.in_vfork)
         return;
-    const struct ips_apart apart = ips_apart_begin();
+    const struct ips_apart apart = ips_agent_work_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
     while (first < n && (site ? frames[first] != site : is_here(frames[first])))

@@ -186,7 +186,7 @@ static void do_nothing(void)
 static void (*at_relocation(void))(void)
 {
     if (note_libraries())
-        ips_foreign_give();
+        ips_give_up_foreign_names();
     return do_nothing;
 }
 static void relocated(void) __attribute__((ifunc("at_relocation")));
@@ -351,7 +351,7 @@ static void **real_slot(uint32_t index)
 
 /* Reports the time of the search as overhead of its own: the symbol tables are
  * cold, and a new image makes many first calls. */
-static void *find_apart(const char *name)
+static void *find_real_as_overhead(const char *name)
 {
     IPS_APART;
     return ips_find_real(name);
@@ -363,7 +363,7 @@ void *ips_find_real_slot(uint32_t index)
     int saved = errno;
     const char *name = (const char *)&names + name_at[index];
     bool on = ips_core.wrap_state == IPS_WRAP_ON;
-    void *found = on ? find_apart(name) : ips_find_real(name);
+    void *found = on ? find_real_as_overhead(name) : ips_find_real(name);
     if (!found)
         found = index < REALS ? (void *)(uintptr_t)call_missing
                               : (void *)(uintptr_t)missing_sync;

@@ -245,8 +245,9 @@ static bool finds_functions(const struct ips_module *m)
     return false;
 }
 
-static void note_passed(const struct link_map *l, const struct ips_module *m,
-                        const char *name)
+static void note_function_that_may_call_libc(const struct link_map *l,
+                                             const struct ips_module *m,
+                                             const char *name)
 {
     if (passed_by != l->l_name && !finds_functions(m))
         return;
@@ -256,7 +257,7 @@ static void note_passed(const struct link_map *l, const struct ips_module *m,
     }
 }
 
-void ips_foreign_say(void)
+void ips_report_foreign_names(void)
 {
     static const char and[] = " and others", by[] = " by ";
     char text[60];
@@ -300,7 +301,7 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
         (g.first || (g.version && is_asked_for(name, g.version)))) {
         given[given_count++] = g;
         if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
-            note_passed(l, m, name);
+            note_function_that_may_call_libc(l, m, name);
     }
     return true;
 }
@@ -444,7 +445,7 @@ static bool undefine_symbol(void)
     return true;
 }
 
-void ips_foreign_give(void)
+void ips_give_up_foreign_names(void)
 {
     struct object o;
     if (!given_count || !undefine_symbol())

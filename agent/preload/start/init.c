@@ -102,7 +102,7 @@ static void name_inherited(void)
     ips_sys_close(list);
 }
 
-void ips_wrap_ends(enum ips_end_kind kind, int status)
+void ips_end_process_records(enum ips_end_kind kind, int status)
 {
     ips_calls_end();
     ips_locks_end();
@@ -113,7 +113,7 @@ static void at_quick_exit_last(void *unused)
 {
     (void)unused;
     if (ips_wrap_on())
-        ips_wrap_ends(IPS_END_EXIT, quick_status);
+        ips_end_process_records(IPS_END_EXIT, quick_status);
 }
 
 /* Registered before the program's first function, so it runs after all of them;
@@ -138,18 +138,18 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 /* Time that the start took, as far as CALLS has reported it. */
 static uint32_t begun_ns;
 
-void ips_wrap_begun(uint64_t from)
+void ips_report_start_cost(uint64_t from)
 {
     uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
     ips_beyond_reset(); /* time reported so far is included in `took` */
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
-    ips_calls_due(IPS_CALLS_LEAST);
+    ips_calls_write_if_enough(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
 }
 
-IPS_EXPORT uint32_t ips_preload_said_ns(void)
+IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 {
-    uint64_t due = ips_wrap_on() ? ips_beyond_due() : 0;
+    uint64_t due = ips_wrap_on() ? ips_unreported_work_ns() : 0;
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
@@ -184,10 +184,10 @@ void ips_wrap_init(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
-    ips_foreign_say();
+    ips_report_foreign_names();
     /* valgrind keeps descriptors of its own in the table. */
     ips_own_table_on = !ips_in_valgrind();
-    ips_wrap_begun(from);
+    ips_report_start_cost(from);
     errno = saved;
 }
 
@@ -205,13 +205,13 @@ static __attribute__((constructor(101))) void begin_process(int argc,
 static __attribute__((destructor(101))) void end_process(void)
 {
     if (ips_wrap_on())
-        ips_wrap_ends(IPS_END_PROVISIONAL, 0);
+        ips_end_process_records(IPS_END_PROVISIONAL, 0);
 }
 
 IPS_EXPORT void _exit(int status)
 {
     if (ips_wrap_on())
-        ips_wrap_ends(IPS_END_EXIT, status);
+        ips_end_process_records(IPS_END_EXIT, status);
     REAL(_exit)(status);
     __builtin_unreachable();
 }
@@ -232,7 +232,7 @@ IPS_EXPORT void quick_exit(int status)
 IPS_EXPORT void abort(void)
 {
     if (ips_wrap_on())
-        ips_wrap_ends(IPS_END_ABORT, SIGABRT);
+        ips_end_process_records(IPS_END_ABORT, SIGABRT);
     REAL(abort)();
     __builtin_unreachable();
 }

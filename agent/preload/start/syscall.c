@@ -281,7 +281,8 @@ static bool fds_by_number(long *r, long n, const long args[6], uint64_t site)
 
 /* Interfaces that bypass every wrapper from then on: writes UNSEEN, so that the
  * certificate reports it. */
-static long asked_past_us(long n, const long args[6], const char *what)
+static long call_unrecorded_interface(long n, const long args[6],
+                                      const char *what)
 {
     long r =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
@@ -317,13 +318,13 @@ static bool processes_by_number(long *r, long n, const long args[6],
                            P(siginfo_t *, args[2]), (int)args[3], site);
         return true;
     case SYS_io_uring_setup:
-        *r = asked_past_us(n, args, "io_uring");
+        *r = call_unrecorded_interface(n, args, "io_uring");
         return true;
     case SYS_io_setup:
-        *r = asked_past_us(n, args, "kernel AIO");
+        *r = call_unrecorded_interface(n, args, "kernel AIO");
         return true;
     case SYS_exit_group:
-        ips_wrap_ends(IPS_END_EXIT, (int)args[0]);
+        ips_end_process_records(IPS_END_EXIT, (int)args[0]);
         return false;
     case SYS_exit:
         ips_core_thread_end();
@@ -393,7 +394,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {
         enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
-        ips_forbid(what);
+        ips_prepare_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
         if (r != 0)
             ips_forbid_undo(what);

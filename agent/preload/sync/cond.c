@@ -43,7 +43,8 @@ static void wait_begin(struct wait *w, const pthread_cond_t *c,
         struct ips_sync_object thing = ips_name_sync_object(m, w->shared[1]);
         ips_sync_released(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
     } else if (unlikely(ips_sync_all)) {
-        ips_sync_gave(IPS_SYNC_MUTEX, m, w->shared[1], w->call);
+        ips_record_uncontended_release(IPS_SYNC_MUTEX, m, w->shared[1],
+                                       w->call);
     }
 }
 
@@ -57,7 +58,7 @@ static void wait_end(const struct wait *w, int err)
         ips_sync_acquired(IPS_SYNC_COND, &thing, w->call, ret, 0, err, w->site);
     }
     if (unlikely(ips_sync_all) && (!blocked || err))
-        ips_sync_took(IPS_SYNC_MUTEX, w->m, w->shared[1], ret);
+        ips_record_uncontended_acquire(IPS_SYNC_MUTEX, w->m, w->shared[1], ret);
     if (!blocked || err)
         return;
     thing = ips_name_sync_object(w->m, w->shared[1]);

@@ -117,9 +117,9 @@ static bool may_have_waited(int err)
 
 /* Records a call that asked for a unit and returned; `err` 0: it got the
  * unit. */
-static void record_take(const struct wait *w,
-                        const struct ips_sync_object *thing, int err,
-                        uint64_t site)
+static void record_unit_wait(const struct wait *w,
+                             const struct ips_sync_object *thing, int err,
+                             uint64_t site)
 {
     if (w->blocked && may_have_waited(err))
         ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
@@ -129,9 +129,9 @@ static void record_take(const struct wait *w,
                           IPS_GOT_FREE, 0, site);
 }
 
-static void record_give(struct ips_moment at,
-                        const struct ips_sync_object *thing, int units,
-                        uint64_t site)
+static void record_units_released(struct ips_moment at,
+                                  const struct ips_sync_object *thing,
+                                  int units, uint64_t site)
 {
     ips_sync_released(IPS_SYNC_SEMAPHORE, thing, at, units, site);
 }
@@ -153,13 +153,13 @@ static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
     if (asks) {
         struct ips_sync_object thing =
             system_v(OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
-        record_take(w, &thing, err, site);
+        record_unit_wait(w, &thing, err, site);
     }
     for (size_t i = 0; i < n && !err; i++)
         if (ops[i].sem_op > 0) {
             struct ips_sync_object thing = system_v(OF_SEM, id, ops[i].sem_num);
-            record_give(asks && w->blocked ? w->ret : w->call, &thing,
-                        ops[i].sem_op, site);
+            record_units_released(asks && w->blocked ? w->ret : w->call, &thing,
+                                  ops[i].sem_op, site);
         }
 }
 
@@ -212,11 +212,11 @@ static void record_message(struct wait *w,
 {
     wait_end(w);
     if (!put)
-        record_take(w, message, err, site);
+        record_unit_wait(w, message, err, site);
     else if (w->blocked)
-        record_take(w, room, err, site);
+        record_unit_wait(w, room, err, site);
     if (!err)
-        record_give(w->call, put ? message : room, 1, site);
+        record_units_released(w->call, put ? message : room, 1, site);
 }
 
 static void passed_system_v(struct wait *w, int id, bool put, int err,

@@ -24,7 +24,7 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
     bool waited = kind & (KIND_ROBUST | KIND_INHERIT) ? lock >> 31
                   : kind & KIND_PROTECT               ? (lock & 3) == 2
                                                       : lock == 2;
-    return waited || ips_tried_for(m);
+    return waited || ips_take_tried_mark(m);
 }
 
 /* Makes the real call for a lock that was not free; it waits, or fails. `error`
@@ -47,7 +47,8 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
                               err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,     \
                               err, site);                                      \
         } else if (unlikely(ips_sync_all) && !(error)) {                       \
-            ips_sync_took(IPS_SYNC_MUTEX, at, in_shared, ret);                 \
+            ips_record_uncontended_acquire(IPS_SYNC_MUTEX, at, in_shared,      \
+                                           ret);                               \
         }                                                                      \
         return r;                                                              \
     } while (0)
@@ -178,7 +179,7 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 }
 
 /* Whether --locks=all must record this uncontended release. */
-static inline bool gives_free(const pthread_mutex_t *m)
+static inline bool must_record_free_release(const pthread_mutex_t *m)
 {
     return unlikely(ips_sync_all) && !is_single_threaded(m) &&
            !ips_mutex_nested(m);
@@ -187,13 +188,14 @@ static inline bool gives_free(const pthread_mutex_t *m)
 #define UNLOCK(mutex, good, site, real_call)                                   \
     do {                                                                       \
         if (likely(!ips_mutex_waited(mutex))) {                                \
-            if (likely(!gives_free(mutex)))                                    \
+            if (likely(!must_record_free_release(mutex)))                      \
                 return real_call;                                              \
             bool in_shared = ips_mutex_shared(mutex);                          \
             struct ips_moment at = ips_at_call();                              \
             int done = real_call;                                              \
             if (done == (good))                                                \
-                ips_sync_gave(IPS_SYNC_MUTEX, mutex, in_shared, at);           \
+                ips_record_uncontended_release(IPS_SYNC_MUTEX, mutex,          \
+                                               in_shared, at);                 \
             return done;                                                       \
         }                                                                      \
         struct ips_sync_object thing =                                         \
@@ -333,14 +335,15 @@ IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
         return SREAL(pthread_spin_unlock)(lock);
     bool waited =
         atomic_load_explicit(&ips_spinning[slot], memory_order_relaxed) ||
-        ips_tried_for(lock);
+        ips_take_tried_mark(lock);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_spin_unlock)(lock);
     struct ips_sync_object thing = ips_name_sync_object(lock, false);
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_spin_unlock)(lock);
     if (!waited)
-        return ips_sync_gave(IPS_SYNC_SPIN, lock, false, call), r;
+        return ips_record_uncontended_release(IPS_SYNC_SPIN, lock, false, call),
+               r;
     ips_sync_released(IPS_SYNC_SPIN, &thing, call, 1, IPS_SITE);
     return r;
 }

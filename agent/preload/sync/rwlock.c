@@ -34,7 +34,7 @@ static bool lock_waited(const pthread_rwlock_t *l)
         __atomic_load_n(&l->__data.__wrphase_futex, __ATOMIC_RELAXED);
     if (slept_on & FUTEX_USED)
         return true;
-    return ips_tried_for(l);
+    return ips_take_tried_mark(l);
 }
 
 /* Like `is_held` of a mutex: WRITING with WRITER excludes readers; readers
@@ -77,7 +77,7 @@ static uint32_t writer_of(const pthread_rwlock_t *l)
             ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT, r,       \
                               IPS_SITE);                                       \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
-            ips_sync_took(kind, l, shared, ret);                               \
+            ips_record_uncontended_acquire(kind, l, shared, ret);              \
         }                                                                      \
         return r;                                                              \
     } while (0)
@@ -171,7 +171,7 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_rwlock_unlock)(l);
     if (!waited)
-        return ips_sync_gave(kind, l, shared, call), r;
+        return ips_record_uncontended_release(kind, l, shared, call), r;
     ips_sync_released(kind, &thing, call, 1, IPS_SITE);
     return r;
 }

@@ -12,7 +12,7 @@ static bool sem_waited(const sem_t *s)
         return true;
     const uint64_t *word = (const uint64_t *)(const void *)s;
     return __atomic_load_n(word, __ATOMIC_RELAXED) >> 32 != 0 ||
-           ips_tried_for(s);
+           ips_take_tried_mark(s);
 }
 
 static bool sem_shared(const sem_t *s)
@@ -57,7 +57,8 @@ static inline bool sem_empty(const sem_t *s)
             ips_sync_acquired(IPS_SYNC_SEMAPHORE, &thing, call, ret,           \
                               IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);         \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
-            ips_sync_took(IPS_SYNC_SEMAPHORE, s, shared, ret);                 \
+            ips_record_uncontended_acquire(IPS_SYNC_SEMAPHORE, s, shared,      \
+                                           ret);                               \
         }                                                                      \
         errno = saved;                                                         \
         return r;                                                              \
@@ -113,7 +114,7 @@ IPS_EXPORT int sem_post(sem_t *s)
     int r = SREAL(sem_post)(s);
     saved = errno;
     if (r == 0 && !waited)
-        ips_sync_gave(IPS_SYNC_SEMAPHORE, s, shared, call);
+        ips_record_uncontended_release(IPS_SYNC_SEMAPHORE, s, shared, call);
     else if (r == 0)
         ips_sync_released(IPS_SYNC_SEMAPHORE, &thing, call, 1, IPS_SITE);
     errno = saved;

@@ -351,8 +351,8 @@ static void record_short(enum ips_rec_type type, enum ips_sync kind,
     ips_rec_publish_inline(rec);
 }
 
-void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
-                   struct ips_moment got)
+void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
+                                    bool shared, struct ips_moment got)
 {
     if (unlikely(shared)) {
         struct ips_sync_object thing = ips_name_sync_object(at, true);
@@ -363,8 +363,8 @@ void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
     }
 }
 
-void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
-                   struct ips_moment call)
+void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
+                                    bool shared, struct ips_moment call)
 {
     if (unlikely(shared)) {
         struct ips_sync_object thing = ips_name_sync_object(at, true);
@@ -397,7 +397,7 @@ static bool same_loop(const struct ips_try *t, uint64_t now)
 
 /* Clears the mark. A thread that still tries sets it again, so each failed try
  * costs a releasing thread at most one record. */
-bool ips_tried_slow(uint32_t slot)
+bool ips_take_tried_mark_slow(uint32_t slot)
 {
     uint64_t last =
         atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);

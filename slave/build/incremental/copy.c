@@ -103,13 +103,13 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
     return 0;
 }
 
-/* Makes what b_more() makes in a whole build. */
+/* Makes what b_keep_peer_data() makes in a whole build. */
 static int copy_more(struct b_incremental *k, struct ips_built *out)
 {
     struct build *b = &k->b;
     struct moved m = {.from = &k->built.g, .to = &out->g};
     b->outs.n = 0;
-    int rc = b_more(b, out);
+    int rc = b_keep_peer_data(b, out);
     if (rc < 0)
         return rc;
     struct ips_build_more *more = out->more;
@@ -122,7 +122,7 @@ static int copy_more(struct b_incremental *k, struct ips_built *out)
     return ips_built_set_peers(out, NULL, 0, b->err);
 }
 
-int g_copy(struct b_incremental *k, struct ips_built *out)
+int g_copy_result(struct b_incremental *k, struct ips_built *out)
 {
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);

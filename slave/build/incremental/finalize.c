@@ -9,7 +9,7 @@ static bool of_several(const struct b_end *e)
     return e->datagram || e->listen || e->send_many || e->read_many;
 }
 
-static int begin_end(struct b_incremental *k, uint32_t i)
+static int init_end(struct b_incremental *k, uint32_t i)
 {
     struct build *b = &k->b;
     const struct b_end *e = &b->ends[i];
@@ -53,7 +53,7 @@ static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
 
 /* Copies the names of streams: they point into records, which may be freed
  * before the next call. */
-static int own_names(struct b_incremental *k)
+static int copy_stream_names(struct b_incremental *k)
 {
     struct build *b = &k->b;
     size_t bytes = 1;
@@ -86,14 +86,14 @@ static bool child_is_quiet(const struct build *b, const struct b_fork *f)
             f->kind == IPS_FORK_POPEN);
 }
 
-int g_begin(struct b_incremental *k)
+int g_init_state(struct b_incremental *k)
 {
     struct build *b = &k->b;
-    int rc = own_names(k);
+    int rc = copy_stream_names(k);
     for (uint32_t i = 0; i < b->forks.n; i++)
         b->broken |= child_is_quiet(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
-        rc = begin_end(k, i);
+        rc = init_end(k, i);
     ips_free_large(b->reads);
     b->reads = NULL;
     if (rc < 0)
@@ -158,7 +158,8 @@ uint64_t g_newest(const struct b_incremental *k)
     return newest;
 }
 
-uint32_t g_old(const struct b_incremental *k, uint32_t c, uint64_t newest)
+uint32_t g_first_young_node(const struct b_incremental *k, uint32_t c,
+                            uint64_t newest)
 {
     const struct ips_graph *g = &k->built.g;
     uint32_t end = g_end_of(k, c), i = b_first(&k->b, c), high = end;
@@ -179,7 +180,7 @@ uint32_t g_old(const struct b_incremental *k, uint32_t c, uint64_t newest)
 static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 {
     struct g_chain *x = &k->chains[c];
-    x->limit = g_old(k, c, newest);
+    x->limit = g_first_young_node(k, c, newest);
     for (uint32_t n = 0; n < x->m.taken_count; n++)
         if (x->goes_on && x->m.taken_signal[n].node != IPS_NO_NODE)
             lower_limit(k, c, x->m.taken_signal[n].node);
@@ -205,7 +206,7 @@ static void to_window(struct b_incremental *k, uint32_t c)
 
 /* Moves the border so that a send that blocked and the node of its return are
  * on the same side. */
-static void not_between(struct b_incremental *k, uint32_t c)
+static void keep_send_with_return(struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     uint32_t v = k->chains[c].limit;
@@ -292,7 +293,7 @@ static void find_limits(struct b_incremental *k)
         for (uint32_t c = 0; c < n; c++) {
             close_chain(k, c, t);
             to_window(k, c);
-            not_between(k, c);
+            keep_send_with_return(k, c);
         }
         close_joins(k);
         close_bent(k);
@@ -300,7 +301,7 @@ static void find_limits(struct b_incremental *k)
 }
 
 /* Can the nodes after the border be made again from what is kept? */
-static bool may_stay(const struct b_incremental *k, uint32_t c)
+static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     const struct g_chain *x = &k->chains[c];
@@ -492,7 +493,7 @@ int g_finalize(struct b_incremental *k)
     struct ips_graph *g = &k->built.g;
     find_limits(k);
     for (uint32_t c = 0; c < g->chain_count; c++)
-        if (!may_stay(k, c))
+        if (!can_be_made_again(k, c))
             k->b.broken = true;
     if (k->b.broken)
         return 0;

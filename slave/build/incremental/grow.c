@@ -69,8 +69,8 @@ void b_incremental_let_go(struct build *b, uint32_t traffic)
         k->let_go[traffic] = 1;
 }
 
-void b_incremental_full(struct build *b, const struct b_op *send,
-                        uint64_t slept)
+void b_incremental_preempted_send(struct build *b, const struct b_op *send,
+                                  uint64_t slept)
 {
     struct b_incremental *k = b->incremental;
     if (B_MORE(k->roomless, NULL) < 0)
@@ -198,7 +198,7 @@ static int other_passes(struct b_incremental *k)
     struct ips_graph *g = &k->built.g;
     uint64_t newest = g_newest(k);
     for (uint32_t c = 0; c < g->chain_count; c++)
-        k->chains[c].old = g_old(k, c, newest);
+        k->chains[c].old = g_first_young_node(k, c, newest);
     int rc = g_match(k);
     g_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
@@ -237,8 +237,8 @@ static void count_work(const struct b_incremental *k, uint64_t events,
 
 /* Continues the build; *out (if not NULL) is valid if it returns 0 and
  * b->broken is false. */
-static int go_on(struct b_incremental *k, struct ips_built *out,
-                 struct ips_build_effort *took)
+static int continue_build(struct b_incremental *k, struct ips_built *out,
+                          struct ips_build_effort *took)
 {
     struct build *b = &k->b;
     uint64_t events = k->counts.events;
@@ -257,7 +257,7 @@ static int go_on(struct b_incremental *k, struct ips_built *out,
     if (rc < 0 || b->broken)
         return rc;
     count_work(k, events, took);
-    return out ? g_copy(k, out) : 0;
+    return out ? g_copy_result(k, out) : 0;
 }
 
 /* ---- one call ---- */
@@ -288,8 +288,10 @@ static int start_build(struct b_incremental **kept,
     return b_run_passes(&k->b);
 }
 
-static int build_plain(const struct ips_build_input *in, struct ips_built *out,
-                       struct ips_build_effort *took, struct ips_err *err)
+static int build_without_state(const struct ips_build_input *in,
+                               struct ips_built *out,
+                               struct ips_build_effort *took,
+                               struct ips_err *err)
 {
     int rc = out ? ips_build(in, out, err) : 0;
     took->records = rc < 0 || !out ? 0 : out->counts.events;
@@ -305,23 +307,23 @@ static int build_whole(struct b_incremental **kept,
                        struct ips_build_effort *took, struct ips_err *err)
 {
     if (!in->control || in->waits)
-        return build_plain(in, out, took, err);
+        return build_without_state(in, out, took, err);
     struct ips_err ignored;
     int rc = start_build(kept, in, lag_ns, tables, &ignored);
     struct b_incremental *k = *kept;
     bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
     if (fine) {
         count_work(k, 0, took);
-        rc = out ? g_copy(k, out) : 0;
+        rc = out ? g_copy_result(k, out) : 0;
         fine = rc == 0;
     }
     if (fine && k->built.open && !k->b.polls.n && !k->b.packets.n &&
-        !k->b.doubtful && g_begin(k) == 0 && !k->b.broken &&
+        !k->b.doubtful && g_init_state(k) == 0 && !k->b.broken &&
         g_finalize(k) == 0 && !k->b.broken)
         return 0;
     ips_build_incremental_free(k);
     *kept = NULL;
-    return fine ? 0 : build_plain(in, out, took, err);
+    return fine ? 0 : build_without_state(in, out, took, err);
 }
 
 int ips_build_further(struct b_incremental **kept,
@@ -335,7 +337,7 @@ int ips_build_further(struct b_incremental **kept,
     *done = false;
     if (k && take_input(k, in)) {
         k->b.err = err;
-        rc = go_on(k, out, took);
+        rc = continue_build(k, out, took);
         *done = rc == 0 && !k->b.broken;
     }
     if (!*done || g_finalize(k) < 0 || k->b.broken) {
@@ -362,7 +364,7 @@ int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
 /* ---- tables alone ---- */
 
 /* Drops the pointers to records that were read; the caller may free them. */
-static void let_records_go(struct b_incremental *k)
+static void forget_records(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->in.stream_count; i++) {
         k->streams[i].chunks = NULL;
@@ -384,7 +386,7 @@ int ips_tables_begin(struct b_incremental **kept,
     took->whole = true;
     if (!*kept)
         return rc;
-    let_records_go(*kept);
+    forget_records(*kept);
     (*kept)->b.tables = true;
     return rc;
 }
@@ -397,7 +399,7 @@ int ips_tables_further(struct b_incremental **kept,
     int rc = ips_build_further(kept, news, NULL, took, done, err);
     *done &= *kept != NULL; /* else the tables were freed with it */
     if (*kept)
-        let_records_go(*kept);
+        forget_records(*kept);
     return rc;
 }
 

@@ -83,10 +83,10 @@ static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
         struct b_op *send = sender_of(b, f, r->len);
         b->broken |= b_is_doubtful(b, r, send, f->whole);
         if (send) {
-            sent_by(b, f, send, r->node);
+            link_send(b, f, send, r->node);
             continue;
         }
-        not_sent(b, r->node);
+        clear_send_of_receive(b, r->node);
         if (!f->whole && i < x->waits)
             x->waits = i;
     }

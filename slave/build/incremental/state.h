@@ -176,11 +176,12 @@ int g_table_weights(struct b_incremental *k) IPS_MUST_USE;
 /* The time of the newest record of all chains; the first node of a chain that
  * is not old enough to be final. build/incremental/finalize.c */
 uint64_t g_newest(const struct b_incremental *k);
-uint32_t g_old(const struct b_incremental *k, uint32_t chain, uint64_t newest);
+uint32_t g_first_young_node(const struct b_incremental *k, uint32_t chain,
+                            uint64_t newest);
 /* build/incremental/finalize.c. b->broken: the state cannot be kept. */
-int g_begin(struct b_incremental *k) IPS_MUST_USE;
+int g_init_state(struct b_incremental *k) IPS_MUST_USE;
 int g_finalize(struct b_incremental *k) IPS_MUST_USE;
 /* build/incremental/copy.c */
-int g_copy(struct b_incremental *k, struct ips_built *out) IPS_MUST_USE;
+int g_copy_result(struct b_incremental *k, struct ips_built *out) IPS_MUST_USE;
 
 #endif

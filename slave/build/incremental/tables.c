@@ -10,7 +10,7 @@
 /* Scans one record that moves bytes or waits, as nearly all do. False: another
  * kind of record, or one that an incremental build may not accept;
  * b_scan_more() then handles it. */
-bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
+bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
 {
     const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
     bool send = type == IPS_REC_SEND, block = type == IPS_REC_BLOCK;

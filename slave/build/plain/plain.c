@@ -38,7 +38,7 @@ static void put_flow(struct b_plain_slot *x)
 }
 
 /* Adds what the slot holds to the tables and frees the slot. */
-static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
+static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     if (!x || x->end == IPS_NONE)
@@ -71,7 +71,8 @@ static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 /* Gives slot `x` to channel `id`. Returns 0; 1: the record has to take the
  * general path; negative: error. */
 static int __attribute__((noinline))
-take_slot(struct maker *m, enum b_dir dir, uint32_t id, struct b_plain_slot *x)
+assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
+            struct b_plain_slot *x)
 {
     struct build *b = m->b;
     const struct b_image *im = &b->images[m->s->image];
@@ -86,8 +87,8 @@ take_slot(struct maker *m, enum b_dir dir, uint32_t id, struct b_plain_slot *x)
         return 1;
     struct b_plain_slots *s = b->plain;
     struct b_plain_slot **of_end = &s->of_end[dir][end % B_PLAIN_SLOTS];
-    put_slot(m, dir, x);
-    put_slot(m, dir, *of_end);
+    flush_slot(m, dir, x);
+    flush_slot(m, dir, *of_end);
     if (!x->noted)
         s->used[s->n++] = (uint32_t)dir * B_PLAIN_SLOTS + id % B_PLAIN_SLOTS;
     *x = (struct b_plain_slot){.id = id,
@@ -126,7 +127,7 @@ void b_plain_put(struct maker *m, uint32_t end)
     }
 }
 
-void b_plain_late(struct maker *m, uint32_t end)
+void b_plain_stop_early_match(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_RECV][end % B_PLAIN_SLOTS] : NULL;
@@ -145,7 +146,7 @@ void b_plain_put_all(struct maker *m)
     while (s->n) {
         uint32_t k = s->used[--s->n];
         struct b_plain_slot *x = &s->v[k / B_PLAIN_SLOTS][k % B_PLAIN_SLOTS];
-        put_slot(m, k / B_PLAIN_SLOTS, x);
+        flush_slot(m, k / B_PLAIN_SLOTS, x);
         x->noted = false;
     }
 }
@@ -329,7 +330,7 @@ static inline __attribute__((always_inline)) int
 plain_send(struct run *k, const struct b_plain *r)
 {
     struct b_plain_slot *x = &k->slots->v[B_SEND][r->id % B_PLAIN_SLOTS];
-    int rc = x->id == r->id ? 0 : take_slot(k->m, B_SEND, r->id, x);
+    int rc = x->id == r->id ? 0 : assign_slot(k->m, B_SEND, r->id, x);
     if (rc == 0 && x->op == x->last)
         rc = more_sends(k->m, x);
     if (rc)
@@ -387,8 +388,9 @@ plain_match(const struct run *k, struct b_plain_slot *x,
     const struct b_op *send = x->op;
     uint8_t xkind = 0;
     if (send != x->last && send->len == r->len)
-        xkind = b_whole(send, r->t_ret, r->cpu_ret - r->cpu, slept,
-                        x->read + x->bytes + r->len, x->flow->memory);
+        xkind =
+            b_whole_message_xkind(send, r->t_ret, r->cpu_ret - r->cpu, slept,
+                                  x->read + x->bytes + r->len, x->flow->memory);
     if (!xkind)
         return match_early(k->m->b, x, *r, slept, to);
     __builtin_prefetch(send + 4, 1);
@@ -400,7 +402,7 @@ static inline __attribute__((always_inline)) int
 plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
 {
     struct b_plain_slot *x = &k->slots->v[B_RECV][r->id % B_PLAIN_SLOTS];
-    int rc = x->id == r->id ? 0 : take_slot(k->m, B_RECV, r->id, x);
+    int rc = x->id == r->id ? 0 : assign_slot(k->m, B_RECV, r->id, x);
     uint64_t took = r->t_ret - r->t, len = r->len;
     if (rc)
         return rc;
@@ -536,7 +538,7 @@ short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
  * the cost of recording. Both are compile-time constants, so the parts left out
  * cost nothing. */
 static inline __attribute__((always_inline)) int
-nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
+make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
 {
     const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
     const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
@@ -584,7 +586,8 @@ int b_plain_nodes(struct maker *m, struct b_walk *walk)
         m->wait.pending || m->spin.elapsed_ns)
         return 0;
     if (b->off || b->from)
-        return nodes_of(m, walk, false, false);
-    return with_costs(m) || b->probe_ps >= 1000 ? nodes_of(m, walk, true, false)
-                                                : nodes_of(m, walk, true, true);
+        return make_plain_nodes(m, walk, false, false);
+    return with_costs(m) || b->probe_ps >= 1000
+               ? make_plain_nodes(m, walk, true, false)
+               : make_plain_nodes(m, walk, true, true);
 }

@@ -57,8 +57,8 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
     to->first = first;
     to->last = last;
     to->last_cpu =
-        ips_max_u64(to->last_cpu, slave_line_cpu(clock, r->baseline_t,
-                                                 r->baseline_cpu, here));
+        ips_max_u64(to->last_cpu, slave_baseline_cpu(clock, r->baseline_t,
+                                                     r->baseline_cpu, here));
     to->n += (uint64_t)(p - from) / bytes;
     to->sends += sends;
     to->one_node += one_node;

@@ -155,7 +155,7 @@ static void put(int fd, const void *data, size_t from, size_t to)
 
 /* The thread goes on up to time t: false, it waits for a segment, or is through
  * but for the last one, which has its END. */
-static bool go_on(uint32_t thread, uint64_t t)
+static bool run_until_work(uint32_t thread, uint64_t t)
 {
     struct writer *w = &writers[thread];
     while (w->next + 1 < w->count) {
@@ -325,7 +325,7 @@ static bool behind(uint64_t t)
 {
     bool any = false;
     for (uint32_t i = 0; i < THREADS; i++)
-        any |= writers[i].next + 1 < writers[i].count && !go_on(i, t);
+        any |= writers[i].next + 1 < writers[i].count && !run_until_work(i, t);
     return any;
 }
 
@@ -333,7 +333,7 @@ static bool some_go_on(uint64_t t)
 {
     bool all = true;
     for (uint32_t i = 0; i < THREADS; i++) {
-        (void)go_on(i, t);
+        (void)run_until_work(i, t);
         all &= writers[i].next + 1 < writers[i].count;
     }
     return all; /* when one is through, what the others wait for is missing */
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
     if (handover)
         s->handover = slave_record_queue_new(SLAVE_HANDOVER_ROOMS);
     s->now_ns = slave_now_ns();
-    ips_large_begin();
+    ips_large_restart_peaks();
     for (uint64_t t = 0; some_go_on(t); t += step) {
         (void)turn(s);
         for (int idle = 0; behind(t) && idle < 1000; idle++)

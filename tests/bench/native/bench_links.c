@@ -175,10 +175,10 @@ static void expand(struct master *m, const struct ips_joined *j)
         const struct ips_visit *v = &visit[i];
         struct ips_cm_bytes *b = &ask[v->machine];
         bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
-        ips_cm_put(b, begins ? IPS_NO_NODE : 0);
-        ips_cm_put(b, begins ? 0 : (uint64_t)v->in + 1);
-        ips_cm_put(b, ends ? j->end_node : 0);
-        ips_cm_put(b, ends ? 0 : (uint64_t)v->out + 1);
+        ips_cm_put_varint(b, begins ? IPS_NO_NODE : 0);
+        ips_cm_put_varint(b, begins ? 0 : (uint64_t)v->in + 1);
+        ips_cm_put_varint(b, ends ? j->end_node : 0);
+        ips_cm_put_varint(b, ends ? 0 : (uint64_t)v->out + 1);
     }
     free(visit);
     for (uint32_t i = 0; i < m->slaves; i++) {
@@ -330,7 +330,7 @@ static void run_master(const struct synth *s, const char *engine,
     struct auto_estimates expected;
     uint64_t kept = 0, most;
     for (uint32_t i = 0; i < slaves; i++) {
-        must(&m, ips_contract_most(&s->part[i], &most, &m.err));
+        must(&m, ips_joins_size_bound(&s->part[i], &most, &m.err));
         kept += most;
     }
     const struct auto_facts facts = {.machines = slaves,

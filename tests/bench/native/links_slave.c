@@ -69,11 +69,11 @@ static void tell_path(struct slave *v, const struct ips_path *p,
     struct ips_cm_bytes b = {0};
     uint8_t *all;
     for (uint64_t i = 0; i < p->count; i++) {
-        ips_cm_put(&b, (uint64_t)p->seg[i].kind << 4 | p->seg[i].xkind);
-        ips_cm_put(&b, p->seg[i].chain);
-        ips_cm_put(&b, p->seg[i].from);
-        ips_cm_put(&b, p->seg[i].to);
-        ips_cm_put(&b, p->seg[i].ns);
+        ips_cm_put_varint(&b, (uint64_t)p->seg[i].kind << 4 | p->seg[i].xkind);
+        ips_cm_put_varint(&b, p->seg[i].chain);
+        ips_cm_put_varint(&b, p->seg[i].from);
+        ips_cm_put_varint(&b, p->seg[i].to);
+        ips_cm_put_varint(&b, p->seg[i].ns);
     }
     all = malloc(sizeof(*w) + b.len);
     if (!all || b.failed)
@@ -121,8 +121,8 @@ static void walk(struct slave *v, const struct links_frame *f)
          ips_path_walk(v->g, &links_lane, &v->est, node, &p, &stop, &v->err));
     struct links_walked w = {.est = v->est.est[node]};
     if (stop != IPS_NO_NODE) {
-        struct ips_cm_hop hop;
-        must(v, ips_cm_hop(&v->links, stop, &hop, &v->err));
+        struct ips_cm_find_sender hop;
+        must(v, ips_cm_find_sender(&v->links, stop, &hop, &v->err));
         w.crosses = 1;
         w.part = v->links.peer[hop.peer].machine;
         w.link = hop.link;

@@ -291,7 +291,7 @@ static int dump_records(const char *file, int fd, struct ips_err *err)
         }
         uint32_t type = ips_rec_type((const void *)rec), bytes = (uint32_t)len;
         const void *whole =
-            slave_proc_whole(&line, &head.clock, rec, &type, &bytes);
+            slave_expand_record(&line, &head.clock, rec, &type, &bytes);
         if (!whole)
             continue; /* a short one of nothing */
         const struct ips_rec_head *h = whole;

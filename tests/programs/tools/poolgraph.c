@@ -240,7 +240,7 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     struct ips_build_input in = {0};
     struct ips_built built;
-    if (ips_control_map(argv[1], &in.control, &err) < 0) {
+    if (ips_control_read_copy(argv[1], &in.control, &err) < 0) {
         fprintf(stderr, "poolgraph: %s\n", err.msg);
         return 1;
     }
@@ -252,7 +252,7 @@ int main(int argc, char **argv)
     }
     put_graph(&built);
     ips_built_release(&built);
-    ips_control_unmap(in.control);
+    ips_control_free(in.control);
     for (size_t i = 0; i < segment_count; i++)
         free(segments[i].records);
     free(segments);

@@ -463,10 +463,11 @@ static void blocking(void *arg)
         monotone(call.cpu);
         monotone(ret.cpu);
         found->guesses += out && reading == ips_me.cpu.read_t;
-        uint64_t lasted = ips_cpu_ns(ret.t - call.t);
+        uint64_t lasted = ips_stamps_to_ns(ret.t - call.t);
         bool is = lasted >= ret.cpu - call.cpu + IPS_BLOCKED_NS;
         /* By the clock, with room for what lies between the readings. */
-        bool surely = ips_cpu_ns(stamps) > high - low + 20 * IPS_BLOCKED_NS;
+        bool surely =
+            ips_stamps_to_ns(stamps) > high - low + 20 * IPS_BLOCKED_NS;
         found->calls++;
         found->brief += out && lasted < 15000;
         found->blocked += is;

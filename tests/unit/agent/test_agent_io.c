@@ -113,7 +113,7 @@ static void hear(const struct pool_segment *seg, const void *rec, size_t len,
     h->seq = seg->head.seq;
     bool is_short = type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT;
     const struct ips_rec_io *r =
-        (const struct ips_rec_io *)(const void *)slave_proc_whole(
+        (const struct ips_rec_io *)(const void *)slave_expand_record(
             &h->line, &seg->head.clock, rec, &type, &bytes);
     if (!r)
         h->wrong = "short one of nothing";

@@ -63,7 +63,7 @@ static void see(const struct pool_segment *seg, const void *rec, size_t len,
     s->seq = seg->head.seq;
     s->shorts += type == IPS_REC_MARK_SHORT;
     const struct ips_rec_text *r =
-        (const struct ips_rec_text *)(const void *)slave_proc_whole(
+        (const struct ips_rec_text *)(const void *)slave_expand_record(
             &s->line, &seg->head.clock, rec, &type, &bytes);
     if (!r) {
         s->wrong = true;
@@ -221,7 +221,7 @@ static const uint8_t *whole(struct slave_proc_line *line, uint32_t type,
     rec.r.h = (struct ips_rec_head){
         .word = type | len / 8 << 8 | flags << 16, .a = a, .t = t += 10};
     rec.r.cpu = 7;
-    return slave_proc_whole(line, &clock, rec.bytes, &type, &len);
+    return slave_expand_record(line, &clock, rec.bytes, &type, &len);
 }
 
 /* Catches: a reader that believes a short mark which refers to nothing, or

@@ -61,10 +61,10 @@ static struct ips_control control_of(struct ips_run_options opt)
     const struct ips_control *c = NULL;
     if (make_run("made", opt, &err) < 0)
         fail_msg("%s", err.msg);
-    assert_int_equal(ips_control_map(path_of("made", ""), &c, &err), 0);
+    assert_int_equal(ips_control_read_copy(path_of("made", ""), &c, &err), 0);
     struct ips_control copy;
     memcpy(&copy, c, sizeof(copy));
-    ips_control_unmap(c);
+    ips_control_free(c);
     assert_int_equal(unlink(path_of("made", "/control")), 0);
     assert_int_equal(rmdir(path_of("made", "")), 0); /* nothing else */
     return copy;
@@ -288,14 +288,18 @@ static void all_ways(void)
     assert_int_equal(make_run("cut", (struct ips_run_options){0}, &err),
                      IPS_E_BUSY);
     assert_int_equal(truncate(path_of("cut", "/control"), 100), 0);
-    assert_int_equal(ips_control_map(cut, &c, &err), IPS_E_CORRUPT);
-    assert_int_equal(ips_control_release(cut, 1, &err), IPS_E_CORRUPT);
-    assert_int_equal(ips_control_sign(cut, &err), IPS_E_CORRUPT);
-    assert_int_equal(ips_control_spare(none, 1, &err), IPS_E_NOT_FOUND);
-    assert_int_equal(ips_control_sign(none, &err), IPS_E_NOT_FOUND);
-    assert_int_equal(ips_control_release(pool.dir, 1, &err), 0);
-    assert_int_equal(ips_control_spare(pool.dir, 1, &err), 0);
-    assert_int_equal(ips_control_sign(pool.dir, &err), 0);
+    assert_int_equal(ips_control_read_copy(cut, &c, &err), IPS_E_CORRUPT);
+    assert_int_equal(ips_control_add_released_bytes(cut, 1, &err),
+                     IPS_E_CORRUPT);
+    assert_int_equal(ips_control_store_slave_identity(cut, &err),
+                     IPS_E_CORRUPT);
+    assert_int_equal(ips_control_add_spare_bytes(none, 1, &err),
+                     IPS_E_NOT_FOUND);
+    assert_int_equal(ips_control_store_slave_identity(none, &err),
+                     IPS_E_NOT_FOUND);
+    assert_int_equal(ips_control_add_released_bytes(pool.dir, 1, &err), 0);
+    assert_int_equal(ips_control_add_spare_bytes(pool.dir, 1, &err), 0);
+    assert_int_equal(ips_control_store_slave_identity(pool.dir, &err), 0);
     assert_int_equal(unlink(path_of("cut", "/control")), 0);
     assert_int_equal(rmdir(cut), 0);
 }
@@ -338,11 +342,11 @@ static void test_pool_run__control_is_changed_where_it_should(void **state)
     size_t bytes = 0;
     (void)state;
     memcpy(&before, c, sizeof(before));
-    assert_int_equal(ips_control_release(pool.dir, 4096, &err), 0);
-    assert_int_equal(ips_control_release(pool.dir, 3, &err), 0);
-    assert_int_equal(ips_control_spare(pool.dir, 70, &err), 0);
-    assert_int_equal(ips_control_spare(pool.dir, 5, &err), 0);
-    assert_int_equal(ips_control_sign(pool.dir, &err), 0);
+    assert_int_equal(ips_control_add_released_bytes(pool.dir, 4096, &err), 0);
+    assert_int_equal(ips_control_add_released_bytes(pool.dir, 3, &err), 0);
+    assert_int_equal(ips_control_add_spare_bytes(pool.dir, 70, &err), 0);
+    assert_int_equal(ips_control_add_spare_bytes(pool.dir, 5, &err), 0);
+    assert_int_equal(ips_control_store_slave_identity(pool.dir, &err), 0);
     assert_int_equal(c->released_bytes, 4099);
     assert_int_equal(c->spare_bytes, 75);
     assert_int_equal(c->slave_pid, syscall(SYS_gettid));

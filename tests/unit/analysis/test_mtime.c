@@ -157,9 +157,9 @@ static void test_mtime__doubts(void **state)
 {
     (void)state;
     char why[160];
-    assert_false(mtimes_doubt_busy("a", 1000, 2, why, sizeof(why)));
-    assert_false(mtimes_doubt_busy("a", UINT32_MAX, 1, why, sizeof(why)));
-    assert_true(mtimes_doubt_busy("a", 1010, 2, why, sizeof(why)));
+    assert_false(mtimes_is_busy("a", 1000, 2, why, sizeof(why)));
+    assert_false(mtimes_is_busy("a", UINT32_MAX, 1, why, sizeof(why)));
+    assert_true(mtimes_is_busy("a", 1010, 2, why, sizeof(why)));
     assert_string_equal(why, "a was not idle: load average 1.01, 2 processors");
     struct mtime_pair p = pair_of(1000), back = pair_of(23000);
     struct mtime_trip trip[4];
@@ -381,7 +381,7 @@ static void test_mtime__choosing(void **state)
 /* ---- the exchange -------------------------------------------------------- */
 
 static const uint8_t key[SLAVE_ECHO_KEY_BYTES] = "0123456789abcde";
-static atomic_bool go_on;
+static atomic_bool run_until_work;
 
 static int open_trip(const struct slave_echo_at *at, const uint8_t *with,
                      struct slave_trip *t, struct ips_err *err)
@@ -389,7 +389,7 @@ static int open_trip(const struct slave_echo_at *at, const uint8_t *with,
     const char *list[SLAVE_ECHO_ADDRESSES];
     for (uint32_t i = 0; i < at->count; i++)
         list[i] = at->address[i];
-    return slave_trip_open(t, with, list, at->count, &go_on, err);
+    return slave_trip_open(t, with, list, at->count, &run_until_work, err);
 }
 
 static void measure(bool by_unix, bool inside)
@@ -478,11 +478,11 @@ static void test_mtime__wire(void **state)
     struct mtime_wire w = {.burst_ns = 7};
     (void)state;
     assert_int_equal(mtimes_parse(&t, "x", text, NULL), 0);
-    assert_false(mtime_wire_of(mtimes_find(&t, "b", "a", MTIME_TCP), &w));
-    assert_false(mtime_wire_of(mtimes_find(&t, "a", "a", MTIME_TCP), &w));
-    assert_false(mtime_wire_of(mtimes_find(&t, "b", "b", MTIME_TCP), &w));
+    assert_false(mtime_wire_compute(mtimes_find(&t, "b", "a", MTIME_TCP), &w));
+    assert_false(mtime_wire_compute(mtimes_find(&t, "a", "a", MTIME_TCP), &w));
+    assert_false(mtime_wire_compute(mtimes_find(&t, "b", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 7);
-    assert_true(mtime_wire_of(mtimes_find(&t, "a", "b", MTIME_TCP), &w));
+    assert_true(mtime_wire_compute(mtimes_find(&t, "a", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 400000);
     assert_true(ips_curve_ns(&w.curve, 1) == 67 * 200);
     assert_true(ips_curve_ns(&w.curve, 1448) == 1514 * 200);

@@ -183,11 +183,11 @@ static void test_diff__names(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char out[64];
-        diff_plain(cases[i].text, out, sizeof(out));
+        diff_strip_process_ids(cases[i].text, out, sizeof(out));
         assert_string_equal(out, cases[i].plain);
     }
     char small[4];
-    diff_plain("abcdef", small, sizeof(small));
+    diff_strip_process_ids("abcdef", small, sizeof(small));
     assert_string_equal(small, "abc");
 }
 

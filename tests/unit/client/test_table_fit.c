@@ -40,7 +40,7 @@ static char *written(unsigned width, const char *spare, const char *what)
     else
         cell->value.r = 1.23456e300;
     ipsq_table_write_text(f, &t, width, false);
-    ipsq_table_say_hidden(f, &t);
+    ipsq_table_print_hidden_columns(f, &t);
     ipsq_table_release(&t);
     fclose(f);
     return buffer;

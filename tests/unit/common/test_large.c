@@ -44,7 +44,7 @@ static void test_large__limit(void **state)
     ips_free_large(c);
     use = ips_large_use();
     assert_true(use.memory == 0 && use.files == 0);
-    ips_large_begin();
+    ips_large_restart_peaks();
     assert_int_equal(ips_large_use().files_most, 0);
     ips_large_limit(UINT64_MAX, "");
 }
@@ -103,12 +103,12 @@ static void test_large__again(void **state)
     d = ips_alloc_large(1, 60 * MB); /* all but what it leaves */
     assert_non_null(d);
     assert_int_equal(ips_large_use().memory, 60 * MB);
-    assert_false(ips_large_tidy());
+    assert_false(ips_large_unmap_reusable());
     ips_free_large(d);
     a = ips_alloc_large(1, 4 * MB);
     ips_free_large(a);
-    assert_true(ips_large_tidy());
-    assert_false(ips_large_tidy());
+    assert_true(ips_large_unmap_reusable());
+    assert_false(ips_large_unmap_reusable());
     ips_large_limit(UINT64_MAX, "");
 }
 
@@ -122,7 +122,8 @@ static void test_large__thin(void **state)
     assert_non_null(a);
     memset(a, 7, 8 * MB);
     ips_free_large(a);
-    uint8_t *thin = ips_thin_large(8 * MB, 1), *b = ips_alloc_large(1, 8 * MB);
+    uint8_t *thin = ips_calloc_large_sparse(8 * MB, 1),
+            *b = ips_alloc_large(1, 8 * MB);
     assert_non_null(thin);
     assert_ptr_equal(b, a);
     for (size_t i = 0; i < 8 * MB; i += 4096)
@@ -130,9 +131,9 @@ static void test_large__thin(void **state)
     thin[5 * MB] = 1;
     assert_int_equal(ips_large_use().memory, 16 * MB);
     ips_free_large(thin);
-    assert_false(ips_large_tidy());
+    assert_false(ips_large_unmap_reusable());
     ips_free_large(b);
-    assert_true(ips_large_tidy());
+    assert_true(ips_large_unmap_reusable());
     ips_large_limit(UINT64_MAX, "");
 }
 
@@ -198,7 +199,7 @@ static void test_large__same_graph_in_files(void **state)
     solve(&t, &a, &x);
     uint64_t before = ips_large_use().memory;
     ips_large_limit(before, "/tmp"); /* not a MB more */
-    ips_large_begin();
+    ips_large_restart_peaks();
     solve(&t, &b, &y);
     struct ips_large_use use = ips_large_use();
     assert_int_equal(use.memory_most, before);

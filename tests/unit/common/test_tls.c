@@ -473,22 +473,23 @@ static void test_tls__own_keys(void **state)
     struct ips_err err = {0};
     (void)state;
     use(ada);
-    assert_int_equal(IPS_E_REFUSED,
-                     ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__SLAVE,
-                                     "ada", &err));
+    assert_int_equal(IPS_E_REFUSED, ips_tls_check_own_role(
+                                        "tls:127.0.0.1:1",
+                                        IPS__HELLO__ROLE__SLAVE, "ada", &err));
     assert_non_null(strstr(err.msg, "NAME=ADDRESS"));
-    assert_int_equal(
-        IPS_E_REFUSED,
-        ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__MASTER, "", &err));
+    assert_int_equal(IPS_E_REFUSED, ips_tls_check_own_role(
+                                        "tls:127.0.0.1:1",
+                                        IPS__HELLO__ROLE__MASTER, "", &err));
     assert_non_null(strstr(err.msg, "--master NAME=ADDRESS"));
-    assert_int_equal(
-        0, ips_tls_own_may("unix:/tmp/s", IPS__HELLO__ROLE__MASTER, "", &err));
+    assert_int_equal(0, ips_tls_check_own_role(
+                            "unix:/tmp/s", IPS__HELLO__ROLE__MASTER, "", &err));
     use(m);
-    assert_int_equal(0, ips_tls_own_may("tls:127.0.0.1:1",
-                                        IPS__HELLO__ROLE__SLAVE, "m", &err));
-    assert_int_equal(
-        IPS_E_REFUSED,
-        ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__SLAVE, "b", &err));
+    assert_int_equal(0, ips_tls_check_own_role("tls:127.0.0.1:1",
+                                               IPS__HELLO__ROLE__SLAVE, "m",
+                                               &err));
+    assert_int_equal(IPS_E_REFUSED, ips_tls_check_own_role(
+                                        "tls:127.0.0.1:1",
+                                        IPS__HELLO__ROLE__SLAVE, "b", &err));
     assert_non_null(strstr(err.msg, "--machine m"));
 }
 

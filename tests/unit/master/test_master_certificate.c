@@ -345,12 +345,12 @@ static void test_certificate__rows_of_machines(void **state)
     SAME(c->details[0],
          "machine m1: its graph was built in 7 MB of memory and 5 "
          "MB of files, which is slower (ips-slave --memory)");
-    assert_false(certificate_open(&m.q));
+    assert_false(certificate_run_is_open(&m.q));
     m.state[1].open = true;
-    assert_true(certificate_open(&m.q));
+    assert_true(certificate_run_is_open(&m.q));
     m.state[0].open = true;
     m.state[1].open = false;
-    assert_true(certificate_open(&m.q));
+    assert_true(certificate_run_is_open(&m.q));
     done(&m);
 }
 
@@ -369,11 +369,11 @@ static void test_certificate__dilation(void **state)
     assert_int_equal(fill(&m)->dilation_ppm, UINT64_MAX);
     m.q.from_cache = true;
     m.q.begun_ns = master_now_ns();
-    certificate_plan(&m.q, &m.arena, &m.c, 2, "the slaves' tables");
+    certificate_set_category(&m.q, &m.arena, &m.c, 2, "the slaves' tables");
     SAME(m.c.msg.plan, "a copy of the slaves' tables");
     assert_int_equal(m.c.msg.category, 2);
     m.q.from_cache = false;
-    certificate_plan(&m.q, &m.arena, &m.c, 3, "the slaves' tables");
+    certificate_set_category(&m.q, &m.arena, &m.c, 3, "the slaves' tables");
     SAME(m.c.msg.plan, "the slaves' tables");
     done(&m);
 }

@@ -36,7 +36,7 @@ static void test_master_roster__one_slave_a_machine(void **state)
     Ips__Report report = IPS__REPORT__INIT;
     assert_int_equal(admit(&r, "m1", 0, 0, &old, &s, &err), 0);
     assert_null(old);
-    assert_ptr_equal(roster_of(&r, PEER(0)), s);
+    assert_ptr_equal(roster_find_by_peer(&r, PEER(0)), s);
     roster_heard(s, &report, 2 * SECOND);
     assert_int_equal(admit(&r, "m1", 1, 4 * SECOND, &old, &t, &err),
                      IPS_E_REFUSED);
@@ -47,7 +47,7 @@ static void test_master_roster__one_slave_a_machine(void **state)
     assert_int_equal(admit(&r, "m1", 1, 6 * SECOND, &old, &t, &err), 0);
     assert_ptr_equal(old, PEER(0));
     assert_ptr_equal(t, s);
-    assert_null(roster_of(&r, PEER(0)));
+    assert_null(roster_find_by_peer(&r, PEER(0)));
     /* Gone: free at once, and still known. */
     roster_gone(s);
     assert_false(roster_alive(s, 6 * SECOND));
@@ -119,8 +119,8 @@ static void test_master_roster__silence_to_the_ns(void **state)
     assert_int_equal(
         admit(&r, "m1", 1, seen + ROSTER_MISSING_NS, &old, &t, &err),
         IPS_E_REFUSED);
-    assert_ptr_equal(roster_of(&r, PEER(0)), s);
-    assert_null(roster_of(&r, PEER(1)));
+    assert_ptr_equal(roster_find_by_peer(&r, PEER(0)), s);
+    assert_null(roster_find_by_peer(&r, PEER(1)));
     assert_int_equal(
         admit(&r, "m1", 1, seen + ROSTER_MISSING_NS + 1, &old, &t, &err), 0);
     assert_ptr_equal(old, PEER(0));

@@ -111,7 +111,7 @@ static void put(struct message m)
 
 static void solve(void)
 {
-    assert_int_equal(predict_lock_holds(&v.q, &v.s, &v.run, v.idle), 0);
+    assert_int_equal(predict_delayed_acks(&v.q, &v.s, &v.run, v.idle), 0);
 }
 
 /* Of one machine. Times in ns: on its way, slept, waited for a core after the

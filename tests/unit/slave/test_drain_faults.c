@@ -228,7 +228,7 @@ static void check_handed_back(const struct story *s)
 }
 
 /* The first segment is used again, the second one abandoned. */
-static void go_on(struct story *s)
+static void run_until_work(struct story *s)
 {
     fault_pause++;
     s->a.head.seq = 2;
@@ -255,7 +255,7 @@ static void tell(struct story *s)
           has_events(s, 200) && maker_read_state(&s->a) == IPS_SEGMENT_DRAINED);
     check_handed_back(s);
     stop_slave(s); /* and another one goes on */
-    go_on(s);
+    run_until_work(s);
     UNTIL(s, has_events(s, 260) && access(s->b.path, F_OK) < 0);
     /* A slave that ends between unlinking and counting cannot know. */
     UNTIL(s, s->crashed || control(s).released_bytes >= s->b_bytes);

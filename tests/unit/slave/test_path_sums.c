@@ -59,9 +59,9 @@ static bool holds(const struct ips_graph *g, const struct ips_est *e,
                                          .xkind = s->xkind,
                                          .at = place_of(g, s->chain),
                                          .ns = s->ns};
-        assert_int_equal(0,
-                         shares_add_sum(&summed, &piece, place_of(g, s->before),
-                                        s->count, NULL));
+        assert_int_equal(0, shares_add_pieces(&summed, &piece,
+                                              place_of(g, s->before), s->count,
+                                              NULL));
     }
     assert_int_equal(0, shares_finish(&whole, ns, NULL));
     assert_int_equal(0, shares_finish(&summed, ns, NULL));

@@ -71,7 +71,7 @@ static bool go(const struct program *p, size_t bytes)
     assert_non_null(f);
     assert_int_equal(fwrite(p, 1, bytes, f), bytes);
     assert_int_equal(fflush(f), 0);
-    bool made = slave_unrecorded_confirm(fileno(f));
+    bool made = slave_unrecorded_is_go_program(fileno(f));
     fclose(f);
     return made;
 }

@@ -68,7 +68,7 @@ static uint64_t within(const struct window *w, const struct ips_built *b,
     for (uint64_t i = 0; i < w->path.count; i++) {
         const struct ips_path_segment *s = &w->path.seg[i];
         if (s->kind != IPS_SEG_COMPUTE || s->from == IPS_NO_NODE)
-            sum += slave_cut_before(&cut, s->to, s->ns);
+            sum += slave_cut_cross_arc(&cut, s->to, s->ns);
         else
             for (uint32_t n = s->from + 1; n <= s->to; n++)
                 sum += slave_cut_arc(&cut, s->chain, n);
