@@ -265,7 +265,7 @@ def test_start_lies_together(build):
     start, end = section(library, ".text.start")
     assert end <= 65536 and section(library, ".rodata")[1] <= 65536
     assert {"ips_wrap_init", "ips_segment_make", "ips_calls_end", "ips_module_of",
-            "attach_stream", "is_wanted"} <= named
+            "attach_run", "is_wanted"} <= named
     next_start, next_end = section(library, ".text.often")
     assert next_start == end
     away = [name for names, low, high in ((named, start, end),
