@@ -37,7 +37,8 @@
 /* Defined by the interposer. */
 extern uint32_t ips_reported_overhead_ns(void) __attribute__((weak));
 
-/* ns that a fork child reported, for its parent. */
+/* Overhead (ns) that the agent reported in a fork child, in a shared mapping:
+ * the parent subtracts it. */
 static volatile uint32_t *said_ns;
 /* The environment without the variable that preloads us. */
 static char *bare[1024];

@@ -162,8 +162,10 @@ static inline uint32_t ips_tried_slot(const volatile void *at)
     return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
 }
 bool ips_take_tried_mark_slow(uint32_t slot);
-/* Whether a thread tried for the object just now. ips_take_tried_mark asks once
- * per unlock and resets the answer; ips_maybe_tried_for does not. */
+/* Whether a thread tried in vain to take the object lately.
+ * ips_maybe_tried_for() only tests whether there is a mark: it may be old, or
+ * of another object with the same slot. ips_take_tried_mark(), called once per
+ * unlock, also checks its age, and clears it. */
 static inline bool ips_maybe_tried_for(const volatile void *at)
 {
     return atomic_load_explicit(&ips_tried[ips_tried_slot(at)],

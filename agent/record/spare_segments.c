@@ -78,8 +78,8 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     struct ips_segment_header *h = (struct ips_segment_header *)base;
     struct ips_control *there = (struct ips_control *)(h + 1);
     uint32_t none = 0;
-    /* Partner: withdraw() in slave/drain/spare_segments.c stores and checks in
-     * the opposite order, so one of the two sees the other. */
+    /* Partner: withdraw_spare() in slave/drain/spare_segments.c stores and
+     * checks in the opposite order, so one of the two sees the other. */
     if (!spare_good(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {

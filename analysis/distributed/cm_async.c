@@ -29,7 +29,8 @@ struct ips_cm_async {
     struct ips_arcs arcs;
     uint64_t *est;      /* [node_count] longest path to each node so far, ns */
     uint32_t *hops;     /* [node_count] machine changes of that path */
-    uint8_t *first;     /* [node_count + 1] 1: first node of its chain */
+    uint8_t *first;     /* [node_count + 1] whether the node is the first of
+                           its chain; the last entry is 1 */
     uint64_t *in_value; /* [in_count] value with the arc's weight;
                            IPS_IN_ABSENT: none yet */
     uint32_t *in_hops;

@@ -63,8 +63,9 @@ static inline struct ips_mtime ips_mtime_identity(void)
 struct ips_mtime_map {
     struct ips_curve *curve; /* [curve_count] the curves */
     uint32_t curve_count;
-    /* [end_count] the curve of messages that leave or reach this end; messages
-     * of a greater end, or without one, use `other` */
+    /* [end_count] index of the curve for messages that leave or reach this end.
+     * Messages without an end, or whose end is not below end_count, use the
+     * curve `other`. */
     uint32_t *which;
     uint32_t end_count;
     uint32_t other;

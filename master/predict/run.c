@@ -89,8 +89,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
     }
 }
 
-/* Shortens waits of a call of its own for disk or timer to the wait itself,
- * without the delay after it. */
+/* Where a thread waited for the disk or a timer in its own call, cuts the arc
+ * down to the wait: the delay after the wake-up is left out. */
 static void trim_outside(struct query *q, const struct whatif_solving *s,
                          struct predict_run *run)
 {

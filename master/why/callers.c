@@ -122,7 +122,8 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
 
 /* ---- a gain -------------------------------------------------------------- */
 
-/* Returns the process that has most of it, and sets the location. */
+/* Returns the process with the greatest entry of by_process, and sets
+ * a->location to the common location in that process. */
 static uint32_t set_common_location(struct why_solving *y,
                                     const uint64_t *by_process,
                                     struct why_amount *a)

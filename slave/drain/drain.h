@@ -233,8 +233,8 @@ struct slave_drain {
     bool pidns_initial;
     struct slave_carried {
         char run[64];
-    } * carried; /* drain/liveness.c: runs named in the environments of
-                    processes */
+    } * carried; /* runs named in the environments of processes; filled by
+                    drain/liveness.c */
     size_t carried_count, carried_capacity;
     /* time at which the environments were read; 0: `carried` is not valid */
     uint64_t carried_ns;

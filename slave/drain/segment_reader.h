@@ -46,8 +46,8 @@ int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
                               struct slave_segment *seg, size_t len,
                               bool *wrong, struct ips_err *err) IPS_MUST_USE;
 
-/* Stages the frames in d->frames, which belong to `run`. d->frames is empty
- * afterwards, also on failure. */
+/* Stages the frames in d->frames for the archive of `run`, to which they
+ * belong. d->frames is empty afterwards, also on failure. */
 int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
                                struct ips_err *err) IPS_MUST_USE;
 

@@ -45,7 +45,8 @@ static inline const struct link_map **library_at(unsigned i)
 #define KNOWN 3u
 static struct ips_module known_modules[KNOWN];
 static unsigned library_count;
-/* all libraries after ours are noted, and each has the tables */
+/* true: `libraries` lists every library loaded after ours, and each has the
+ * symbol tables that a search needs */
 static bool all_known;
 
 bool ips_module_of(const struct link_map *l, struct ips_module *m)
