@@ -27,6 +27,7 @@ struct b_tries {
 /* Naps since the last record of another kind: b_scan_naps(). */
 struct b_naps {
     uint32_t count, odd;
+    uint32_t run;         /* from NAPS_MIN on: index in nap_runs */
     uint64_t site, from;  /* of the first */
     uint64_t cpu_ret, ns; /* of the last: its return; of the last that is not
                              odd: its length */
@@ -165,6 +166,8 @@ struct b_retry {
 struct b_nap_run {
     uint64_t from, to; /* the first one's call, the last one's return */
     uint32_t stream;
+    bool known;  /* `shared` is valid */
+    bool shared; /* somebody else can write to the memory of the process */
 };
 struct b_made { /* BLOCK op MADE: what it may have put there */
     uint64_t t, cpu, ino;
