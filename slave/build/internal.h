@@ -564,7 +564,7 @@ static inline bool b_by_memory(const struct build *b, uint32_t end)
 }
 /* Are the waits put right where the weights are made? Not where times are moved
  * behind that. */
-static inline bool b_fits(const struct build *b)
+static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }
