@@ -221,8 +221,8 @@ struct build {
     struct b_gaps gaps;
     bool careful;   /* some processes are not recorded: build/shared.c */
     bool doubtful;  /* an unrecorded process may have read from a stream */
-    bool spun;      /* cpu_at of some node is changed after it was made, by
-                       b_spun_until(), b_causal() or the like */
+    bool spun;      /* some thread spun, so b_spun_until() may correct cpu_at
+                       of a node after it was made */
     uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
                        no peer is */
     bool backwards; /* some node precedes its cause in time, so the nodes are
@@ -258,8 +258,8 @@ static inline void b_built(const struct build *b, unsigned permille)
 struct ips_build_more {
     struct b_ext *exts;
     uint32_t ext_count;
-    struct ips_remote_out *outs; /* the sends of ends that have no local peer,
-                                    sorted by (end, pos) */
+    struct ips_remote_out *outs; /* connects, sends and closes of ends without
+                                    a local peer, sorted by (end, pos) */
     uint32_t out_count;
     uint8_t *base_peer; /* [end_count] enum ips_end_peer as built */
     struct ips_build_counts base;

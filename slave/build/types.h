@@ -1,7 +1,7 @@
 /*
- * What the passes of a build leave for each other (build/internal.h): flat
- * arrays of these, indexed by uint32_t, IPS_NONE for none. Times are ns of
- * CLOCK_MONOTONIC_RAW, CPU ns of one thread.
+ * The data that the passes of a build hand to each other (build/internal.h):
+ * element types of flat arrays, indexed by uint32_t; IPS_NONE: no element.
+ * Times are ns of CLOCK_MONOTONIC_RAW, CPU times ns of one thread.
  */
 #ifndef IPS_SLAVE_BUILD_TYPES_H
 #define IPS_SLAVE_BUILD_TYPES_H
@@ -10,26 +10,27 @@
 #include "slave/build/build.h"
 #include "slave/build/channel.h"
 
-/* Declares an array type with its count and room. */
+/* An array with its count and capacity. */
 #define B_ARRAY(type)                                                          \
     struct {                                                                   \
         type *v;                                                               \
         uint32_t n, capacity;                                                  \
     }
 
-/* Receives that got nothing (EAGAIN), of one channel; the first one's call. */
+/* Receives from one channel that got nothing (EAGAIN). */
 struct b_tries {
-    uint32_t chan; /* 0: accepts, of whatever socket */
-    uint64_t t, cpu;
+    uint32_t chan;   /* 0: accepts, on any socket */
+    uint64_t t, cpu; /* at the first call */
 };
 #define B_TRIES_KEPT 4u
 
 /* Naps since the last record of another kind: b_scan_naps(). */
 struct b_naps {
-    uint32_t count, odd;
+    uint32_t count, odd;  /* all; those that are much longer or shorter, or
+                             follow more CPU time than a test of a flag needs */
     uint64_t site, from;  /* of the first */
-    uint64_t cpu_ret, ns; /* of the last: its return; of the last that is not
-                             odd: its length */
+    uint64_t cpu_ret, ns; /* CPU time at the return of the last; length of the
+                             last that is like the one before it */
 };
 
 struct b_stream {
@@ -42,43 +43,45 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
-    uint64_t one_node;    /* sends that have one, where nothing came before */
-    uint64_t cost_ret_ns; /* b_cost: return of its last call */
-    uint64_t read_cpu_ns; /* b_cost: the agent read the CPU clock last */
-    uint64_t blocks_unread_ns; /* what they cost */
-    uint32_t blocks_unread;
-    /* START */
-    uint8_t start_kind; /* 0 none */
+    uint64_t one_node;    /* sends that need one node only: no earlier call of
+                             the stream returned after they were called */
+    uint64_t cost_ret_ns; /* b_cost: return of the last call */
+    uint64_t read_cpu_ns; /* b_cost: when the agent last read the CPU clock */
+    uint64_t blocks_unread_ns; /* CPU time of the calls that blocked since */
+    uint32_t blocks_unread;    /* number of those calls */
+    /* from START */
+    uint8_t start_kind; /* 0: no START */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* ends in EXEC without EXECFAIL */
     uint64_t exec_ns;
     const uint8_t *exec; /* path of its last EXEC, or NULL */
-    bool named_exec;     /* untraced: it is said where it went */
-    uint8_t end_kind;    /* of the last END, 0 none */
+    bool named_exec;     /* `untraced` has reported the program it became */
+    uint8_t end_kind;    /* of the last END; 0: no END */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
-    /* into forks, joins, kills, takings, syncs, in stream order */
+    /* This stream's first index in forks, joins, kills, takings, syncs,
+     * retries, mades and nap_runs, which are in stream order. */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_retry, first_made, first_nap_run;
-    /* Since the last call of another kind; and those that a nap followed, until
-     * one of them gets something. */
+    /* Tries since the last call of another kind; tries that a nap followed,
+     * until one of them succeeds. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    uint32_t first_delay, delay_count;
-    uint32_t first_fresh, fresh;    /* ... of what came now */
-    struct ips_rec_guessed guessed; /* the last */
+    uint32_t first_delay, delay_count; /* in delays */
+    uint32_t first_fresh, fresh;    /* the same for the records added last */
+    struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
 
 struct b_image {
     uint32_t first_stream, stream_count;
-    uint32_t task_count; /* of its streams; they are the last */
+    uint32_t task_count; /* TASK streams; they are its last streams */
     uint32_t main;       /* stream of the main thread or IPS_NONE */
     uint32_t proc;
     uint32_t first_chan, chan_count;
-    bool continues; /* of the process of the image before it */
+    bool continues; /* same process as the image before it */
 };
 
 struct b_proc { /* beside struct ips_proc of the same index */
@@ -86,80 +89,87 @@ struct b_proc { /* beside struct ips_proc of the same index */
     uint32_t main_chain; /* survives exec; or IPS_NONE */
     uint32_t end_chain;  /* whose END is the process's end */
     uint32_t fork;       /* FORK that made it, or IPS_NONE */
-    uint32_t join;       /* JOIN that took its end, or IPS_NONE */
+    uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
     uint64_t last_ns;    /* its last record */
-    uint32_t order_next; /* links: its next fork that may be a popen's */
-    bool spawned;        /* began with IMAGE: vfork, spawn, popen, system */
-    uint32_t first_stop, stop_count; /* of stops[] */
+    uint32_t order_next; /* b_links: its next fork that may be a popen's */
+    bool spawned;        /* starts with IMAGE: vfork, spawn, popen, system */
+    uint32_t first_stop, stop_count; /* in job_stops[] */
 };
 
 struct b_chain { /* beside g.chains */
     uint32_t first_stream, last_stream;
-    uint32_t fork;       /* FORK its START hangs on, or IPS_NONE */
+    uint32_t fork;       /* FORK that is the predecessor of its START, or
+                            IPS_NONE */
     uint64_t base;       /* coordinate of START */
-    uint64_t limit;      /* settled CPU may not be later than... see settle */
-    uint64_t cpu_known;  /* greatest CPU known for it */
-    uint32_t image_aux;  /* node "its image began", or IPS_NO_NODE */
-    int64_t end_shift;   /* of END: its coordinate less cpu_at */
-    uint64_t unknown_ns; /* off the core outside of calls, all of it */
-    bool read_delays;    /* somebody read its run delay: `off` is in use */
-    bool late;           /* build/plain/early.c: some of its receives are */
+    uint64_t limit;      /* greatest coordinate of END that pass `settle` may
+                            choose */
+    uint64_t cpu_known;  /* greatest CPU time known for it */
+    uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
+    int64_t end_shift;   /* coordinate of END less its cpu_at */
+    uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
+    bool read_delays;    /* its run delay was read: `off` is in use */
+    bool late;           /* build/plain/early.c: some of its receives have to
+                            wait for pass `match` */
 };
 
 struct b_fork {
     uint64_t t, t_ret, cpu, cpu_ret, seq;
-    uint64_t done_ns; /* popen, system: its JOIN's return; UINT64_MAX none */
+    uint64_t done_ns; /* popen, system: return of its JOIN; else UINT64_MAX */
     uint32_t pid, stream;
     uint32_t child;      /* chain, or IPS_NONE */
     uint32_t child_proc; /* for processes */
     uint32_t node;
     uint8_t kind;
     bool failed;
-    bool named; /* untraced: it is said what the child is */
+    bool named; /* `untraced` has reported the child */
 };
 
 struct b_join {
     uint64_t t_ret, seq, child_cpu;
     uint32_t pid, status, stream;
-    uint32_t child;      /* chain whose END it takes, or IPS_NONE */
+    uint32_t child;      /* chain whose END it waited for, or IPS_NONE */
     uint32_t child_proc; /* or IPS_NONE */
     uint32_t node;
     uint8_t kind;
-    bool ended; /* not a stop: the child is gone */
+    bool ended; /* the child has ended; false: it was only stopped */
 };
 
 struct b_sync { /* ACQUIRE, RELEASE, long or short */
     uint64_t t, t_ret;
-    uint64_t cpu; /* when it had it, or had it no more */
+    uint64_t cpu; /* CPU time when the lock was obtained or released */
     uint64_t dev, ino, object;
     uint32_t stream;
     uint32_t image; /* IPS_NONE: in memory that processes share */
-    uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
-    uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
-    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
+    uint32_t cause; /* ACQUIRE: the RELEASE that ended the wait, index in syncs,
+                       or IPS_NONE */
+    uint32_t arrived_before; /* BARRIER: the previous arrival of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex whose owner died: the
+                                owner's chain; else IPS_NONE */
     uint32_t node;
-    uint32_t next;       /* the node of its chain that is made after it */
-    int32_t value, left; /* RELEASE: how many it may let go yet */
+    uint32_t next;       /* the next node that was made in its chain */
+    int32_t value, left; /* left: RELEASE: waiters that it may still wake */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used;     /* RELEASE: it let somebody go */
-    bool ready;    /* ACQUIRE: nobody waited (an eventfd; what was free) */
-    bool is_short; /* no node, unless it let somebody go */
+    bool used;     /* RELEASE: it ended a thread's wait */
+    bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
+    bool is_short; /* no node, unless it ended a thread's wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd */
 };
-/* Failed tries with naps between, in stream order. What let the last one
- * succeed is that of its record. */
+/* Failed tries with naps between, in stream order. The cause of the last, the
+ * successful one, is that of its record. */
 struct b_retry {
-    uint64_t from, to; /* the first try's call, the successful one's */
+    uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
-    uint32_t sync, join, chan; /* ACQUIRE, JOIN, a RECV's; or IPS_NONE */
-    bool whole;                /* the ACQUIRE has all of it as its wait */
+    uint32_t sync, join, chan; /* ACQUIRE, JOIN, channel of a RECV; or IPS_NONE
+                                */
+    bool whole;                /* the wait of the ACQUIRE covers all tries */
     bool of_file;              /* a file, by (dev, ino): op FOUND */
     uint32_t dev;
     uint64_t ino;
-    uint32_t made; /* what put it there, index of mades; or IPS_NONE */
-    uint32_t node; /* FOUND's */
+    uint32_t made; /* the MADE that created the file, index of mades; or
+                      IPS_NONE */
+    uint32_t node; /* node of the FOUND record */
 };
 /* Naps between tries of a condition that no record shows, in stream order. */
 struct b_nap_run {
