@@ -101,8 +101,7 @@ struct b_chain { /* beside g.chains */
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
     uint64_t base;       /* coordinate of START */
-    uint64_t limit;      /* greatest coordinate of END that pass `settle` may
-                            choose */
+    uint64_t limit;      /* not used */
     uint64_t cpu_known;  /* greatest CPU time known for it */
     uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
     int64_t end_shift;   /* coordinate of END less its cpu_at */
@@ -176,17 +175,17 @@ struct b_nap_run {
     uint64_t from, to; /* the first one's call, the last one's return */
     uint32_t stream;
 };
-struct b_made { /* BLOCK op MADE: what it may have put there */
+struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint64_t t, cpu, ino;
     uint32_t dev, stream, node;
-    bool used; /* somebody waited for it */
+    bool used; /* a thread waited for the file */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
     uint64_t ns;
 };
 
-struct b_fitted { /* g.wait of a node, before it was put right */
+struct b_fitted { /* g.wait of a node, before it was corrected */
     uint32_t node;
     uint64_t wait;
 };
@@ -195,17 +194,21 @@ struct b_delay { /* RUNDELAY */
     uint64_t t, ns;
 };
 
-/* Between two readings of a chain's run delay, or behind the last. */
+/* The window between two readings of a chain's run delay, or after the last
+ * reading (build/delay.c). */
 struct b_window {
     uint32_t node;         /* the first in it */
-    uint32_t stream, next; /* the reading that ends it: of that stream */
+    uint32_t stream, next; /* the reading that ends it: its stream and index */
+    /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
+     * `left`: delay of earlier windows that fitted into no gap. */
     uint64_t known, left, last_t;
-    bool has_base, read; /* some reading came before */
-    /* What windows before it have put into the thread's row, and counts. */
+    bool has_base, read; /* `known` is valid; there was a previous reading */
+    /* What earlier windows added to the thread's row and to the counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
-/* Where the passes behind `node` begin, of a chain that goes on
- * (build/incremental/grow.h): nodes before are final. Sums are of those. */
+/* Start of the passes after `node` in a chain of an incremental build
+ * (build/incremental/grow.h): the nodes before `node` are final, and the sums
+ * are over those. */
 struct b_from {
     uint32_t node;
     uint64_t at; /* coordinate of the node before it */
@@ -214,8 +217,8 @@ struct b_from {
     struct b_window window;
 };
 
-/* The last node of the chain at hand, and what of the gaps between its nodes
- * nothing explains. */
+/* Clocks at the last node of the current chain, and the unexplained time off
+ * the CPU between its nodes so far. */
 struct b_gaps {
     uint64_t t, cpu, unknown_ns;
 };
@@ -228,30 +231,31 @@ struct b_cpu { /* THREADCPU */
 struct b_kill { /* KILL */
     uint64_t t, cpu, value;
     uint32_t stream, node;
-    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
-    uint32_t group;         /* ... all of this one; 0 unknown, or nobody's */
+    uint32_t pid, tid, sig; /* receiver; tid 0: any thread */
+    uint32_t group;         /* receivers: this process group; 0: unknown, or
+                               not sent to a group */
     bool to_group, is_taken;
 };
 struct b_signal_taken { /* SIGNAL */
     uint64_t t, cpu, value;
     uint32_t stream, node;
-    uint32_t from, sig; /* sender's pid, 0 none */
+    uint32_t from, sig; /* sender's pid, or 0 */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
 };
-/* A process was stopped (SIGSTOP, or somebody saw it so) until a KILL of
- * SIGCONT let it go on: build/job_control.c. By (proc, until). */
+/* A process was stopped (by SIGSTOP, or its parent saw it stopped) until a KILL
+ * of SIGCONT: build/job_control.c. Sorted by (proc, until). */
 struct b_job_stop {
     uint64_t from, until;
     uint32_t proc, kill;
 };
-struct b_poll { /* one that slept, of a stream; after it nothing was read */
+struct b_poll { /* a poll of a stream that slept and that no read follows */
     uint64_t t, t_ret;
-    uint64_t slept, reply_ns; /* as of b_ext */
+    uint64_t slept, reply_ns; /* as in b_ext */
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
-struct b_vain { /* a wait for children that the kernel had reaped itself */
+struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;
     uint32_t node, proc, pid; /* pid 0: any */
 };
@@ -259,19 +263,20 @@ struct b_packet { /* a receive whose message may have been longer */
     uint32_t node;
     uint64_t bytes;
 };
-struct b_job_stopped { /* the node of one of its threads */
+struct b_job_stopped { /* node at which a stopped thread continued */
     uint32_t node, kill;
 };
-struct b_unrecorded { /* UNSEEN, or a MODULE that is a runtime's */
+struct b_unrecorded { /* UNSEEN, or a MODULE that belongs to a runtime */
     bool runtime;
-    bool of_threads; /* it makes them wait: nothing where there is one */
+    bool of_threads; /* it concerns waits between threads, so it does not matter
+                        in a process with one thread */
     uint64_t t;
     const uint8_t *text;
     uint32_t len, stream;
     uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
-struct b_use { /* a stream has SENDs, or RECVs, of that channel */
+struct b_use { /* a stream has SENDs (or RECVs) on channel `id` */
     uint32_t stream, id;
     bool receives;
 };
@@ -280,22 +285,25 @@ struct b_chan {
     uint64_t t;
     const uint8_t *rec;
     uint32_t image, id, stream;
-    uint32_t end_recv, end_send; /* equal but for pipes; or IPS_NONE */
-    bool open;                   /* hold pass */
+    uint32_t end_recv, end_send; /* differ only for pipes; or IPS_NONE */
+    bool open;                   /* pass `hold` */
 };
 
-/* Bytes of a stream sent, and what pass `match` needs of the node: it is read
- * end by end, where the node's columns would be a cache miss each. Positions
- * are sums of `len`. A receive has none: its node has its end (g.site), and
- * until its sender is found, where that is here,
+/* A send on a byte stream, with the data of its node that pass `match` needs.
+ * That pass works end by end, and reading the node's columns would cost a cache
+ * miss each. Positions are sums of `len`.
+ *
+ * A receive has no b_op. Its node holds its end (g.site) and, until its sender
+ * on this machine is found:
  *   g.xlen   the bytes,
  *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
- * afterwards, until b_weights,
+ * afterwards, until b_weights():
  *   g.xkind  B_X_SENT,
- *   g.xpred  the send's place (b_op_at);
- * or, where nothing of the send will move any more,
- *   g.xkind  B_X_FOUND, and B_X_THERE where it slept though that was sent
- *            before, if the node keeps its coordinate and its wait,
+ *   g.xpred  the send's slot (b_op_at);
+ * or, if the send's node is not changed any more:
+ *   g.xkind  B_X_FOUND, and also B_X_THERE if the receive slept although the
+ *            data had been sent before, provided that the node keeps its
+ *            coordinate and its wait,
  *   g.xpred  the send's node. */
 struct b_op {
     uint64_t t, t_ret, len;
@@ -307,58 +315,58 @@ struct b_op {
 #define B_X_FOUND 0x40u
 #define B_X_THERE 0x20u
 #define B_X_MATCHED (B_X_SENT | B_X_FOUND | B_X_THERE)
-/* The sends of one end: blocks of 4, 8, 16... places that follow each other in
- * one slab, so that nothing is moved and what is read end by end lies together.
- */
+/* The sends of one end lie in blocks of 4, 8, 16... consecutive slots of one
+ * slab. So they never move, and reading them end by end is sequential. */
 #define B_SLAB_OPS (1u << 17)
 #define B_BLOCK_OPS 1024u
 struct b_block {
-    uint32_t at, n; /* first place, sends in it */
+    uint32_t at, n; /* first slot; number of sends */
     uint32_t next;  /* block, or IPS_NONE */
 };
 struct b_sends {
-    uint32_t first, last; /* blocks; IPS_NONE */
-    uint32_t n, capacity; /* all sends; left in `last` */
+    uint32_t first, last; /* blocks; or IPS_NONE */
+    uint32_t n, capacity; /* sends in all blocks; free slots in `last` */
 };
-struct b_read { /* a receive of bytes, of an end where they are listed */
+struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
-    uint32_t ext; /* where the peer is not here: index of its b_ext */
+    uint32_t ext; /* index of its b_ext, if the peer is not local */
 };
-struct b_long_read { /* a receive that took too long for its column */
+struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
     uint32_t node;
 };
-/* Beside struct ips_end of the same index. */
+/* Same index as struct ips_end. */
 struct b_end {
     bool listen, datagram;
     bool packets;   /* positions count messages, not bytes */
-    bool local;     /* peer is here: `peer_end` */
-    bool shared;    /* build/shared.c: who is not recorded takes part */
-    bool uncertain; /* several may be its peer: none is */
+    bool local;     /* the peer is on this machine: `peer_end` */
+    bool shared;    /* build/shared.c: an unrecorded process uses it, too */
+    bool uncertain; /* several ends may be its peer, so it gets none */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;
     struct ips_addr laddr, raddr;
     uint32_t connect_node;
-    uint32_t socket; /* datagrams: the end that this flow is one of */
-    /* pass `node`: this chain's last SEND here, this process's traffic row */
+    uint32_t socket; /* datagrams: the socket's end that this flow belongs to */
+    /* pass `node`: the current chain's last SEND here; the traffic row of the
+     * current process */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
     /* pass `hold` */
     uint32_t first_release, release_count;
-    uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
+    uint64_t shut_ns; /* first shutdown(WR), or UINT64_MAX */
     uint32_t shut_node;
-    uint64_t deaf_ns; /* ... shutdown(RD) */
+    uint64_t deaf_ns; /* first shutdown(RD), or UINT64_MAX */
     uint32_t deaf_node;
     uint32_t holders;
-    /* pass `node`: sends and receives of bytes; the chain of the first, and
-     * whether others have some; whether a send blocked */
-    struct b_sends sends; /* from pass `match` on in order of return */
+    /* pass `node`: sends and receives of bytes; the chain of the first one,
+     * whether other chains have some, and whether a send blocked */
+    struct b_sends sends; /* pass `match` sorts them by return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
-    /* build/plain/early.c: the only chain that sends, and receives here, + 1;
-     * 0: none, B_USERS: several, or not known */
+    /* build/plain/early.c: the only chain that sends (receives) here, plus 1;
+     * 0: none; B_USERS: several, or not known */
     uint32_t writer, reader;
     /* pass `match`: its receives are in reads[], in order of return */
     bool listed;
@@ -366,37 +374,37 @@ struct b_end {
 };
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
-/* The position behind `len` more bytes, and as it is written in the graph. */
+/* A position as the graph stores it: at most IPS_POS_EXACT - 1. */
 static inline uint64_t b_pos(uint64_t pos)
 {
     return ips_min_u64(pos, IPS_POS_EXACT - 1);
 }
-struct b_dgram { /* a datagram moved */
+struct b_dgram { /* a datagram that was sent or received */
     uint64_t t, t_ret, len, hash, path_hash, pos;
-    uint64_t bytes; /* that the call moved, of it and of others */
+    uint64_t bytes; /* moved by the call, in all its datagrams */
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
     uint8_t dir;
     uint8_t cut; /* enum ips_cut */
-    bool first;  /* not the last one that its receive took: it has no arc */
+    bool first;  /* its receive took a later datagram, too: it gets no arc */
 };
 enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
-struct b_event { /* a receive of no bytes, a failed send */
+struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
     uint64_t t_ret;
     uint32_t node, end, ext;
     uint8_t kind;
 };
-/* A receive whose sender may not be on this machine: what DPM-4 needs. */
+/* A receive whose sender may be on another machine: the data for DPM-4. */
 struct b_ext {
     uint64_t pos, len, t_ns;
-    uint64_t reply_ns; /* t_ret less the last SEND's t; with last_send */
+    uint64_t reply_ns; /* t_ret less t of the SEND `last_send` */
     uint64_t blocked_ns;
     uint32_t node, end;
     uint32_t last_send; /* node, or IPS_NO_NODE */
     bool blocked;       /* it slept, or took a pending wait */
-    bool is_decided;    /* has a sender here: nothing to decide */
-    bool polled;        /* of a poll: end-of-file where nothing was sent */
+    bool is_decided;    /* its sender was found on this machine */
+    bool polled;        /* a poll: if nothing was sent, it saw end-of-file */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,
