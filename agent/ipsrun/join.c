@@ -29,7 +29,7 @@ struct asking {
 };
 
 /* Is the run in the pool, or drained from it into the state directory? */
-static bool is_here(const struct ipsrun_options *o)
+static bool is_run_here(const struct ipsrun_options *o)
 {
     char path[2 * IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/%.63s/control", o->pool, o->join);
@@ -40,12 +40,12 @@ static bool is_here(const struct ipsrun_options *o)
     return access(path, F_OK) == 0;
 }
 
-static bool comes_here(const struct ipsrun_options *o)
+static bool wait_for_run_here(const struct ipsrun_options *o)
 {
     const struct timespec pause = {0, LOOK_EVERY_MS * 1000000};
-    for (int i = 0; i < HERE_MS / LOOK_EVERY_MS && !is_here(o); i++)
+    for (int i = 0; i < HERE_MS / LOOK_EVERY_MS && !is_run_here(o); i++)
         nanosleep(&pause, NULL);
-    return is_here(o);
+    return is_run_here(o);
 }
 
 /* Searches the list of runs, as `ipsq runs --format tsv` prints it. */
@@ -138,7 +138,7 @@ static enum answer wait_for_run(struct asking *a)
     for (int i = 0; answer == RUN_UNKNOWN && i < WAIT_S * 1000 / ASK_EVERY_MS;
          i++) {
         nanosleep(&pause, NULL);
-        answer = is_here(a->o) ? RUN_KNOWN : ask_master(a);
+        answer = is_run_here(a->o) ? RUN_KNOWN : ask_master(a);
     }
     return answer;
 }
@@ -146,9 +146,9 @@ static enum answer wait_for_run(struct asking *a)
 int ipsrun_join_check(const struct ipsrun_options *o)
 {
     struct asking a = {.o = o};
-    if (!ips_run_name_ok(o->join) || is_here(o))
+    if (!ips_run_name_ok(o->join) || is_run_here(o))
         return -1; /* making the run will report a wrong name */
-    if (!o->master_set && comes_here(o))
+    if (!o->master_set && wait_for_run_here(o))
         return -1;
     enum answer answer = o->master_set ? wait_for_run(&a) : ask_master(&a);
     if (answer == RUN_KNOWN)

@@ -97,6 +97,7 @@ bool ips_own_table_has(uint32_t tid)
 
 void ips_own_table_reset(void)
 {
+    atomic_store(&never, false); /* who forks keeps the notification */
     for (unsigned i = 0; i < THREADS; i++)
         if (atomic_load_explicit(&threads[i], memory_order_relaxed))
             atomic_store(&threads[i], 0);

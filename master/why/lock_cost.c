@@ -166,14 +166,16 @@ static void choose_sites(const struct why_solving *y, struct uses *u,
     }
 }
 
-static void put_symbol(const struct entity_symbol *s, uint64_t ns,
+/* A sum of times of a slave's answer: it may be any. */
+static void put_symbol(const struct entity_symbol *s, double ns,
                        struct why_location *out)
 {
     out->procedure = s->name;
     out->module = s->module;
     out->file = s->file;
     out->source_line = s->source_line;
-    out->procedure_ns = ns;
+    out->procedure_ns =
+        ns < 1e18 ? (uint64_t)ns : UINT64_C(1000000000000000000);
 }
 
 /* The place with most of the path's time, and who calls it; the place that
@@ -194,7 +196,7 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
         }
         if (given > most_given) {
             most_given = given;
-            put_symbol(u->v[i].site, (uint64_t)given, &cost->giver);
+            put_symbol(u->v[i].site, given, &cost->giver);
         }
         if (ns <= most)
             continue;
@@ -202,7 +204,7 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
         best = i;
         best_end = end;
         cost->library = u->v[i].how & OF_LIBRARY;
-        put_symbol(u->v[i].site, (uint64_t)ns, &cost->site);
+        put_symbol(u->v[i].site, ns, &cost->site);
     }
     for (size_t i = best, end; i < best_end; i = end) {
         double ns = 0;
@@ -211,7 +213,7 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
             ns += u->v[end].counts ? u->v[end].path_ns : 0;
         if (ns > most_caller) {
             most_caller = ns;
-            put_symbol(u->v[i].caller, (uint64_t)ns, &cost->caller);
+            put_symbol(u->v[i].caller, ns, &cost->caller);
         }
     }
 }

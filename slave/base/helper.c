@@ -26,8 +26,8 @@ FILE *slave_helper_input(struct ips_err *err)
     return NULL;
 }
 
-static int spawn_helper(const char *program, char *mode, int in, int out,
-                        pid_t *pid)
+static int spawn_helper_process(const char *program, char *mode, int in,
+                                int out, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -66,7 +66,7 @@ int slave_helper_run(const char *program, const char *mode, FILE *input,
         pipe2(ends, O_CLOEXEC) < 0)
         rc = ips_err_errno(err, "input of a helper");
     if (rc == 0) {
-        errno = spawn_helper(program, own, fileno(input), ends[1], pid);
+        errno = spawn_helper_process(program, own, fileno(input), ends[1], pid);
         if (errno)
             rc = ips_err_errno(err, "%s", program);
     }

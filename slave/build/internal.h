@@ -587,7 +587,7 @@ static inline bool b_by_memory(const struct build *b, uint32_t end)
 }
 /* Whether b_weights() also corrects the waits (g.wait). It cannot if a later
  * pass still moves times; then pass `wall` corrects them. */
-static inline bool b_fits(const struct build *b)
+static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }

@@ -219,7 +219,7 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
 /* Was this lock taken again after a wait for a condition that timed out? The
  * replay puts that wait after the work of its arc, so the lock would count as
  * held during the wait. */
-static bool after_timeout(const struct locks *l, uint32_t index)
+static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;
     return cond->kind == IPS_SYNC_COND && !cond->release && cond->err &&
@@ -235,7 +235,7 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
         const struct b_sync *s = &v[order[k]];
         if (!s->release) {
             if (b_sync_got(s))
-                had = after_timeout(l, order[k]) ? NULL : s;
+                had = is_retaken_after_timeout(l, order[k]) ? NULL : s;
             continue;
         }
         if (had) {

@@ -171,6 +171,8 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 /* Of two naps that follow each other the longer one takes twice as long, and so
  * much more, as the thread may have to wait for a core. */
 #define NAP_LATE_NS 50000000u
+/* A longer one is a sleep of its own, however busy the machine is. */
+#define NAP_ODD_NS 1000000000u
 /* One of eight may be odd: on a busy machine a nap takes much longer, and CPU
  * between two readings of the clock is guessed. Not so much that it is read. */
 #define NAPS_OF_ONE_ODD 8u
@@ -187,7 +189,6 @@ static bool shows_an_act(uint32_t type)
     case IPS_REC_EXIT:
     case IPS_REC_NAME:
     case IPS_REC_MODULE:
-    case IPS_REC_LOST:
     case IPS_REC_THREADCPU:
     case IPS_REC_RUNDELAY:
     case IPS_REC_GUESSED:
@@ -206,23 +207,26 @@ static bool is_like(const struct b_naps *y, uint64_t ns)
     return longer <= ips_add_sat(ips_add_sat(shorter, shorter), NAP_LATE_NS);
 }
 
-static bool naps_go_on(const struct b_naps *y, const struct ips_rec_io *r)
+static bool naps_go_on(const struct b_naps *y, const struct ips_rec_io *r,
+                       uint64_t ns)
 {
     return y->count && r->site && y->site == r->site &&
+           ns <= ips_add_sat(ips_add_sat(y->ns, y->ns), NAP_ODD_NS) &&
            y->odd <= y->count / NAPS_OF_ONE_ODD &&
            ips_sub_sat(r->cpu, y->cpu_ret) < LOOK_LONG_NS;
 }
 
 static int add_nap(struct build *b, struct b_stream *s, uint64_t t_ret)
 {
-    const struct b_naps *y = &s->naps;
+    struct b_naps *y = &s->naps;
     if (y->count < NAPS_MIN)
         return 0;
     if (y->count > NAPS_MIN) {
-        b->nap_runs.v[b->nap_runs.n - 1].to = t_ret;
+        b->nap_runs.v[y->run].to = t_ret;
         return 0;
     }
     int rc = B_MORE(b->nap_runs, b->err);
+    y->run = b->nap_runs.n;
     if (rc == 0)
         b->nap_runs.v[b->nap_runs.n++] = (struct b_nap_run){
             .from = y->from, .to = t_ret, .stream = (uint32_t)(s - b->streams)};
@@ -248,7 +252,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
         ips_max_u64(LOOK_MIN_NS, ips_min_u64(LOOK_MAX_NS, y->ns / LOOK_PARTS));
     bool like = is_like(y, ns);
     y->odd += !like || ips_sub_sat(r.cpu, y->cpu_ret) > look;
-    if (!naps_go_on(y, &r)) {
+    if (!naps_go_on(y, &r, ns)) {
         *y = (struct b_naps){.site = r.site, .from = t};
         like = true;
     }
@@ -442,17 +446,43 @@ static bool is_nap_of_known(struct maker *m, const struct interval *v)
     return true;
 }
 
+/* Is there another thread or process that can write to the stream's memory: a
+ * thread of its image, a child that was forked, or the parent that forked it?
+ * Else nobody sets a flag that it could nap for. */
+static bool shares_memory(const struct build *b, const struct b_stream *s)
+{
+    const struct b_image *im = &b->images[s->image];
+    const uint32_t made_by = b->procs[im->proc].fork;
+    if (im->stream_count - im->task_count > 1)
+        return true;
+    if (made_by != IPS_NONE && !im->continues && !b->procs[im->proc].spawned)
+        return true;
+    for (uint32_t i = 0; i < b->forks.n; i++) {
+        const struct b_fork *f = &b->forks.v[i];
+        const bool is_here = f->child != IPS_NONE && f->child_proc != IPS_NONE;
+        if (b->streams[f->stream].image == s->image && is_here &&
+            b->procs[f->child_proc].image_count == 1 &&
+            !b->procs[f->child_proc].spawned)
+            return true;
+    }
+    return false;
+}
+
 static bool is_nap_of_run(struct maker *m, const struct interval *v)
 {
     const struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams);
-    const struct b_nap_run *y;
+    struct b_nap_run *y;
     for (;; m->next_nap_run++) {
         y = &b->nap_runs.v[m->next_nap_run];
         if (m->next_nap_run >= b->nap_runs.n || y->stream != stream)
             return false;
-        if (v->t < y->to)
-            return y->from <= v->t;
+        if (v->t >= y->to)
+            continue;
+        if (y->from <= v->t && !y->known)
+            *y = (struct b_nap_run){y->from, y->to, stream, true,
+                                    shares_memory(b, m->s)};
+        return y->from <= v->t && y->shared;
     }
 }
 

@@ -28,6 +28,7 @@ struct b_tries {
 struct b_naps {
     uint32_t count, odd;  /* all; those that are much longer or shorter, or
                              follow more CPU time than a test of a flag needs */
+    uint32_t run;         /* index in nap_runs, if there are NAPS_MIN or more */
     uint64_t site, from;  /* of the first */
     uint64_t cpu_ret, ns; /* CPU time at the return of the last; length of the
                              last that is like the one before it */
@@ -174,6 +175,8 @@ struct b_retry {
 struct b_nap_run {
     uint64_t from, to; /* the first one's call, the last one's return */
     uint32_t stream;
+    bool known;  /* `shared` is valid */
+    bool shared; /* another thread or process can write to its memory */
 };
 struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint64_t t, cpu, ino;

@@ -98,7 +98,8 @@ static bool bend_round(struct build *b)
 static bool has_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
-    bool against = b->bends || b->backwards || !b_fits(b);
+    bool against =
+        b->bends || b->backwards || !b_corrects_waits_with_weights(b);
     for (uint32_t k = 0; k < b->arcs.n && !against; k++) {
         uint32_t i = b->arcs.v[k], x = g->xpred[i];
         against = x != IPS_NO_NODE && g->at[x] > g->at[i];

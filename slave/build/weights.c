@@ -348,7 +348,7 @@ int b_weights(struct build *b)
                         .off = b->off,
                         .far = b->far,
                         .coord = b->coord,
-                        .fits = b_fits(b)};
+                        .fits = b_corrects_waits_with_weights(b)};
     ips_u128 sum = 0;
     int rc = 0;
     if (k.fits) { /* cpu_at is not needed any more: reuse its memory */

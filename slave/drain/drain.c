@@ -33,7 +33,7 @@
  * between. */
 #define TURN_CLOSES_NS (20 * SLAVE_MS_NS)
 
-static uint64_t now_of(clockid_t clock)
+static uint64_t clock_now_ns(clockid_t clock)
 {
     struct timespec ts;
     clock_gettime(clock, &ts);
@@ -42,12 +42,12 @@ static uint64_t now_of(clockid_t clock)
 
 uint64_t slave_now_ns(void)
 {
-    return now_of(CLOCK_MONOTONIC);
+    return clock_now_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t slave_real_ns(void)
 {
-    return now_of(CLOCK_REALTIME);
+    return clock_now_ns(CLOCK_REALTIME);
 }
 
 struct slave_run *slave_drain_find(const struct slave_drain *d,

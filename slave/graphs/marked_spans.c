@@ -162,7 +162,7 @@ static void end_chain(struct making *m)
         m->out->unended += m->begun[i] != NOT_BEGUN;
 }
 
-static int by_marks(struct making *m, const struct ips_build_input *in)
+static int add_mark_spans(struct making *m, const struct ips_build_input *in)
 {
     struct slave_stream_place *place = slave_stream_order(in, m->b, m->err);
     int rc = place ? 0 : IPS_E_NO_MEMORY;
@@ -185,7 +185,7 @@ static int by_marks(struct making *m, const struct ips_build_input *in)
 
 /* ---- tasks --------------------------------------------------------------- */
 
-static int by_tasks(struct making *m, const struct ips_build_input *in)
+static int add_task_spans(struct making *m, const struct ips_build_input *in)
 {
     struct slave_stream_place *place = slave_stream_order(in, m->b, m->err);
     int rc = place ? 0 : IPS_E_NO_MEMORY;
@@ -217,7 +217,8 @@ int slave_marked_spans_make(const struct ips_build_input *in,
 {
     struct making m = {.b = b, .by = by, .only = name, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
-    int rc = by == SLAVE_BY_TASK ? by_tasks(&m, in) : by_marks(&m, in);
+    int rc =
+        by == SLAVE_BY_TASK ? add_task_spans(&m, in) : add_mark_spans(&m, in);
     if (rc < 0)
         slave_marked_spans_release(out);
     return rc;

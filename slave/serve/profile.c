@@ -250,7 +250,8 @@ static void make_totals(struct slave_graph_ask *j)
     p->alike_ns = t.alike_ns;
 }
 
-static int make_rows(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
+static int compute_profile(struct slave_graph_ask *j,
+                           const Ips__ProfileAsk *ask)
 {
     struct profile *p = j->profile;
     int rc = slave_arc_sum_profile(&p->sum, &p->profile_cache, &j->job.err);
@@ -301,7 +302,7 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
                                 &j->job.err);
     if (rc == 0)
         rc = ask->whole ? add_whole(j) : add_asked(j, ask);
-    return rc == 0 ? make_rows(j, ask) : rc;
+    return rc == 0 ? compute_profile(j, ask) : rc;
 }
 
 /* ---- sending: each reply has one kind of list ---- */

@@ -55,6 +55,15 @@ void ips_segments_named(int fd)
         note_option(UDP_GRO);
 }
 
+/* Does a close of a socket with this SO_LINGER wait until its data is sent? */
+static bool waits_at_close(const void *value, socklen_t len)
+{
+    struct linger l = {0, 0};
+    if (len >= sizeof(l))
+        memcpy(&l, value, sizeof(l));
+    return l.l_onoff && l.l_linger > 0;
+}
+
 IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
                           socklen_t len)
 {
@@ -62,7 +71,8 @@ IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
         note_option(name);
-    if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER)
+    if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER &&
+        waits_at_close(value, len))
         ips_close_may_linger();
     return r;
 }

@@ -294,7 +294,7 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
 }
 
 /* libc's gives back whole seconds: of less than one, nothing is left to see. */
-static unsigned sleep_on(unsigned seconds)
+static unsigned sleep_through_samples(unsigned seconds)
 {
     const struct timespec asked = {(time_t)seconds, 0};
     struct timespec room;
@@ -314,7 +314,7 @@ static unsigned sleep_on(unsigned seconds)
 
 IPS_EXPORT unsigned sleep(unsigned seconds)
 {
-    WAIT(unsigned, IPS_OP_SLEEP, sleep_on(seconds), 0, (void)0);
+    WAIT(unsigned, IPS_OP_SLEEP, sleep_through_samples(seconds), 0, (void)0);
 }
 
 IPS_EXPORT int usleep(useconds_t us)

@@ -148,7 +148,7 @@ static struct table *take_table(void)
 
 /* If this interrupts a hook, the hook goes on counting in the old slots,
  * notices the move itself and carries the counts over (follow_slot). */
-static bool grow_table(struct table *t)
+static bool grow_procedure_table(struct table *t)
 {
     struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);
     uint32_t room = t->capacity;
@@ -179,7 +179,7 @@ COLD struct slot *add_slot(uint64_t procedure)
                    */
     s = find_slot(t, procedure);
     if (!s->procedure && (t->used + 1) * 2 > t->capacity) {
-        if (grow_table(t))
+        if (grow_procedure_table(t))
             s = find_slot(t, procedure);
         else if (t->used + 1 == t->capacity)
             s = NULL;

@@ -202,7 +202,8 @@ static bool queues_by_number(long *r, long n, const long args[6], uint64_t site)
                                P(struct timespec *, e), site);
         return true;
     case SYS_mq_notify:
-        ips_own_table_never();
+        if (b)
+            ips_own_table_never();
         return false;
     default:
         return false;

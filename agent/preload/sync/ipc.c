@@ -356,7 +356,7 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 
 IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 {
-    if (ips_wrap_on())
+    if (event && ips_wrap_on())
         ips_own_table_never();
     return REAL(mq_notify)(q, event);
 }

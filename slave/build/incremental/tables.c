@@ -22,7 +22,7 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
     if (block && (IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD ||
                   b_is_of_tries(r->op) || (s->try_count && !r->result)))
         return false;
-    if (s->napped_count)
+    if (s->napped_count || s->naps.count || (block && r->op == IPS_OP_SLEEP))
         return false;
     s->try_count = 0;
     uint64_t t = b_time(&s->clock, r->h.word, r->h.t),

@@ -249,7 +249,7 @@ def test_refused(duo, graphs, words, says):
 
 # A parent whose select() runs out, then goes on by itself; and one that polls
 # for its child until that answers: the polling is no time of its own.
-TIMER = "import select; select.select([], [], [], 0.2)"
+TIMER = "import os, select; select.select([os.pipe()[0]], [], [], 0.2)"
 POLLS = """
 import os, select, time
 r, w = os.pipe()

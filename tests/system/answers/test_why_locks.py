@@ -54,7 +54,7 @@ def test_not_contended(cluster, build):
     """Would catch the cost of mutexes that nobody else wants said to be
     contention."""
     answer, locks, proof = ask(cluster, build, "alone")
-    assert proof == 0 and locks == [], answer
+    assert proof < 0.01 and locks == [], answer
 
 
 def test_holder_is_not_where_it_worked_before(cluster, build):

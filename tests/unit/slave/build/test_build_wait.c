@@ -238,6 +238,12 @@ static void test_build_wait__sleep(void **state)
     rec_free(r);
 }
 
+/* A thread that may set a flag in the memory of the process of lone(). */
+static void other_thread(struct recorder *r)
+{
+    rec_start(rec_stream(r, 10, 11, 1), IPS_START_THREAD, 2, 0);
+}
+
 /* From `t` on a nap of `ns` after `gap` of computing, called at `site`. */
 static void nap(rs s, uint64_t *t, uint64_t *cpu, uint64_t gap, uint64_t ns,
                 uint64_t site)
@@ -262,6 +268,7 @@ static struct naps naps_of(uint64_t gap, uint32_t every, uint64_t long_gap,
 {
     struct recorder *r = rec_new();
     rs s = lone(r);
+    other_thread(r);
     uint64_t t = 1000, cpu = 1000;
     for (uint32_t i = 1; i <= 20; i++) {
         bool is_long = every && i % every == 0;
@@ -331,6 +338,7 @@ static void test_build_wait__lengths_of_naps(void **state)
     for (int k = 0; k < 2; k++) {
         struct recorder *r = rec_new();
         rs s = lone(r);
+        other_thread(r);
         uint64_t t = 1000, cpu = 1000;
         for (int i = 0; i < (k ? 6 : 10); i++)
             nap(s, &t, &cpu, 400, (k ? differs[i] : grows[i]) * 1000000, 0x77);
@@ -348,6 +356,7 @@ static void test_build_wait__one_long_nap(void **state)
     (void)state;
     struct recorder *r = rec_new();
     rs s = lone(r);
+    other_thread(r);
     uint64_t t = 1000, cpu = 1000;
     for (int i = 0; i < 20; i++)
         nap(s, &t, &cpu, 400, i == 12 ? 200000000 : 1000000, 0x77);
@@ -355,6 +364,28 @@ static void test_build_wait__one_long_nap(void **state)
     struct ips_built *b = rec_alone(r);
     assert_int_equal(b->counts.external, 0);
     rec_free(r);
+}
+
+/* Would catch: sleeps of a program that nobody else can set a flag for taken
+ * for tries; a long sleep that follows short ones swallowed by their run. */
+static void test_build_wait__naps_that_are_sleeps(void **state)
+{
+    (void)state;
+    for (int long_one = 0; long_one < 2; long_one++) {
+        struct recorder *r = rec_new();
+        rs s = lone(r);
+        uint64_t t = 1000, cpu = 1000;
+        if (long_one)
+            other_thread(r);
+        for (int i = 0; i < 20; i++)
+            nap(s, &t, &cpu, 400, long_one && i == 19 ? 10000000000 : 100000000,
+                0x77);
+        rec_end(s, IPS_END_EXIT, t + 10, cpu + 10, 0);
+        struct ips_built *b = rec_alone(r);
+        assert_int_equal(b->counts.external, long_one ? 1 : 20);
+        assert_int_equal(b->unended_count, long_one ? 19 : 0);
+        rec_free(r);
+    }
 }
 
 /* Would catch: two reads of one interrupted by a handler's own record put the
@@ -467,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_build_wait__naps_of_tries),
         cmocka_unit_test(test_build_wait__lengths_of_naps),
         cmocka_unit_test(test_build_wait__one_long_nap),
+        cmocka_unit_test(test_build_wait__naps_that_are_sleeps),
         cmocka_unit_test(test_build_wait__handler_inside_a_call),
         cmocka_unit_test(test_build_wait__nobody_was_seen_to_end_it),
     };
