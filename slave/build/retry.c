@@ -173,8 +173,8 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 /* The longer of two successive naps may take twice as long as the other, plus
  * this, because the thread may have to wait for a CPU. */
 #define NAP_LATE_NS 50000000u
-/* A sleep that is longer than that by this limit ends the run of naps, however
- * busy the machine is. */
+/* A sleep that is longer than twice the last nap plus this ends the run of naps:
+ * no load on the machine explains it. */
 #define NAP_ODD_NS 1000000000u
 /* One nap in eight may be odd: on a busy machine a nap may take much longer, and
  * the CPU time between two readings of the clock is guessed. CPU time of
