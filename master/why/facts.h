@@ -1,7 +1,7 @@
 /*
  * The facts that the rules of why.h are applied to. why/query.c gathers the
- * data; its worker computes the facts on the graph of all machines (why/solve.c,
- * why/path.c).
+ * data; its worker computes the facts on the graph of all machines
+ * (why/solve.c, why/path.c).
  *
  * The data makes two graphs. The path of the `wall` graph explains the elapsed
  * time. The *quiet* graph shows what the program itself would have taken with a
@@ -78,14 +78,14 @@ struct why_solving {
     struct whatif_solving s; /* first */
     struct why_data *d;
     uint32_t processes, procedures; /* numbers, over all machines */
-    uint32_t *process_base; /* [machines] number of its first process */
+    uint32_t *process_base;         /* [machines] number of its first process */
     /* Columns of the merged graph, [node_count]. */
     uint8_t *resource_kind;
     uint64_t *cpu, *delay, *bytes;
-    uint64_t *all_cpu; /* if the query has a window: `cpu` of the whole run */
+    uint64_t *all_cpu;   /* if the query has a window: `cpu` of the whole run */
     struct ips_est wall; /* when nodes were passed, ns since the run started */
-    uint64_t *outside; /* ns slept in the chain arc that ends at the node, and
-                          no recorded thread ended the sleep */
+    uint64_t *outside;   /* ns slept in the chain arc that ends at the node, and
+                            no recorded thread ended the sleep */
     uint64_t *unknown; /* ns off the CPU, for no known reason, in the chain arc
                           that ends at the node, if it is on the wall path */
     /* why/lock_cost.c: cost of contended locks; NULL: there is none. */

@@ -519,8 +519,8 @@ static void add_doubt(struct doubt *d, enum why_sure at_most, const char *text)
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
 }
 
-/* Only recording on the path made the run longer. A program that hardly computes
- * may spend half of its CPU time on recording and lose no time. */
+/* Only recording on the path made the run longer. A program that hardly
+ * computes may spend half of its CPU time on recording and lose no time. */
 static uint64_t overhead_ppm(const struct why_facts *f)
 {
     if (f->overhead_ns == UINT64_MAX)
@@ -529,8 +529,8 @@ static uint64_t overhead_ppm(const struct why_facts *f)
     return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
 }
 
-/* Doubt if procedures were not measured and a hot one may be missing. If most of
- * the path is sleep, no procedure can be hot, so there is no doubt. */
+/* Doubt if procedures were not measured and a hot one may be missing. If most
+ * of the path is sleep, no procedure can be hot, so there is no doubt. */
 static void of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];

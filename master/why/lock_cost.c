@@ -1,11 +1,11 @@
 /*
- * CPU time that contended locks cost: samples in the C library's procedures that
- * take and release locks (slave/profile/lock_code.h), grouped by the procedure
- * that does so (the lock site). A site counts if its samples prove that other
- * threads wanted the lock, for example by waking one. All time that the site
- * spends on the lock then counts, because taking a contended lock is slow even
- * without a wait: its cache line comes from another core. Sites whose locks are
- * not contended do not count.
+ * CPU time that contended locks cost: samples in the C library's procedures
+ * that take and release locks (slave/profile/lock_code.h), grouped by the
+ * procedure that does so (the lock site). A site counts if its samples prove
+ * that other threads wanted the lock, for example by waking one. All time that
+ * the site spends on the lock then counts, because taking a contended lock is
+ * slow even without a wait: its cache line comes from another core. Sites whose
+ * locks are not contended do not count.
  *
  * The share of contended locks in a procedure's time on the path is taken to be
  * the same as in all of its samples.

@@ -1,5 +1,5 @@
-/* Contended locks: which threads wait, which hold the lock, and the gain without
- * these waits (why/facts.h). */
+/* Contended locks: which threads wait, which hold the lock, and the gain
+ * without these waits (why/facts.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,8 +38,8 @@ static uint64_t least_ns(const struct why_solving *y)
     return least;
 }
 
-/* *t_max: length of the path without waits for locks and without the CPU time to
- * take and release contended ones. */
+/* *t_max: length of the path without waits for locks and without the CPU time
+ * to take and release contended ones. */
 static int cut_locks(struct why_solving *y, uint64_t *t_max)
 {
     const struct ips_graph *g = y->s.g;
@@ -140,8 +140,8 @@ static int count_locks(struct why_solving *y, struct why_amount *a,
     return rc;
 }
 
-/* Sets a->location to where locks are held; if that is not known for most of the
- * waits, to where they are released. */
+/* Sets a->location to where locks are held; if that is not known for most of
+ * the waits, to where they are released. */
 static void place_hold(struct why_solving *y, struct why_amount *a,
                        struct holds *h)
 {

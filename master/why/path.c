@@ -15,9 +15,10 @@ static int no_memory(struct why_solving *y)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* ns asleep at the end of the chain arc into node i, if no recorded thread ended
- * the sleep: it was an unrecorded child or writer. (At a send, a sleep without a
- * cross arc is preemption, not a wait; at a lock, it counts as unmatched.) */
+/* ns asleep at the end of the chain arc into node i, if no recorded thread
+ * ended the sleep: it was an unrecorded child or writer. (At a send, a sleep
+ * without a cross arc is preemption, not a wait; at a lock, it counts as
+ * unmatched.) */
 static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
 {
     bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
@@ -128,8 +129,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
 }
 
 /* Transit time of the message into node i. A message from another machine lasts
- * until the receive returns, so it contains the receiver's wait for a CPU, which
- * is also in the next arc: subtract it. */
+ * until the receive returns, so it contains the receiver's wait for a CPU,
+ * which is also in the next arc: subtract it. */
 static uint64_t transit_ns(const struct why_solving *y,
                            const struct ips_graph *g, uint32_t i)
 {

@@ -279,8 +279,8 @@ static int vote_outside(struct why_solving *y)
     return rc;
 }
 
-/* Drops waits between processes that exchange small messages: the CHATTY finding
- * explains them. */
+/* Drops waits between processes that exchange small messages: the CHATTY
+ * finding explains them. */
 static void drop_chatter(struct why_solving *y)
 {
     size_t kept = 0;
@@ -308,8 +308,8 @@ static void count_concurrent(struct why_solving *y)
     }
 }
 
-/* Process `w` waits `ns` for its peers. Whether most of that is waiting for space
- * to send. */
+/* Process `w` waits `ns` for its peers. Whether most of that is waiting for
+ * space to send. */
 static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
 {
     uint64_t room = 0;
@@ -341,8 +341,8 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
-/* Share of a feature's time that would be saved if its work were spread over all
- * threads that wait. */
+/* Share of a feature's time that would be saved if its work were spread over
+ * all threads that wait. */
 static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;

@@ -69,8 +69,8 @@ static bool is_chatty(const struct why_facts *f)
            mean_ns(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
-/* Whether the phase has a large share of the path while phases with clearly more
- * busy cores also have a considerable share. */
+/* Whether the phase has a large share of the path while phases with clearly
+ * more busy cores also have a considerable share. */
 static bool is_phase(const struct why_facts *f, const struct why_phase *p)
 {
     uint64_t own = why_own_ns(f);

@@ -1,16 +1,16 @@
 /*
  * Guidance: turns the facts about a run into a short ranked list, in plain
  * words, of what its elapsed time goes to and what would help. Pure: no graph,
- * no clock, no I/O. why/query.c gathers the data, why/solve.c computes the facts
- * from the graph; docs/why.md has every rule with its reason.
+ * no clock, no I/O. why/query.c gathers the data, why/solve.c computes the
+ * facts from the graph; docs/why.md has every rule with its reason.
  *
  *  - A finding needs evidence: a gain, confirmed by a what-if, of at least
  *    WHY_LEAST_PPM of the elapsed time.
  *  - The list is ranked by gain. Findings of equal gain are in the order of
  *    the enum: the kind that tells more about the cause comes first.
  *  - A procedure that another finding names as its location gets no finding.
- *  - An empty list (`why_findings.count` 0) is an answer, too; `nearest` is then
- *    the finding that came closest.
+ *  - An empty list (`why_findings.count` 0) is an answer, too; `nearest` is
+ * then the finding that came closest.
  *
  * Texts lie in the arena or are borrowed from the facts. Units: ns, ppm.
  * Source: IPS-17; ALGORITHMS 4.
@@ -66,13 +66,19 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_PPM 100000u     /* the largest procedure has less */
 #define WHY_SPREAD_TOP 10u         /* the largest ten have less than half */
 #define WHY_SPREAD_CPU_PPM 500000u /* least CPU time in procedures, of path */
-#define WHY_COMMON_PPM 500000u  /* least of the sampled path under one caller */
+#define WHY_COMMON_PPM                                                         \
+    500000u                     /* least of the sampled path under one caller  \
+                                 */
 #define WHY_REQUEST_NS 1000000u /* least path per request that is much work */
 #define WHY_PHASES 3u           /* phases that are examined */
 #define WHY_PHASE_PPM 400000u   /* least share of the path of a phase */
-#define WHY_PHASE_REST_PPM 100000u /* ... of the phases with more busy cores */
+#define WHY_PHASE_REST_PPM                                                     \
+    100000u                        /* ... of the phases with more busy cores   \
+                                    */
 #define WHY_PHASE_BUSY_PPM 666667u /* its busy cores, at most, of theirs */
-#define WHY_NAMED_PPM 600000u /* an amount is named if findings name so much */
+#define WHY_NAMED_PPM                                                          \
+    600000u /* an amount is named if findings name so much                     \
+             */
 #define WHY_LOCK_PROOF_PPM 100000u /* least contended share of a lock site */
 #define WHY_LOCK_PROOF 3u          /* least samples that show contention */
 #define WHY_LOCK_ARC_PPM 50000u    /* least share of an arc in library locks */
@@ -81,8 +87,10 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_OVERHEAD_PPM 100000u    /* recording, of the path without it */
 #define WHY_UNEXPLAINED_PPM 250000u /* of the path */
 #define WHY_SERVICE_IDLE_PPM 250000u
-#define WHY_SERVICE_ASKED 100u        /* least requests from unrecorded */
-#define WHY_SERVICE_ASKED_PPM 500000u /* clients; least share of all requests */
+#define WHY_SERVICE_ASKED 100u /* least requests from unrecorded */
+#define WHY_SERVICE_ASKED_PPM                                                  \
+    500000u /* clients; least share of all requests                            \
+             */
 
 /* ---- facts --------------------------------------------------------------- */
 
@@ -99,33 +107,34 @@ struct why_amount {
     uint64_t gain_ns;             /* result of the kind's what-if */
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
-    const char *other;       /* process that waits for it; or the messages'
-                                other end; or what is waited for */
-    uint64_t other_ns;       /* sum of those waits */
-    uint64_t count, bytes;   /* of waits or messages */
-    uint64_t samples;        /* samples that `ns` is based on; 0: none */
-    uint64_t named_ns;       /* part of `ns` that other findings explain */
-    uint32_t threads, cores; /* most threads busy at once; cores */
-    struct why_location wait_at; /* call site of most of those waits */
-    const char *cause;           /* of waits there, as `ipsq waits` names it */
-    bool awaits_space;           /* LATE: the other waits for space to send */
-    bool chatty;                 /* TRANSIT: the pair exchanges small messages */
+    const char *other;            /* process that waits for it; or the messages'
+                                     other end; or what is waited for */
+    uint64_t other_ns;            /* sum of those waits */
+    uint64_t count, bytes;        /* of waits or messages */
+    uint64_t samples;             /* samples that `ns` is based on; 0: none */
+    uint64_t named_ns;            /* part of `ns` that other findings explain */
+    uint32_t threads, cores;      /* most threads busy at once; cores */
+    struct why_location wait_at;  /* call site of most of those waits */
+    const char *cause;            /* of waits there, as `ipsq waits` names it */
+    bool awaits_space;            /* LATE: the other waits for space to send */
+    bool chatty;    /* TRANSIT: the pair exchanges small messages */
     bool call;      /* a procedure that moves messages, such as write() */
     bool yields;    /* the time is that of sched_yield(), called from here */
     bool lock_code; /* a procedure of the C library that spends most of its time
                        taking or releasing contended locks */
     const struct why_lock_cost *lock; /* LOCK; NULL: not known */
     const struct why_phase *phase;    /* PHASE: which one */
-    uint64_t phase_ns[WHY_PHASES]; /* a procedure: its part of each phase */
+    uint64_t phase_ns[WHY_PHASES];    /* a procedure: its part of each phase */
 };
 
 /* CPU time in the C library's procedures that take and release contended locks
  * (why/lock_cost.c). */
 struct why_lock_cost {
     uint64_t ns, samples; /* of the path; samples that it is based on */
-    uint64_t unknown_ns; /* of the wall path: off the CPU in arcs that spend at
-                            least WHY_LOCK_ARC_PPM on such locks, if `library` */
-    bool library;        /* most of it is for a lock inside the C library */
+    uint64_t
+        unknown_ns; /* of the wall path: off the CPU in arcs that spend at
+                       least WHY_LOCK_ARC_PPM on such locks, if `library` */
+    bool library;   /* most of it is for a lock inside the C library */
     struct why_location site;   /* takes the lock; if `library`: the library's
                                    function that was called */
     struct why_location caller; /* caller of that; else the same as `site` */
@@ -195,7 +204,8 @@ struct why_facts {
     uint64_t top_ns;     /* time of the WHY_SPREAD_TOP largest procedures */
     uint32_t half_count; /* number of the largest procedures that together have
                             half of sampled_ns */
-    uint64_t chatty_path_ns; /* path of processes that exchange small messages */
+    uint64_t
+        chatty_path_ns; /* path of processes that exchange small messages */
     struct why_common common;
     struct why_hang hang;
     const char *run;         /* for commands */
@@ -208,7 +218,7 @@ struct why_facts {
     uint64_t overhead_ns;    /* of the path: recording; UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
     uint64_t clock_bound_ns; /* 0: one machine */
-    uint64_t any_on_path; /* order-dependent arcs on the path */
+    uint64_t any_on_path;    /* order-dependent arcs on the path */
     bool open, missing_machines;
     uint32_t accepted; /* number of accepted connections */
     /* Messages received on them; those from unrecorded clients. */

@@ -13,11 +13,12 @@
 /* Limit of the cost of one reading of the run delay: a longer reading was
  * interrupted. */
 #define DELAY_NS_MAX 20000u
-/* The agent's rule (agent/record/cpu.c). It reads the CPU clock after B_READ_NS;
- * after READ_BLOCKS calls that blocked, or after B_READ_BLOCKS_MIN if these
- * used READ_BLOCKS_NS of CPU time; and after a call that moved data, blocked and
- * took READ_LONG_NS. If its guesses are bad (agent/record/cpu_guess.h) the agent
- * reads more often, which is not known here. */
+/* The agent's rule (agent/record/cpu.c). It reads the CPU clock after
+ * B_READ_NS; after READ_BLOCKS calls that blocked, or after B_READ_BLOCKS_MIN
+ * if these used READ_BLOCKS_NS of CPU time; and after a call that moved data,
+ * blocked and took READ_LONG_NS. If its guesses are bad
+ * (agent/record/cpu_guess.h) the agent reads more often, which is not known
+ * here. */
 #define READ_BLOCKS 64u
 #define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u

@@ -8,8 +8,8 @@
 #include "slave/build/plain.h"
 
 /* If a signal came while the call slept, it ended that sleep, and its node gets
- * the coordinate of the call. A call that started after the signal may be one of
- * its handler: the interrupted call's record follows later. */
+ * the coordinate of the call. A call that started after the signal may be one
+ * of its handler: the interrupted call's record follows later. */
 void b_take_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;

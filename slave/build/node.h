@@ -55,11 +55,10 @@ struct chosen {
 
 /* The stops of the thread's process (build/job_control.c). */
 struct maker_job_stop {
-    uint32_t next, end; /* indexes into job_stops[] */
-    uint64_t t, cpu;    /* at the return of the thread's last record */
-    const struct b_job_stop
-        *in;             /* stop that ended during the current call and has no
-                            node yet */
+    uint32_t next, end;          /* indexes into job_stops[] */
+    uint64_t t, cpu;             /* at the return of the thread's last record */
+    const struct b_job_stop *in; /* stop that ended during the current call and
+                                    has no node yet */
     uint64_t slept;      /* the node's wait: from the call until SIGCONT */
     uint64_t stopped_ns; /* part of the call that the process was stopped, for
                             b_interval */

@@ -5,9 +5,9 @@
  *
  * The first reading finds the tries. BLOCK op RETRY has those of a connect or a
  * wait for a child, an ACQUIRE those for a lock. A receive leaves a record each
- * time that it finds nothing (RECVCALL); this file combines them, and a sleep is
- * a nap if it follows such a record at once. The second reading calls b_is_nap()
- * for each sleep.
+ * time that it finds nothing (RECVCALL); this file combines them, and a sleep
+ * is a nap if it follows such a record at once. The second reading calls
+ * b_is_nap() for each sleep.
  *
  * Tests of a flag in memory leave no record, nor does the thread that sets it.
  * Sleeps at one call site with no record and no work between are taken for naps
@@ -21,8 +21,8 @@
 
 /* Adds tries from (t, cpu) to (to, cpu_to). The caller sets in **made what the
  * successful try was; *made is NULL if the tries were not added. A thread that
- * computes for more than half of the time works between its tries, so its sleeps
- * are not naps. */
+ * computes for more than half of the time works between its tries, so its
+ * sleeps are not naps. */
 static int add_retry(struct build *b, const struct b_stream *s, uint64_t t,
                      uint64_t to, uint64_t cpu, uint64_t cpu_to,
                      struct b_retry **made)
@@ -173,11 +173,11 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 /* The longer of two successive naps may take twice as long as the other, plus
  * this, because the thread may have to wait for a CPU. */
 #define NAP_LATE_NS 50000000u
-/* A sleep that is longer than twice the last nap plus this ends the run of naps:
- * no load on the machine explains it. */
+/* A sleep that is longer than twice the last nap plus this ends the run of
+ * naps: no load on the machine explains it. */
 #define NAP_ODD_NS 1000000000u
-/* One nap in eight may be odd: on a busy machine a nap may take much longer, and
- * the CPU time between two readings of the clock is guessed. CPU time of
+/* One nap in eight may be odd: on a busy machine a nap may take much longer,
+ * and the CPU time between two readings of the clock is guessed. CPU time of
  * LOOK_LONG_NS is not a guess (the clock is read by then), so it is work. */
 #define NAPS_OF_ONE_ODD 8u
 #define LOOK_LONG_NS (2u * B_READ_NS)

@@ -1,5 +1,5 @@
-/* Pass `scan`, the first reading of every record: fills the streams and collects
- * the rare records (build/internal.h). */
+/* Pass `scan`, the first reading of every record: fills the streams and
+ * collects the rare records (build/internal.h). */
 #include <errno.h>
 
 #include "slave/build/plain.h"
@@ -65,8 +65,8 @@ static void scan_pending(struct scan *c, uint32_t type,
 }
 
 /* A poll that slept until an eventfd was written waited for that write, whether
- * or not a read follows. The same holds for a poll of an epoll nested in the one
- * that slept, and for a poll that was repeated in a spin. */
+ * or not a read follows. The same holds for a poll of an epoll nested in the
+ * one that slept, and for a poll that was repeated in a spin. */
 static int scan_eventfd_poll(struct scan *c, const struct ips_rec_io *r,
                              uint64_t t_ret)
 {
@@ -255,8 +255,8 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
     return 0;
 }
 
-/* Every read of an eventfd is recorded. If a poll waited for it, the wait starts
- * at the poll. */
+/* Every read of an eventfd is recorded. If a poll waited for it, the wait
+ * starts at the poll. */
 static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
                          uint64_t t_ret)
 {

@@ -72,8 +72,8 @@ struct b_stream {
     uint32_t try_count, napped_count;
     struct b_naps naps;
     uint32_t first_delay, delay_count; /* in delays */
-    uint32_t first_fresh, fresh;    /* the same for the records added last */
-    struct ips_rec_guessed guessed; /* the last GUESSED record */
+    uint32_t first_fresh, fresh;       /* the same for the records added last */
+    struct ips_rec_guessed guessed;    /* the last GUESSED record */
 };
 
 struct b_image {

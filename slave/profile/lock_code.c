@@ -119,8 +119,8 @@ bool slave_lock_use(const struct slave_proc_names *names,
         out->contended = out->contended || code == SLAVE_LOCK_SLEEPS ||
                          code == SLAVE_LOCK_WAKES;
     }
-    /* Conditions and semaphores also sleep on futexes, so a futex alone does not
-     * show a lock. */
+    /* Conditions and semaphores also sleep on futexes, so a futex alone does
+     * not show a lock. */
     if (!lock)
         return false;
     out->contended = out->contended || (futex && !out->yields);

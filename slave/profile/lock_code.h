@@ -14,10 +14,10 @@
 
 enum slave_lock_code {
     SLAVE_LOCK_NONE,
-    SLAVE_LOCK_FUTEX, /* a helper of locks, conditions and semaphores */
-    SLAVE_LOCK_COND,  /* a condition: takes its mutex and an internal lock */
-    SLAVE_LOCK_TAKES, /* takes a lock, contended or not */
-    SLAVE_LOCK_GIVES, /* releases a lock, contended or not */
+    SLAVE_LOCK_FUTEX,  /* a helper of locks, conditions and semaphores */
+    SLAVE_LOCK_COND,   /* a condition: takes its mutex and an internal lock */
+    SLAVE_LOCK_TAKES,  /* takes a lock, contended or not */
+    SLAVE_LOCK_GIVES,  /* releases a lock, contended or not */
     SLAVE_LOCK_SLEEPS, /* called only if another thread holds the lock */
     SLAVE_LOCK_WAKES,  /* called only if another thread waits for the lock */
     SLAVE_LOCK_YIELDS  /* yields the CPU, as threads do that wait for a variable

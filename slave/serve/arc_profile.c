@@ -1,7 +1,7 @@
-/* Answers PortionsAsk: what every arc of a graph was spent on, by procedure. The
- * symbols come first, then callers and lock times if they were asked for, then
- * the shares by node. For a window (window.h): only the part of the arcs in it,
- * and the position of nodes relative to it. */
+/* Answers PortionsAsk: what every arc of a graph was spent on, by procedure.
+ * The symbols come first, then callers and lock times if they were asked for,
+ * then the shares by node. For a window (window.h): only the part of the arcs
+ * in it, and the position of nodes relative to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,8 +128,8 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-/* Sends all lock times in one page: there are only a few for each procedure that
- * takes a lock. */
+/* Sends all lock times in one page: there are only a few for each procedure
+ * that takes a lock. */
 static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;
@@ -170,7 +170,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* Adds a share of the current arc. The same procedure may come several times. */
+/* Adds a share of the current arc. The same procedure may come several times.
+ */
 static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {
     struct arc_profile *p = arg;

@@ -250,7 +250,8 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                       struct timeval *tv)
 {
-    /* the kernel writes the remaining time to tv, so a repeat needs no change */
+    /* the kernel writes the remaining time to tv, so a repeat needs no change
+     */
     POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
          select_ready(n, rd, wr, ex, r),
          tv && tv->tv_sec == 0 && tv->tv_usec == 0, !rd && !wr && !ex, (void)0);
