@@ -66,19 +66,13 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_PPM 100000u     /* the largest procedure has less */
 #define WHY_SPREAD_TOP 10u         /* the largest ten have less than half */
 #define WHY_SPREAD_CPU_PPM 500000u /* least CPU time in procedures, of path */
-#define WHY_COMMON_PPM                                                         \
-    500000u                     /* least of the sampled path under one caller  \
-                                 */
+#define WHY_COMMON_PPM 500000u     /* least sampled path under a caller */
 #define WHY_REQUEST_NS 1000000u /* least path per request that is much work */
 #define WHY_PHASES 3u           /* phases that are examined */
 #define WHY_PHASE_PPM 400000u   /* least share of the path of a phase */
-#define WHY_PHASE_REST_PPM                                                     \
-    100000u                        /* ... of the phases with more busy cores   \
-                                    */
+#define WHY_PHASE_REST_PPM 100000u /* ... of the busier phases */
 #define WHY_PHASE_BUSY_PPM 666667u /* its busy cores, at most, of theirs */
-#define WHY_NAMED_PPM                                                          \
-    600000u /* an amount is named if findings name so much                     \
-             */
+#define WHY_NAMED_PPM 600000u      /* share that counts as named */
 #define WHY_LOCK_PROOF_PPM 100000u /* least contended share of a lock site */
 #define WHY_LOCK_PROOF 3u          /* least samples that show contention */
 #define WHY_LOCK_ARC_PPM 50000u    /* least share of an arc in library locks */
@@ -87,10 +81,8 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_OVERHEAD_PPM 100000u    /* recording, of the path without it */
 #define WHY_UNEXPLAINED_PPM 250000u /* of the path */
 #define WHY_SERVICE_IDLE_PPM 250000u
-#define WHY_SERVICE_ASKED 100u /* least requests from unrecorded */
-#define WHY_SERVICE_ASKED_PPM                                                  \
-    500000u /* clients; least share of all requests                            \
-             */
+#define WHY_SERVICE_ASKED 100u        /* least unrecorded requests */
+#define WHY_SERVICE_ASKED_PPM 500000u /* ... and of all requests */
 
 /* ---- facts --------------------------------------------------------------- */
 
@@ -131,10 +123,10 @@ struct why_amount {
  * (why/lock_cost.c). */
 struct why_lock_cost {
     uint64_t ns, samples; /* of the path; samples that it is based on */
-    uint64_t
-        unknown_ns; /* of the wall path: off the CPU in arcs that spend at
-                       least WHY_LOCK_ARC_PPM on such locks, if `library` */
-    bool library;   /* most of it is for a lock inside the C library */
+    /* Of the wall path: off the CPU in arcs that spend at least
+     * WHY_LOCK_ARC_PPM on such locks, if `library`. */
+    uint64_t unknown_ns;
+    bool library; /* most of it is for a lock inside the C library */
     struct why_location site;   /* takes the lock; if `library`: the library's
                                    function that was called */
     struct why_location caller; /* caller of that; else the same as `site` */
@@ -204,8 +196,7 @@ struct why_facts {
     uint64_t top_ns;     /* time of the WHY_SPREAD_TOP largest procedures */
     uint32_t half_count; /* number of the largest procedures that together have
                             half of sampled_ns */
-    uint64_t
-        chatty_path_ns; /* path of processes that exchange small messages */
+    uint64_t chatty_path_ns; /* path of processes with small messages */
     struct why_common common;
     struct why_hang hang;
     const char *run;         /* for commands */

@@ -172,9 +172,7 @@ struct build {
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
     B_ARRAY(struct b_packet) packets;
-    B_ARRAY(struct b_poll)
-    polls; /* in the order they were made; later sorted
-              by end and call */
+    B_ARRAY(struct b_poll) polls; /* as made; later by end and call */
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unrecorded) unseens;
@@ -292,8 +290,7 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Makes room for one more send of `e`; b_new_send() sets *op to the new send.
- */
+/* Makes room for one more send of `e`; b_new_send() sets *op to it. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
