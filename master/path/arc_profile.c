@@ -10,11 +10,11 @@
 
 #define MAX_SYMBOLS (1u << 22) /* of one machine */
 #define MAX_CALLERS (1u << 23)
-/* Of one machine: so many a node on average, beyond those of small graphs. */
+/* Most shares of one machine: PORTIONS_FREE, plus PORTIONS_A_NODE per node. */
 #define PORTIONS_A_NODE 64u
 #define PORTIONS_FREE (1u << 20)
 
-/* Bytes that programs may still take, UINT64_MAX where nobody says. */
+/* Bytes of memory available; UINT64_MAX if the kernel does not report it. */
 static uint64_t memory_available(void)
 {
     char line[128];
@@ -150,7 +150,7 @@ static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
-/* They come once. */
+/* Takes the lock times, which come in one answer only. */
 static int take_locks(struct arc_profile *w, const Ips__PortionsAnswer *a,
                       struct ips_err *err)
 {
@@ -192,7 +192,7 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
         a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
         return ips_err_set(err, IPS_E_LIMIT,
                            "its arcs have too many procedures");
-    /* Only symbols are kept as they came: texts are borrowed. */
+    /* Keep the message if it has symbols: their texts are borrowed from it. */
     if (a->n_symbols && !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (!take_symbols(w, a) || !reserve_shares(w, a->n_node))
@@ -229,7 +229,7 @@ static void ask_machine(struct query *q, struct machine_share *p,
         what.lane = &scenario;
         what.from_ns = window->from_ns;
         what.to_ns = window->to_ns;
-        /* In `wall` the machines' clocks are mapped already. */
+        /* In `wall` the machines' clocks are already mapped to one another. */
         if (main->weighting != IPS_WEIGH_WALL)
             query_window_of(q, p, &what.from_ns, &what.to_ns);
     }

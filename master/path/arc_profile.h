@@ -1,6 +1,6 @@
 /*
- * What the arcs of one machine were spent on, as PortionsAsk brings it, and
- * whether there is memory for questions that need every node here.
+ * Fetches with PortionsAsk what the arcs of one machine were spent on, and
+ * checks that the master has memory for queries that need every node.
  */
 #ifndef IPS_MASTER_PATH_ARC_PROFILE_H
 #define IPS_MASTER_PATH_ARC_PROFILE_H
@@ -8,20 +8,22 @@
 #include "master/path/entities.h"
 #include "master/query/query.h"
 
-struct arc_profile {              /* of a part, as they come; by node */
-    struct entity_symbol *symbol; /* texts in kept messages */
+/* Arc profile of one machine, in the order received, which is by node. */
+struct arc_profile {
+    struct entity_symbol *symbol; /* its texts lie in kept messages */
     uint32_t symbol_count, symbol_cap;
-    uint32_t *node, *of;
+    uint32_t *node, *of; /* [count] arc's end; symbol that spent `ns` of it */
     uint64_t *ns;
     uint64_t count, cap;
-    /* Of a window: where nodes stand (PortionsAnswer), by node. */
+    /* If a window was asked for: position of nodes relative to it, by node
+     * (PortionsAnswer). */
     uint32_t *window_node;
     uint64_t *ns_after_window_end, *ns_after_window_start;
     uint64_t window_node_count, window_node_cap;
-    uint32_t *leaf, *caller; /* [callers] symbols (PortionsAnswer) */
+    uint32_t *leaf, *caller; /* [callers] symbol indexes (PortionsAnswer) */
     uint64_t *caller_ns, *caller_steps;
     uint64_t callers, callers_cap;
-    struct arc_lock_time { /* symbols, bits (PortionsAnswer) */
+    struct arc_lock_time { /* symbol indexes; `how`: bits (PortionsAnswer) */
         uint32_t leaf, site, caller, how;
         uint64_t ns;
     } * lock;
@@ -30,14 +32,16 @@ struct arc_profile {              /* of a part, as they come; by node */
 
 struct path_window;
 
-/* Within a round that takes them; `window`: of that alone, as the main scenario
- * of the question, whose data begins with path_data, weighs it; NULL: all. */
+/* Sends PortionsAsk; the caller's round must pass the replies to
+ * arc_profile_receive(). `window`: only the part of the arcs in the window,
+ * with the weighting of the query's main scenario (the query's data must start
+ * with path_data); NULL: all. */
 void arc_profile_ask(struct query *q, struct machine_share *p,
                      const struct path_window *window);
-/* All, and from where procedures were called. */
+/* The same for all arcs, and with the callers of procedures. */
 void arc_profile_ask_callers(struct query *q, struct machine_share *p);
-/* ... and CPU time alone of what lies in `window` as `wall` has it, whatever
- * the main scenario weighs. */
+/* The same with callers, but only CPU time within `window`, with the weighting
+ * `wall`, whatever that of the main scenario is. */
 void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
                          const struct path_window *window);
 int arc_profile_receive(struct query *q, struct machine_share *p,
@@ -45,7 +49,7 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
                         struct ips_err *err) IPS_MUST_USE;
 void arc_profile_release(struct arc_profile *w);
 
-/* IPS_E_LIMIT where the machine has not so many bytes available. */
+/* IPS_E_LIMIT if less than `bytes` of memory is available on this machine. */
 int query_check_memory(const struct query *q, uint64_t bytes,
                        struct ips_err *err) IPS_MUST_USE;
 

@@ -1,20 +1,20 @@
 /*
- * What why/query.c gathers and its worker computes (why/solve.c, why/path.c):
- * the facts that why.h's rules are about, on the graph of all machines.
+ * The facts that the rules of why.h are applied to. why/query.c gathers the
+ * data; its worker computes the facts on the graph of all machines
+ * (why/solve.c, why/path.c).
  *
- * Two graphs are made of what comes. `wall` says what the elapsed time was:
- * the sums of its path. The *quiet* one says what the program itself would have
- * taken with a core for each thread and nothing else on its machines: chain
- * arcs weigh CPU, messages as long as they were measured under way where
- * somebody waited, waits for outside what they took. Findings and gains are
- * those of the quiet graph, so that they are the program's own and the same on
- * a loaded machine; what `wall` has beyond it is crowding, by its own threads
- * or by others.
+ * The data makes two graphs. The path of the `wall` graph explains the elapsed
+ * time. The *quiet* graph shows what the program itself would have taken with a
+ * core for each thread and nothing else on its machines: chain arcs weigh their
+ * CPU time, messages their measured transit time if a thread waited for them,
+ * and waits for unrecorded causes their duration. Findings and gains come from
+ * the quiet graph, so a load on the machine does not change them. What `wall`
+ * takes beyond it is oversubscription, by the program's own threads or others.
  *
- * A gain is always that of ips_whatif on the whole graph with the named
- * portions taken away, never a sum of shares: what another path takes over is
- * no gain. Locks' is bounded by the work there is for the cores, and too few
- * cores' by what the machines' kernels say.
+ * A gain is always the result of ips_whatif on the whole graph without the
+ * named shares, never a sum of shares, because another path may take over. The
+ * gain of locks is limited by the work for the cores, and that of more cores by
+ * the run delay that the kernels report.
  */
 #ifndef IPS_MASTER_WHY_FACTS_H
 #define IPS_MASTER_WHY_FACTS_H
@@ -24,19 +24,19 @@
 #include "master/whatif/whatif.h"
 #include "master/why/why.h"
 
-/* A node: what a what-if takes, the graph as it came, and two merged ones. */
+/* Memory per node: that of a what-if, the received graph, two merged graphs. */
 #define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 228u)
 
-/* What is mended at once: features of a graph of its own. */
+/* Features of a separate graph: causes of waiting that are removed together. */
 enum why_feature {
-    WHY_F_LOCK, /* as enum ips_concurrent_class */
+    WHY_F_LOCK, /* this and the next four: as enum ips_concurrent_class */
     WHY_F_ALIKE,
     WHY_F_QUEUE,
     WHY_F_PEER,
     WHY_F_OTHER,
-    WHY_F_ALONE,   /* one child after another */
+    WHY_F_ALONE,   /* a process runs its children one after another */
     WHY_F_DELAY,   /* runnable, but not running */
-    WHY_F_OUTSIDE, /* waits that nobody traced ended */
+    WHY_F_OUTSIDE, /* waits that no recorded thread ended */
     WHY_FEATURES
 };
 
@@ -44,7 +44,7 @@ struct why_data {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* fetched, not laid */
+    struct waits waits; /* as fetched, not yet arranged by waits_lay() */
     struct arena a;     /* names in `facts` */
     struct why_facts facts;
 };
@@ -57,17 +57,18 @@ static inline struct why_data *why_of(struct query *q)
     return q->data;
 }
 
-/* Of a machine, at a place of its rows, for a cause: waited. */
+/* Wait of `ns` on one machine, at one call site, for one cause. */
 struct why_wait {
     uint32_t share_ns, of, why;
     uint64_t ns;
 };
-struct why_ballot { /* zeroed to begin with; `wait` to be freed */
+struct why_ballot { /* start with zeroes; the owner frees `wait` */
     struct why_wait *wait;
     size_t count, cap;
 };
 
-/* ns by process feature, by procedure and by who waited; of one kind. */
+/* ns of one why_feature, by process, by process that waited, and by procedure.
+ */
 struct why_votes {
     uint64_t *process, *waiter; /* [processes] */
     uint64_t *procedure;        /* [procedures] */
@@ -76,113 +77,124 @@ struct why_votes {
 struct why_solving {
     struct whatif_solving s; /* first */
     struct why_data *d;
-    uint32_t processes, procedures; /* of all machines; of things.procedure */
-    uint32_t *process_base;         /* [parts] */
-    /* Of the merged graph, [node_count]. */
+    uint32_t processes, procedures; /* numbers, over all machines */
+    uint32_t *process_base;         /* [machines] number of its first process */
+    /* Columns of the merged graph, [node_count]. */
     uint8_t *resource_kind;
     uint64_t *cpu, *delay, *bytes;
-    uint64_t *all_cpu; /* cpu of the whole run, where a window is asked about */
-    struct ips_est wall; /* when nodes were passed, ns since the run began */
-    uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
-    uint64_t *unknown; /* of a chain arc's end, on the wall path: off the CPU
-                          for no known reason */
-    /* why/lock_cost.c: what contended locks cost; NULL: nothing. */
-    uint32_t *lock_ppm; /* [procedures] of its samples: taking or giving one */
-    uint64_t *lock_cpu; /* of a chain arc's end: so much of its CPU time */
-    /* [procedures] who calls one that yields the core; or NULL */
+    uint64_t *all_cpu;   /* if the query has a window: `cpu` of the whole run */
+    struct ips_est wall; /* when nodes were passed, ns since the run started */
+    uint64_t *outside;   /* ns slept in the chain arc that ends at the node, and
+                            no recorded thread ended the sleep */
+    uint64_t *unknown; /* ns off the CPU, for no known reason, in the chain arc
+                          that ends at the node, if it is on the wall path */
+    /* why/lock_cost.c: cost of contended locks; NULL: there is none. */
+    uint32_t *lock_ppm; /* [procedures] ppm of its samples that take or release
+                           a contended lock */
+    uint64_t *lock_cpu; /* that part of the chain arc's CPU time, by end node */
+    /* [procedures] the caller of a procedure that yields the CPU; or NULL */
     const struct entity_symbol **yields;
-    bool chats;   /* they are the matter: nobody of them is called late */
-    bool *chatty; /* [processes] ends of small messages of the path */
-    uint32_t *process_of; /* [chain_count] process feature */
+    bool chats;   /* small messages are the main problem, so no process that
+                     exchanges them is reported as a late sender */
+    bool *chatty; /* [processes] exchanges small messages on the path */
+    uint32_t *process_of; /* [chain_count] number of its process */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */
-    bool *serves;         /* [chain_count] of those that were asked by
-                             connections which they accepted */
+    bool *serves;         /* [chain_count] belongs to a process that received
+                             requests on connections which it accepted */
     uint32_t role_count;
-    uint32_t begins, begun, children; /* who begins one after another; one of
-                                         them; how many */
+    uint32_t begins, begun, children; /* process that starts children one after
+                                         another; one of them; their number */
     struct ips_concurrent concurrent;
-    struct ips_features f; /* WHY_FEATURES, into: */
+    struct ips_features f; /* the WHY_FEATURES; it points into the next four */
     uint64_t *first;
     struct ips_arc_share *arc_share;
     uint32_t *chain_none, *cross;
-    uint64_t ns[WHY_FEATURES]; /* on the path */
+    uint64_t ns[WHY_FEATURES]; /* of each feature on the path */
     struct why_votes votes[WHY_FEATURES];
-    struct why_votes phase[WHY_PHASES]; /* of the path in each looked at */
+    struct why_votes phase[WHY_PHASES]; /* the path in each examined phase */
 };
 
-/* In the worker. */
+/* Runs in the worker. */
 void why_solve(struct query *q);
 
-/* why/window.c: a question about a window is one about a graph in which nothing
- * outside of it takes any time. why_cut() makes these columns and the waits of
- * the merged graph of it, why_within() tells what of the ns that end at `end`
- * lies in the window (all, where there is none), why_holds() whether a moment
- * does, why_clip() cuts a stretch. Times are those of `wall`. */
+/* why/window.c: for a query about a window, everything outside the window takes
+ * no time. why_cut() reduces the columns above and the waits of the merged
+ * graph to the window; why_within() returns how many of the ns that end at
+ * `end` lie in it (all, if there is no window); why_holds() whether a moment
+ * does; why_clip() cuts an interval. Times are those of `wall`. */
 int why_cut(struct why_solving *y) IPS_MUST_USE;
-/* Its length and CPU time, of the facts; an error where nothing of the path is
- * in it. */
+/* Sets the facts about the window's length and CPU time; an error if no part of
+ * the path is in the window. */
 int why_window_sums(struct why_solving *y) IPS_MUST_USE;
 uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
 bool why_holds(const struct why_solving *y, uint64_t at);
 void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
-/* CPU of the chain arc into `node`, of the whole run. */
+/* CPU time of the chain arc into `node`, also outside the window. */
 static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
-/* why/path.c: the columns above but `beside`; the sums of the wall path, and
- * the quiet graph in place of it; what crosses the quiet path. */
+/* why/path.c: why_remake() fills the columns above and the sums of the wall
+ * path, then replaces the merged graph by the quiet one; why_crossings()
+ * evaluates the messages on the quiet path. */
 int why_remake(struct whatif_solving *s) IPS_MUST_USE;
-/* why/roles.c: role, worker; waits for one alike become waits for a lock; only
- * those moments with nobody else at work are kept in which one process begins
- * alike ones, one after another. */
+/* why/roles.c: why_roles() sets role and worker; why_mark_shared_waits() turns
+ * waits for a thread of the same role into waits for a lock; why_one_by_one()
+ * keeps, of the moments in which only one process works, those in which a
+ * process starts similar children one after another. */
 int why_roles(struct why_solving *y) IPS_MUST_USE;
 void why_mark_shared_waits(struct why_solving *y);
 int why_one_by_one(struct why_solving *y) IPS_MUST_USE;
 int why_crossings(struct why_solving *y) IPS_MUST_USE;
-/* ns of the arc into `node` go to the procedures that have it. */
+/* Distributes `ns` over the procedures of the arc into `node`, in proportion to
+ * their time in it, and adds it to procedure[]. */
 void why_vote_procedures(const struct why_solving *y, uint32_t node,
                          uint64_t ns, uint64_t *procedure);
-/* Is it a procedure that moves messages, as write()? */
+/* Whether `name` is a procedure that moves messages, such as write(). */
 bool why_is_call(const char *name);
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_location *out);
-/* why/phase.c: facts.phase, and what procedures have in it. */
+/* why/phase.c: facts.phase, and the time of each procedure in each phase. */
 int why_phases(struct why_solving *y) IPS_MUST_USE;
-/* why/callers.c: facts.common, after the procedures. */
+/* why/callers.c: facts.common; call it after why_procedures(). */
 int why_callers(struct why_solving *y) IPS_MUST_USE;
-/* why/lock_cost.c: which procedures' time is that of contended locks, before
- * the procedures; of which procedure of the program or the C library. */
+/* why/lock_cost.c: facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu, yields;
+ * call it before why_procedures(). */
 int why_lock_cost(struct why_solving *y) IPS_MUST_USE;
 /* why/locks.c: facts.amount[WHY_LOCK]. */
 int why_locks(struct why_solving *y) IPS_MUST_USE;
 uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
 /* why/weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
 int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
-/* why/procs.c: facts.procedure, and how the cost is spread. */
+/* why/procs.c: facts.procedure, and how the cost is spread over procedures. */
 int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
-/* Is it our own code in the program? It is never named as a cause. */
+/* Whether the procedure belongs to the recording library. It is never reported
+ * as a cause. */
 bool why_is_recording(const struct why_solving *y, uint32_t procedure);
-/* Place with the most votes; *ns of it. */
+/* The process, and the procedure in it, with the most votes. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_location *out);
-/* why/call_sites.c: what the wait in the arc into `node` was, for ns; the place
- * and the cause (a name, "" none) that has the most. */
-/* ns of the arc into `node` slept for what left no arc. */
+/* why/call_sites.c: causes and call sites of waits. */
+/* ns of sleep in the arc into `node` whose end left no arc. */
 uint64_t why_unended(const struct why_solving *y, uint32_t node);
-/* ns of the arc into `node` slept for what has its own time, as a timer. */
+/* ns of sleep in the arc into `node` for an event outside the program, such as
+ * a timer. */
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
-/* ... for a signal or a child that nobody traced sent or was, or in naps
- * between tries: in the sums it is outside, and of no finding (the end of a
- * service, which is told to end; the naps of who waits for what has an arc). */
+/* ns of sleep in the arc into `node` for a signal from, or the end of, an
+ * unrecorded process, or in naps between tries. The sums count it as outside,
+ * but no finding names it: it may be the end of a service by a signal, or naps
+ * of a thread whose wait has an arc. */
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
+/* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
+ * into `node`. */
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
-/* ... where who let it go gave the lock back. */
+/* The same for the call site at which the lock's holder released it. */
 int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
                    uint32_t node, uint64_t ns) IPS_MUST_USE;
+/* Sets *out to the call site with the most ns; returns its cause ("": none). */
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
                            struct why_location *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,

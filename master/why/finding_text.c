@@ -1,4 +1,4 @@
-/* The words of findings, and how sure they are (why.h). */
+/* Writes the texts of findings and rates their confidence (why.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static const char *in_procedure(struct arena *a, const struct why_location *p)
                         p->module && *p->module ? p->module : "?");
 }
 
-/* ---- what each says ------------------------------------------------------ */
+/* ---- text of each kind --------------------------------------------------- */
 
 struct saying {
     const struct why_facts *f;
@@ -84,8 +84,8 @@ struct saying {
     const char *ns, *share, *where, *waits, *run;
 };
 
-/* Only samples show it: a lock inside the C library, or waits too short to be
- * recorded. */
+/* A lock that only samples show: it is inside the C library, or its waits are
+ * too short to be recorded. */
 static void say_sampled_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -285,7 +285,7 @@ static void say_serial(const struct saying *s)
         s->run);
 }
 
-/* What most of a phase's path is. */
+/* What the program does during most of a phase's path. */
 static const char *phase_does(const struct saying *s)
 {
     const struct why_phase *p = s->m->phase;
@@ -337,7 +337,7 @@ static void say_cores(const struct saying *s)
     x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
 }
 
-/* In words, and as JSON has it where that is not the same. */
+/* A cause of waits: its text, and its name in JSON if that differs. */
 struct cause {
     const char *name, *text, *json;
 };
@@ -403,7 +403,7 @@ static void say_transit(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by message", s->run);
 }
 
-/* With what it calls. */
+/* A procedure that most requests spend their time under, with its callees. */
 static void say_requests(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -505,7 +505,7 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
     say[x->kind](&s);
 }
 
-/* ---- how sure ------------------------------------------------------------ */
+/* ---- confidence ---------------------------------------------------------- */
 
 struct doubt {
     struct arena *a;
@@ -519,8 +519,8 @@ static void add_doubt(struct doubt *d, enum why_sure at_most, const char *text)
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
 }
 
-/* Only recording that lies on the path made the run longer. A program that
- * hardly computes may spend half of its CPU time on it, and lose nothing. */
+/* Only recording on the path made the run longer. A program that hardly
+ * computes may spend half of its CPU time on recording and lose no time. */
 static uint64_t overhead_ppm(const struct why_facts *f)
 {
     if (f->overhead_ns == UINT64_MAX)
@@ -529,8 +529,8 @@ static uint64_t overhead_ppm(const struct why_facts *f)
     return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
 }
 
-/* Procedures are missing where a hot one may be among them: not where threads
- * that sleep left nothing to sample. */
+/* Doubt if procedures were not measured and a hot one may be missing. If most
+ * of the path is sleep, no procedure can be hot, so there is no doubt. */
 static void of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
@@ -541,7 +541,7 @@ static void of_procedures(const struct why_facts *f, struct doubt *d)
     add_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
 }
 
-/* What holds for all that is said of a run. */
+/* Doubts that apply to all findings of a run. */
 static void of_run(const struct why_facts *f, struct doubt *d)
 {
     if (f->missing_machines)

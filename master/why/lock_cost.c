@@ -1,13 +1,14 @@
 /*
- * What contended locks cost in CPU time: samples in the C library's procedures
- * that take and give locks (slave/profile/lock_code.h), by the place that does.
- * A place counts if its samples prove that other threads wanted the lock:
- * nobody wakes a thread for a lock that none waits for. What the same place
- * spends to take the lock otherwise is then of that lock, too: its cache line
- * comes from another core. Places whose locks are not contended do not count.
+ * CPU time that contended locks cost: samples in the C library's procedures
+ * that take and release locks (slave/profile/lock_code.h), grouped by the
+ * procedure that does so (the lock site). A site counts if its samples prove
+ * that other threads wanted the lock, for example by waking one. All time that
+ * the site spends on the lock then counts, because taking a contended lock is
+ * slow even without a wait: its cache line comes from another core. Sites whose
+ * locks are not contended do not count.
  *
- * Of a procedure's time on the path as much is of contended locks as of all of
- * its samples.
+ * The share of contended locks in a procedure's time on the path is taken to be
+ * the same as in all of its samples.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,10 @@
 
 struct use {
     const struct entity_symbol *site, *caller;
-    uint32_t leaf, how; /* procedure */
-    uint64_t ns;        /* of all samples */
+    uint32_t leaf, how; /* innermost procedure; bits as above */
+    uint64_t ns;        /* in all samples */
     double path_ns;
-    bool counts;
+    bool counts; /* its site has contended locks */
 };
 struct uses {
     struct use *v;
@@ -58,7 +59,8 @@ static int by_caller(const void *a, const void *b)
     return compare_symbols(p->caller, q->caller);
 }
 
-/* Of all machines; leaves that no arc has are left out. */
+/* Lists the lock times of all machines, sorted by site and caller. Leaves out
+ * innermost procedures that occur in no arc. */
 static int list_uses(struct why_solving *y, struct uses *u)
 {
     const struct entities *t = &y->d->w.t;
@@ -87,7 +89,7 @@ static int list_uses(struct why_solving *y, struct uses *u)
     return 0;
 }
 
-/* ns of all samples whose innermost procedure is this one. */
+/* seen[procedure]: ns of all samples whose innermost procedure it is. */
 static void add_seen(const struct why_solving *y, uint64_t *seen)
 {
     const struct entities *t = &y->d->w.t;
@@ -112,7 +114,8 @@ static size_t end_of_site(const struct uses *u, size_t at)
     return end;
 }
 
-/* Who calls each procedure that yields the core. */
+/* y->yields: for each procedure that yields the CPU, the site that calls it
+ * most. */
 static int name_yields(struct why_solving *y, const struct uses *u)
 {
     uint64_t *most = NULL;
@@ -138,7 +141,8 @@ static int name_yields(struct why_solving *y, const struct uses *u)
     return 0;
 }
 
-/* Which places have contended locks; *counted [procedures]: ns of theirs. */
+/* Marks the sites that have contended locks; adds their ns to counted
+ * [procedures], by innermost procedure. */
 static void choose_sites(const struct why_solving *y, struct uses *u,
                          uint64_t *counted)
 {
@@ -178,8 +182,8 @@ static void put_symbol(const struct entity_symbol *s, double ns,
         ns < 1e18 ? (uint64_t)ns : UINT64_C(1000000000000000000);
 }
 
-/* The place with most of the path's time, and who calls it; the place that
- * gives most contended locks back. */
+/* Finds the site with the most time on the path, its most frequent caller, and
+ * the site with the most time releasing contended locks. */
 static void name_places(struct uses *u, struct why_lock_cost *cost)
 {
     size_t best = 0, best_end = 0;
@@ -218,9 +222,10 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
     }
 }
 
-/* Of each arc. Where threads of the path then slept for what is not known, it
- * was for the library's lock, as long as they took to ask for it at most: more
- * may be for something else. */
+/* Sets lock_cpu of each arc. If the lock is inside the C library, its waits are
+ * not recorded. Sleep for an unknown reason in an arc with such a lock is then
+ * taken for a wait for it, but only up to the arc's CPU time for the lock,
+ * because the rest may have another reason. */
 static int lay_cost(struct why_solving *y, struct why_lock_cost *cost)
 {
     const struct entities *t = &y->d->w.t;

@@ -1,5 +1,5 @@
-/* Contended locks: who waits, who holds them, and what would be gained without
- * (why/facts.h). */
+/* Contended locks: which threads wait, which hold the lock, and the gain
+ * without these waits (why/facts.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +12,14 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* Of the arc into `node`: in code of contended locks. */
+/* CPU time for contended locks in the arc into `node`. */
 static uint64_t lock_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->lock_cpu ? y->lock_cpu[node] : 0;
 }
 
-/* The machine with the most CPU time for its cores cannot be done sooner. */
+/* Lower limit of the run's length without lock contention: on each machine, CPU
+ * time divided by cores. */
 static uint64_t least_ns(const struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
@@ -37,8 +38,8 @@ static uint64_t least_ns(const struct why_solving *y)
     return least;
 }
 
-/* As if no lock had made anybody wait: their arcs are not there, nor is what
- * it takes to get and give contended ones. */
+/* *t_max: length of the path without waits for locks and without the CPU time
+ * to take and release contended ones. */
 static int cut_locks(struct why_solving *y, uint64_t *t_max)
 {
     const struct ips_graph *g = y->s.g;
@@ -66,17 +67,19 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
     return rc;
 }
 
-/* Waits for locks whose holders' samples do not say where they were held: where
- * they were given back. */
+/* Waits for locks for which the holder's samples do not show where it held the
+ * lock: their sum, and the call sites at which the locks were released. */
 struct holds {
     struct why_ballot giver;
     uint64_t unknown_ns;
 };
 
-/* Is the CPU time of the arc into `release` of the hold? The thread whose arc
- * into `got` it ended asked for the lock when it was held, so only what passed
- * before may be of something else: at most one in so many of it. That the arc
- * begins with a lock says nothing: it may have been given back meanwhile. */
+/* Whether the arc into `release` lies within the hold of the lock, so that its
+ * samples show where the lock was held. The waiter, whose wait ends at node
+ * `got`, asked for the lock while it was held. So only the part of the arc
+ * before that moment may be outside the hold; it may be at most 1/HOLD_BEFORE
+ * of the arc. A lock at the start of the arc proves nothing, since it may have
+ * been released meanwhile. */
 #define HOLD_BEFORE 4u
 
 static bool arc_is_hold(const struct why_solving *y, uint32_t release,
@@ -88,10 +91,10 @@ static bool arc_is_hold(const struct why_solving *y, uint32_t release,
            y->s.g->w[release] / HOLD_BEFORE;
 }
 
-/* The arc into `release`, which ended the wait into `got`, goes back to what
- * the holder did before. If it is of the hold, its samples say where the lock
- * was held. Else the lock was held at its end alone, and which of its samples
- * are of that is not known. */
+/* Votes for the place that held the lock: node `release` ended the wait at node
+ * `got`. If the arc into `release` lies within the hold, its samples show where
+ * the lock was held. Otherwise the lock was held only at the arc's end, and it
+ * is not known which samples belong to that. */
 static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
                      struct holds *h)
 {
@@ -104,7 +107,7 @@ static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
     return why_vote_giver(y, &h->giver, got, wait);
 }
 
-/* Who waited for locks, how long, and who had them. */
+/* Counts the waits for locks, by waiter and by holder. */
 static int count_locks(struct why_solving *y, struct why_amount *a,
                        struct holds *h)
 {
@@ -137,13 +140,14 @@ static int count_locks(struct why_solving *y, struct why_amount *a,
     return rc;
 }
 
-/* Where it is held: for what is not known of that, where it is given back. */
+/* Sets a->location to where locks are held; if that is not known for most of
+ * the waits, to where they are released. */
 static void place_hold(struct why_solving *y, struct why_amount *a,
                        struct holds *h)
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_place_of(y, v, &a->location);
-    /* Votes are waits here, not time of the path. */
+    /* The votes are ns of waits here, not of the path. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
     if (h->unknown_ns <= seen)
@@ -158,7 +162,8 @@ static void place_hold(struct why_solving *y, struct why_amount *a,
     a->location.procedure_ns = 0;
 }
 
-/* Of a lock inside the C library nothing but its cost is recorded. */
+/* Sets the locations for a lock inside the C library. Only its cost is known,
+ * from samples. */
 static void place_library(struct why_solving *y, struct why_amount *a)
 {
     const struct entities *t = &y->d->w.t;
@@ -182,10 +187,11 @@ int why_locks(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
-    /* With its own threads on the cores there are, as it is now. */
+    /* Length with the program's own threads on the existing cores. */
     uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
-    /* Of the moments in which somebody stood in line: without these arcs an
-     * event loop would still be in the order it was in. */
+    /* fill_features() computed this gain from the moments in which threads
+     * waited in line. Removing the lock arcs alone may gain less, because an
+     * event loop keeps its order without them. */
     uint64_t gain = a->gain_ns;
     *a = (struct why_amount){.lock = a->lock};
     struct holds holds = {0};

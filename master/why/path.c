@@ -1,5 +1,5 @@
-/* Columns of the merged graph beside its weights, and what the path crosses:
- * messages of a pair, and how many. */
+/* The columns of the merged graph (why/facts.h), the quiet graph, and the
+ * messages on the path, by pair of processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,10 @@ static int no_memory(struct why_solving *y)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* Asleep at the end of node i's chain arc, and nobody traced ended it: a child
- * or a writer that was not traced. (Waits without an arc behind a send are no
- * waits: it was preempted; those for locks are counted as unmatched.) */
+/* ns asleep at the end of the chain arc into node i, if no recorded thread
+ * ended the sleep: it was an unrecorded child or writer. (At a send, a sleep
+ * without a cross arc is preemption, not a wait; at a lock, it counts as
+ * unmatched.) */
 static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
 {
     bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
@@ -102,7 +103,7 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
             continue;
         }
         bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
-        /* The arc begins at the node before, and takes its weight. */
+        /* the time at which the arc would end by its weight */
         uint64_t all = why_within(y, e->est[i - 1] + g->w[i], g->w[i]);
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
@@ -127,8 +128,9 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
     f->path_before_ns = why_within(y, e->est[i], g->w[i]);
 }
 
-/* A message from another machine weighs up to the receive's return: what the
- * receiver then waited for a core is in it, and in the arc that follows. */
+/* Transit time of the message into node i. A message from another machine lasts
+ * until the receive returns, so it contains the receiver's wait for a CPU,
+ * which is also in the next arc: subtract it. */
 static uint64_t transit_ns(const struct why_solving *y,
                            const struct ips_graph *g, uint32_t i)
 {
@@ -158,7 +160,7 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
             g->xlen[base + k] = why_within(y, y->wall.est[base + k], ns);
         }
     }
-    /* `xlen` of a message is ns now. */
+    /* `xlen` of a message is now in ns: 1 ns counts as 1 ns. */
     y->s.scenario.weighting = IPS_WEIGH_CPU;
     y->s.scenario.external = IPS_EXTERNAL_ALL;
     y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
@@ -193,7 +195,7 @@ int why_remake(struct whatif_solving *s)
 
 /* ---- what the path crosses ----------------------------------------------- */
 
-struct pair { /* of processes, whichever way */
+struct pair { /* messages between two processes, in either direction */
     uint32_t a, b;
     uint64_t count, bytes, ns;
 };
@@ -220,7 +222,7 @@ static struct pair crossing_pair(const struct why_solving *y, uint32_t i)
                          .ns = ips_xweight(g, i, &y->s.scenario, &present)};
 }
 
-/* Where the path goes from one to the next, backwards. */
+/* The node before i on the path, or IPS_NO_NODE; updates *chain. */
 static uint32_t path_before(const struct why_solving *y, uint32_t i,
                             uint32_t *chain)
 {
@@ -298,8 +300,8 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
     return rc;
 }
 
-/* What messages cost among those that chat: their way, and the calls that move
- * them; and all that these have of the path. */
+/* Cost of the messages among processes that exchange small ones: their transit
+ * and the calls that move them. Also the whole path of these processes. */
 static int fill_chatty(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
@@ -327,8 +329,8 @@ static int fill_chatty(struct why_solving *y)
     return rc;
 }
 
-/* The pair whose messages take longest; of those that chatter, which is said
- * already, only where there is no other. */
+/* The pair whose messages take longest. A pair that exchanges small messages,
+ * which another finding reports, is chosen only if there is no other. */
 static const struct pair *slowest_pair(const struct why_solving *y,
                                        const struct pair *pair, size_t count)
 {

@@ -1,5 +1,5 @@
-/* Procedures of the quiet path: which would help most, and how the cost is
- * spread over them. */
+/* Procedures on the quiet path: which of them gain most if they get faster, and
+ * how the CPU time is spread over them. */
 #include <stdlib.h>
 
 #include "common/types.h"
@@ -12,7 +12,8 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* The process that has the most of a procedure's path, and what it has. */
+/* Adds up the path of a procedure over all processes, and sets the location to
+ * the process that has most of it. */
 static void procedure_place(struct why_solving *y, const struct entity *thing,
                             struct why_amount *a)
 {
@@ -40,7 +41,7 @@ static int ns_descending(const void *a, const void *b)
     return (p < q) - (p > q);
 }
 
-/* How the path's CPU is spread over procedures. */
+/* Facts about how the path's CPU time is spread over procedures. */
 static int fill_spread(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;

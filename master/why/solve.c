@@ -1,4 +1,4 @@
-/* From the graph to facts, in the worker's thread (why/facts.h). */
+/* Computes the facts from the graph, in the worker's thread (why/facts.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int make_votes(struct why_solving *y)
     y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        if (!v->process) /* of WHY_F_DELAY made before */
+        if (!v->process) /* why_remake() made that of WHY_F_DELAY */
             v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
         v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
@@ -78,8 +78,8 @@ bool why_is_recording(const struct why_solving *y, uint32_t procedure)
     return strcmp(y->d->w.t.procedure[procedure].name, IPS_RECORDING) == 0;
 }
 
-/* The procedure with the most votes that the process has (any, where the
- * process is UINT32_MAX), UINT32_MAX none: votes are of all processes. */
+/* Of the procedures that occur in `process` (UINT32_MAX: in any), the one with
+ * the most votes, which are those of all processes. UINT32_MAX: none. */
 static uint32_t most_of_process(const struct why_solving *y,
                                 const struct why_votes *v, uint32_t process)
 {
@@ -130,7 +130,7 @@ int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
     return rc;
 }
 
-/* ---- our own features ---------------------------------------------------- */
+/* ---- features of why ----------------------------------------------------- */
 
 static int find_concurrent(struct why_solving *y)
 {
@@ -162,7 +162,7 @@ static int find_concurrent(struct why_solving *y)
     return rc;
 }
 
-struct filling { /* portions by node */
+struct filling { /* fills y->arc_share, by node */
     struct why_solving *y;
     uint64_t count, cap;
     bool failed;
@@ -250,7 +250,8 @@ static int make_features(struct why_solving *y)
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* Whose waits for outside the quiet path has, where and for what. */
+/* Waits for unrecorded causes on the quiet path: by process, call site and
+ * cause. */
 static int vote_outside(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_OUTSIDE];
@@ -278,7 +279,8 @@ static int vote_outside(struct why_solving *y)
     return rc;
 }
 
-/* That those who chat wait for each other is the messages' doing. */
+/* Drops waits between processes that exchange small messages: the CHATTY
+ * finding explains them. */
 static void drop_chatter(struct why_solving *y)
 {
     size_t kept = 0;
@@ -306,7 +308,8 @@ static void count_concurrent(struct why_solving *y)
     }
 }
 
-/* Process `w` waits for `ns` for messages: mostly, to get rid of its own? */
+/* Process `w` waits `ns` for its peers. Whether most of that is waiting for
+ * space to send. */
 static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
 {
     uint64_t room = 0;
@@ -319,7 +322,7 @@ static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
     return room > ns / 2;
 }
 
-/* All of a feature's, each faster by `ppm`. */
+/* Fills `a` for a feature; its gain: all of its time reduced by `ppm`. */
 static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
                         enum why_feature of, struct why_amount *a, uint32_t ppm)
 {
@@ -338,7 +341,8 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
-/* What share of a class would go were its work spread over all that wait. */
+/* Share of a feature's time that would be saved if its work were spread over
+ * all threads that wait. */
 static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;
@@ -397,8 +401,9 @@ static int fill_features(struct why_solving *y)
 
 /* ---- cores --------------------------------------------------------------- */
 
-/* What the run took beyond the quiet path: of it the program's own threads have
- * as much as they crowd, others the rest of what was spent in run queues. */
+/* Divides the time that the run took beyond the quiet path: oversubscription by
+ * its own threads (CORES), and the rest of the run delay, which other programs
+ * caused (BUSY). */
 static void fill_cores(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
@@ -408,7 +413,7 @@ static void fill_cores(struct why_solving *y)
     uint64_t queued = ips_min_u64(f->path_delay_ns, beyond);
     struct why_votes *v = &y->votes[WHY_F_DELAY];
     uint64_t *delayed = v->process;
-    v->process = v->waiter; /* empty: nobody waits for another one */
+    v->process = v->waiter; /* reuse as zeroes: DELAY has no waiters */
     for (uint32_t c = 0; c < y->s.g->chain_count; c++)
         v->process[y->process_of[c]] += y->concurrent.oversubscription[c];
     why_place_of(y, v, &own->location);
@@ -511,5 +516,5 @@ void why_solve(struct query *q)
         rc = why_other_weightings(&y);
     y.d->facts.any_on_path = y.d->w.resources;
     release_solving(&y);
-    (void)rc; /* said in path.err */
+    (void)rc; /* the query reports path.err */
 }

@@ -1,4 +1,4 @@
-/* The rules: which of the facts are findings, and in which order (why.h). */
+/* The rules: which facts become findings, and in which order (why.h). */
 #include "master/why/why.h"
 
 #include <inttypes.h>
@@ -32,14 +32,16 @@ uint32_t why_ppm(uint64_t ns, uint64_t whole)
 
 uint64_t why_own_ns(const struct why_facts *f)
 {
-    /* Crowding is estimated; alone the run took no longer than it did. */
+    /* Oversubscription is an estimate, so limit it: without other programs the
+     * run would not have taken longer. */
     uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, f->quiet_ns);
     return ips_add_sat(f->quiet_ns,
                        ips_min_u64(f->oversubscription_ns, beyond));
 }
 
-/* What findings are compared and chosen by: what the machine's other programs
- * took does not make a cause of the program's own less of one. */
+/* The gain by which findings are chosen and ranked. It is relative to the time
+ * without other programs, so their load does not make the program's own causes
+ * look smaller. */
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
@@ -67,8 +69,8 @@ static bool is_chatty(const struct why_facts *f)
            mean_ns(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
-/* It has a large share of the path, and others that are no trifle keep clearly
- * more cores busy. */
+/* Whether the phase has a large share of the path while phases with clearly
+ * more busy cores also have a considerable share. */
 static bool is_phase(const struct why_facts *f, const struct why_phase *p)
 {
     uint64_t own = why_own_ns(f);
@@ -77,7 +79,7 @@ static bool is_phase(const struct why_facts *f, const struct why_phase *p)
            why_ppm(p->busy_ppm, p->others_ppm) <= WHY_PHASE_BUSY_PPM;
 }
 
-/* May this amount be a finding, whatever its gain? */
+/* Whether an amount of this kind may become a finding, apart from its gain. */
 static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
                            bool chatty)
 {
@@ -97,7 +99,7 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
         return chatty;
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
-    case WHY_HANG: /* whatever it gains */
+    case WHY_HANG: /* this and the next: choose_findings() decides */
     case WHY_PHASE:
     case WHY_PROCEDURE:
     case WHY_SPREAD:
@@ -107,8 +109,8 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
     return false;
 }
 
-/* Half of the path's computing at least is under one procedure, for few
- * requests, each much work. */
+/* Whether at least half of the path's computing is under one procedure and each
+ * request is much work. */
 static bool is_request(const struct why_facts *f)
 {
     const struct why_common *c = &f->common;
@@ -168,7 +170,7 @@ static int by_gain(const void *a, const void *b)
     return (p->amount > q->amount) - (p->amount < q->amount);
 }
 
-/* Does a finding of more than a procedure name this one already? */
+/* Whether a finding of another kind already names this procedure. */
 static bool is_named(const struct list *l, const struct why_amount *a)
 {
     for (size_t i = 0; i < l->count; i++) {
@@ -193,7 +195,7 @@ static bool has_lock(const struct list *l)
     return false;
 }
 
-/* Do findings of what it waits for, or who, name the phase's time already? */
+/* Whether other findings already explain most of the phase's time. */
 static bool phase_named(const struct list *l, const struct why_phase *p)
 {
     uint64_t ns = 0;
@@ -272,7 +274,7 @@ static void choose_findings(struct list *l, struct candidate *nearest)
     if (f->hang.ns) {
         consider_amount(l, WHY_HANG, &f->amount[WHY_HANG]);
         if (l->count)
-            l->item[0].gain_ppm = UINT32_MAX; /* the first */
+            l->item[0].gain_ppm = UINT32_MAX; /* ranks first */
     }
     bool chatty =
         is_chatty(f) &&

@@ -1,20 +1,24 @@
-/* What recording itself cost the program: each record by the cost of its kind,
- * as measured before the run (control.probe_cost_ps), and the readings of the
- * CPU clock by the agent's own rule (agent/record/cpu.h, agent/record/cpu.c).
+/* Recording overhead: the CPU time that recording itself cost the program. Each
+ * record counts with the cost of its kind, which was measured before the run
+ * (control.probe_cost_ps). Readings of the CPU clock are counted by the rule
+ * that the agent follows (agent/record/cpu.h, agent/record/cpu.c).
  *
- * A node lies at its call, and its record is made behind that: so what a record
- * cost is in the arc that follows its node, with all that leave no node up to
- * the next one (graph.h: probe). An arc that is shorter has no more than it
- * weighs; the rest, and what a chain's first image cost before its first
- * coordinate, is in the sum alone. */
+ * A node marks its call, and the record is written after the call. So the cost
+ * of a record lies in the arc that follows its node, together with the costs of
+ * records without a node up to the next node (graph.h: probe). The cost in an
+ * arc is limited to the arc's weight. The rest, and the cost of starting a
+ * chain's first image, is counted only in the sum. */
 #include "slave/build/internal.h"
 
-/* agent/record/cpu.c's, of calls, of a call that moves data; and B_READ_NS */
-/* A reading of the run delay that took longer was disturbed. */
+/* Limit of the cost of one reading of the run delay: a longer reading was
+ * interrupted. */
 #define DELAY_NS_MAX 20000u
-/* As many where guesses are good (agent/record/cpu_guess.h), or so much CPU of
- * blocks after 16; where they are not, it reads more often than is known here.
- */
+/* The agent's rule (agent/record/cpu.c). It reads the CPU clock after
+ * B_READ_NS; after READ_BLOCKS calls that blocked, or after B_READ_BLOCKS_MIN
+ * if these used READ_BLOCKS_NS of CPU time; and after a call that moved data,
+ * blocked and took READ_LONG_NS. If its guesses are bad
+ * (agent/record/cpu_guess.h) the agent reads more often, which is not known
+ * here. */
 #define READ_BLOCKS 64u
 #define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u
@@ -60,7 +64,7 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         return ips_probe_ps(c, IPS_PROBE_PROC) / 2;
-    case IPS_REC_RUNDELAY: { /* it says what it took itself */
+    case IPS_REC_RUNDELAY: { /* the record contains its own cost */
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         return ips_min_u64(h.a, DELAY_NS_MAX) * 1000;
@@ -84,11 +88,11 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     }
 }
 
-/* Of a record that has call and return. */
+/* The call that a record describes. */
 struct span {
-    bool is, blocked, waits;
+    bool is, blocked, waits; /* is: the record has a call and a return */
     uint64_t cpu, cost, t, t_ret;
-    uint64_t tries; /* of a spin: that got nothing, and left no record */
+    uint64_t tries; /* a spin: failed attempts, which left no record */
 };
 
 static struct span span_of(const struct b_stream *s, uint32_t type,
@@ -96,7 +100,7 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
 {
     struct {
         struct ips_rec_head h;
-        uint64_t t_ret, cpu, cpu_ret; /* so in all of them */
+        uint64_t t_ret, cpu, cpu_ret; /* same layout in all these types */
     } r;
     struct ips_rec_io io;
     if (type != IPS_REC_SEND && type != IPS_REC_RECV &&
@@ -106,7 +110,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     memcpy(&r, p, sizeof(r));
     if (type == IPS_REC_BLOCK)
         memcpy(&io, p, sizeof(io));
-    /* Of what lasted longer than a call there are other records. */
+    /* These cover more than one call; the single calls have their own records.
+     */
     if ((type == IPS_REC_BLOCK && b_is_of_tries(io.op)) ||
         (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
         return (struct span){0};
@@ -129,7 +134,7 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     return v;
 }
 
-/* Was the clock read at this record? By the agent's own rule. */
+/* Whether the agent read the CPU clock at this record, by its own rule. */
 static bool reads_clock(const struct build *b, struct b_stream *s,
                         const struct span *v)
 {
@@ -188,9 +193,10 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
     return span_ps(b, s, &v, ips_probe_ps(b->in->control, IPS_PROBE_CALL));
 }
 
-/* The agent came to be before the START of an image that begins a chain: in the
- * arc up to "its image began", or before the chain's first coordinate, which is
- * no arc of the graph. */
+/* Whether the record is the START of an image that starts a chain. The agent
+ * started before that record, so its cost lies in the arc that ends at the node
+ * of the image's start, or before the chain's first coordinate, where the graph
+ * has no arc. */
 static bool begins_chain(const struct b_chain *c, const struct build *b,
                          const struct b_stream *s, uint32_t type)
 {
@@ -240,7 +246,7 @@ static void add_guessed(struct ips_build_counts *sum,
     sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
 }
 
-/* What each stream has the sum of already. */
+/* Adds up the sums that each stream has: guessed CPU time, lost records. */
 void b_scan_sums(struct build *b)
 {
     struct ips_build_counts *n = &b->out->counts;

@@ -1,34 +1,37 @@
 /*
- * Shared by build*.c: the state of one ips_build(). Flat arrays indexed by
- * uint32_t; nothing is allocated per record. Source: docs/design/build.md.
+ * Shared by all passes of a build: the state of one ips_build(). Flat arrays
+ * are indexed by uint32_t; nothing is allocated per record.
+ * Source: docs/design/build.md.
  *
  * The passes, in order (build.c):
- *   scan     reads every record once: streams, and the rare records apart
- *   process  images -> processes, threads -> chains, forks and joins linked
- *   signal   which KILL or child's end a SIGNAL hangs on; when processes were
- *            stopped (build/job_control.c)
- *   untraced what was seen to begin and never spoke
+ *   scan     reads every record once: fills the streams, and puts the rare
+ *            records into arrays of their own
+ *   process  images -> processes, threads -> chains, links forks and joins
+ *   signal   the KILL or the child's end that caused each SIGNAL; when
+ *            processes were stopped (build/job_control.c)
+ *   untraced processes that were seen to start but recorded nothing
  *   channel  CHAN records -> ends, peers by name
- *   sync     which release let whom go, of locks and their like
+ *   sync     which RELEASE let which waiter go (locks, conditions, semaphores)
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build/node.c, build/io.c, build/sync_node.c; plain sends and
  *            receives: build/plain/plain.c, in the scan build/plain/scan.c;
- *            receives whose sends are made already: build/plain/early.c)
- *   hold     who held which end when: the closes that end-of-file waits for
- *   match    sends and receives of two ends -> cross arcs; where somebody
- *            takes part who is not recorded: build/shared.c
- *   settle   END coordinates
- *   causal   no local arc is quicker than the clock
- *   far      whose peer may be on another machine
- *   weights  what match found -> cross arcs, coordinates -> weights, and when
- *            each node was passed
- *   order    no cycle is left
- *   wall     what `sched` and `wall` need of every node besides
+ *            receives whose sends have a node already: build/plain/early.c)
+ *   hold     which process held which end when, and so which close caused an
+ *            end-of-file
+ *   match    sends and receives of two ends -> cross arcs; if an unrecorded
+ *            process also writes or reads: build/shared.c
+ *   settle   coordinates of END nodes
+ *   causal   makes local arcs agree with the clock
+ *   far      ends whose peer may be on another machine
+ *   weights  matches -> cross arcs, coordinates -> weights, and when each node
+ *            was passed
+ *   order    breaks cycles
+ *   wall     the other columns that the weightings `sched` and `wall` need
  *   table    names and rows
  *
  * While building, g.w holds absolute coordinates (CPU ns of the chain).
- * Times are ns of CLOCK_MONOTONIC_RAW. Input is untrusted: whatever the
- * records say, indices found here are in range or IPS_NONE.
+ * Times are ns of CLOCK_MONOTONIC_RAW. Input is untrusted: every index here is
+ * in range or IPS_NONE, whatever the records contain.
  */
 #ifndef IPS_SLAVE_BUILD_INTERNAL_H
 #define IPS_SLAVE_BUILD_INTERNAL_H
@@ -44,12 +47,13 @@
 #include "slave/build/types.h"
 
 #define B_BLOCKED_NS 2000u
-/* The agent reads the thread's CPU clock after so much of it, and after no
- * fewer calls that blocked (build/cost.c). */
+/* The agent reads the thread's CPU clock only after the thread has used at
+ * least this much CPU time and has blocked in this many calls (build/cost.c).
+ */
 #define B_READ_NS 500000u
 #define B_READ_BLOCKS_MIN 16u
 
-/* In a comparison function: decides where the two differ. */
+/* In a comparison function: returns the order of p and q if they differ. */
 #define CMP3(p, q)                                                             \
     do {                                                                       \
         if ((p) != (q))                                                        \
@@ -58,8 +62,8 @@
 
 /* ---- growing arrays ---- */
 
-/* Room for one more of `size` bytes in (*v)[n]; 0 or IPS_E_NO_MEMORY / LIMIT.
- */
+/* Makes room for element n, of `size` bytes, in array *v; *room is its
+ * capacity. 0, IPS_E_NO_MEMORY or IPS_E_LIMIT. */
 int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
                     struct ips_err *err) IPS_MUST_USE;
 #define B_MORE(array, err)                                                     \
@@ -67,16 +71,17 @@ int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
          ? 0                                                                   \
          : b_array_reserve((void **)&(array).v, (array).n, &(array).capacity,  \
                            sizeof(*(array).v), (err)))
-/* ips_calloc_large of at least one element, with the message: what a build
- * allocates is released by ips_free_large. */
+/* ips_calloc_large of at least one element; sets *err on failure. Everything
+ * that a build allocates is released with ips_free_large. */
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
 /* ---- records ---- */
 
-/* Records are read in order, but across pages the hardware does not follow. */
+/* Prefetch distance in bytes. Records are read in order, but the hardware
+ * prefetcher does not cross a page boundary. */
 #define B_READ_AHEAD 1024u
 
-/* Where a walk over one stream's records stands. */
+/* Position of a walk over one stream's records. */
 struct b_walk {
     const struct ips_stream_in *in;
     uint32_t chunk;
@@ -86,15 +91,15 @@ struct b_walk {
 /* The smallest size of a record of each type, 0 for unknown types. */
 extern const uint16_t b_rec_min[256];
 
-/* May there be records of this type? */
+/* Whether the stream may have records of this type. */
 static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
 {
     return !in->types || in->types[type / 64] >> type % 64 & 1;
 }
 
-/* The next record (NULL at the end), its type and length. What does not look
- * like a record ends its chunk. Short entries and exits come as long ones,
- * which stay until the next call. */
+/* Returns the next record (NULL at the end), its type and length. Skips the
+ * rest of a chunk that does not contain a valid record. Expands short ENTER and
+ * EXIT records; an expanded record stays valid until the next call. */
 static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
                                     uint32_t *len)
 {
@@ -167,16 +172,17 @@ struct build {
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
     B_ARRAY(struct b_packet) packets;
-    B_ARRAY(struct b_poll) polls; /* likewise, then by end and call */
+    B_ARRAY(struct b_poll) polls; /* as made; later by end and call */
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unrecorded) unseens;
     B_ARRAY(struct b_chan) chans;
-    /* Pass `scan`, [2 * B_USED_IDS]: of the stream at hand, by channel and
-     * direction; and the greatest of them. Then of all streams. */
+    /* Pass `scan`, [2 * B_USED_IDS] by channel id and direction: whether the
+     * current stream uses it; `used_top` is the greatest id. `uses` collects
+     * them for all streams. */
     uint8_t *used;
     B_ARRAY(struct b_use) uses;
-    struct inflow *early; /* [early_count], by end, while nodes are made */
+    struct inflow *early; /* [early_count] by end, while nodes are made */
     uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_signal_taken) takings;
@@ -185,41 +191,43 @@ struct build {
     struct b_end *ends;
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
-    B_ARRAY(struct b_op *) slabs; /* each of slab_ops places */
-    uint32_t slab_ops, slab_used; /* of the last one */
+    B_ARRAY(struct b_op *) slabs; /* of B_SLAB_OPS slots; the last: slab_ops */
+    uint32_t slab_ops, slab_used; /* slots of the last slab; of them in use */
     B_ARRAY(struct b_long_read) long_reads;
     struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
-    uint64_t cost_ps;  /* of recording */
-    uint64_t probe_ps; /* ... since the last node, not yet in g.probe */
+    uint64_t cost_ps;  /* recording overhead of all threads */
+    uint64_t probe_ps; /* overhead since the last node, not yet in g.probe */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
     B_ARRAY(struct b_release) releases;
     B_ARRAY(struct ips_remote_out) outs;
-    B_ARRAY(uint64_t) traffic_last; /* beside out->traffic: last operation */
+    /* For each row of out->traffic: time of the last operation. */
+    B_ARRAY(uint64_t) traffic_last;
     uint32_t traffic_capacity;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
     uint32_t flow_capacity, flow_count;
     uint64_t node_capacity, send_capacity;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_capacity] CPU of the node's thread at g.t_ns */
-    /* For build/wall.c. g.wait: asleep in the call (and the wait) that the node
-     * ends. [node_capacity]: asleep in calls since the node before, with
-     * g.wait; behind b_delays the delay after the wake-up. NULL where nobody
-     * read a run delay and nobody spun: then all that is asked of it is the
-     * chain's sum in `gaps`. */
+    /* For build/wall.c, [node_capacity]: ns asleep in calls since the node
+     * before, including g.wait (asleep in the call that the node ends). After
+     * b_delays(): the delay after the wake-up. NULL if no thread read its run
+     * delay and none spun: then only the chain's sum in `gaps` is needed. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     struct b_gaps gaps;
     bool careful;   /* some processes are not recorded: build/shared.c */
-    bool doubtful;  /* ... and one may have read of a stream */
-    bool spun;      /* cpu_at of some node is moved behind its making */
-    uint8_t *far;   /* [end_count] its peer may be on another machine; NULL
-                       where none is */
-    bool backwards; /* a node is before what it comes from: no order yet */
-    /* Of build/wall.c: a node may have been passed before what it hangs on; the
-     * nodes whose cross arcs pass `match` did not make. */
+    bool doubtful;  /* an unrecorded process may have read from a stream */
+    bool spun;      /* some thread spun, so b_spun_until() may correct cpu_at
+                       of a node after it was made */
+    uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
+                       no peer is */
+    bool backwards; /* some node precedes its cause in time, so the nodes are
+                       not yet in a topological order */
+    /* For build/wall.c: `bends`: some node may have been passed before its
+     * predecessor; `arcs`: nodes whose cross arcs pass `match` did not make. */
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
@@ -227,14 +235,16 @@ struct build {
     B_ARRAY(struct b_delay) delays;
     struct b_plain_slots *plain; /* build/plain.h; NULL: not for this build */
     struct b_wait_notes *notes;  /* build/waits.c; NULL: not wanted */
-    /* A build that goes on with more records (build/incremental/grow.h); NULL
-     * where not. */
+    /* NULL unless the build continues with more records later
+     * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
+    struct b_from *from; /* [chain_count]; NULL: chains are built from their
+                            first node */
     uint64_t *coord;     /* [node_capacity] coordinates, before weights */
-    bool tables;         /* what only a graph shows is not wanted */
-    bool broken;         /* what was final is not: all again */
-    ips_u128 gone;       /* sum of exts that are there no more */
+    bool tables;         /* only tables are wanted, no graph */
+    bool broken;         /* a final part would have to change, so the whole
+                            build has to be done again */
+    ips_u128 gone;       /* sum of the exts that were dropped */
 };
 
 static inline void b_built(const struct build *b, unsigned permille)
@@ -243,11 +253,12 @@ static inline void b_built(const struct build *b, unsigned permille)
         atomic_store_explicit(b->in->permille, permille, memory_order_relaxed);
 }
 
-/* What ips_built_set_peers needs again. */
+/* Data that the build keeps for ips_built_set_peers(). */
 struct ips_build_more {
     struct b_ext *exts;
     uint32_t ext_count;
-    struct ips_remote_out *outs; /* of ends without local peer, by (end, pos) */
+    struct ips_remote_out *outs; /* connects, sends and closes of ends without
+                                    a local peer, sorted by (end, pos) */
     uint32_t out_count;
     uint8_t *base_peer; /* [end_count] enum ips_end_peer as built */
     struct ips_build_counts base;
@@ -259,11 +270,11 @@ static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
 {
     return b->slabs.v[place / B_SLAB_OPS] + place % B_SLAB_OPS;
 }
-/* One of them after the other, in order: op NULL at the end. */
+/* Iterates over the sends of an end, in order; op is NULL at the end. */
 struct b_sending {
-    struct b_op *op, *end;    /* `end`: of its block */
-    uint32_t position, block; /* the next block, */
-    uint32_t now;             /* the one of `op` */
+    struct b_op *op, *end;    /* current send; end of its block */
+    uint32_t position, block; /* index of the send; the next block */
+    uint32_t now;             /* the block of `op` */
 };
 void b_next_block(const struct build *b, struct b_sending *s);
 static inline struct b_sending b_first_send(const struct build *b,
@@ -279,7 +290,7 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Room for one more send of `e`: *op. */
+/* Makes room for one more send of `e`; b_new_send() sets *op to it. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
@@ -297,20 +308,21 @@ static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 
 void b_release(struct build *b); /* build.c */
 int b_run_passes(struct build *b) IPS_MUST_USE;
-/* build/scan.c: the records behind `walk` of a stream that was scanned before.
- * Where one is not of a kind that may come so (build/incremental/grow.h), or
- * its stream has ended: b->broken. New readings of the run delay are added to
- * b->delays. */
+/* build/scan.c: scans the records after `walk` of a stream that was scanned
+ * before. Sets b->broken if a record is of a kind that cannot be added later
+ * (build/incremental/grow.h) or the stream has ended. Adds new readings of the
+ * run delay to b->delays. */
 int b_scan_more(struct build *b, uint32_t stream,
                 struct b_walk *walk) IPS_MUST_USE;
 void b_scan_sums(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* build_grow*.c; only where b->incremental is not NULL. */
+/* build/incremental/; called only if b->incremental is not NULL. */
 #define B_GROW_ROOM 256u
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
 void b_incremental_arcs(struct build *b,
-                        bool done); /* before and behind them */
+                        bool done); /* before and (`done`) after the arcs of
+                                   receives and datagrams are made */
 void b_incremental_window(struct build *b, uint32_t chain,
                           const struct b_window *w);
 void b_incremental_bent(struct build *b, uint32_t node, uint32_t by);
@@ -318,32 +330,33 @@ void b_incremental_let_go(struct build *b, uint32_t traffic);
 void b_incremental_preempted_send(struct build *b, const struct b_op *send,
                                   uint64_t slept);
 struct b_read *b_incremental_read(struct build *b, uint32_t end) IPS_MUST_USE;
-/* The row there is of it; false: none. */
+/* Sets *row to the traffic row of (end, process); false: there is none. */
 bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
                            uint32_t *row);
-/* Are they tables alone, that no arc is wanted of? */
+/* Whether the incremental build makes tables only, without arcs. */
 bool b_grow_tables(const struct build *b);
-/* Those of final nodes. */
+/* The spinning of final nodes; *count: number of elements. */
 const struct ips_spun *b_incremental_spun(const struct build *b,
                                           uint32_t *count);
 
-/* build/plain/early.c: receives whose sends are made already. */
+/* build/plain/early.c: receives whose sends have a node already. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
 int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
-/* The receives of chain `c` from end `to` are matched as they are made: from
- * this; NULL: they are not. */
+/* Returns the sends that the receives of chain `c` at end `to` are matched with
+ * while their nodes are made; NULL if pass `match` has to match them. */
 struct inflow *b_early(struct build *b, uint32_t to, uint32_t c);
-/* No others of `to` will be. */
+/* From now on, receives at end `to` are left to pass `match`. */
 void b_early_no_more(struct build *b, uint32_t to);
 
-/* build/retry.c, in the scan: a record that moves bytes or waits, from `t` to
- * `t_ret`; the JOIN, or ACQUIRE, that comes next. */
+/* build/retry.c, called by the scan. b_scan_tries(): for a record that moves
+ * bytes or waits, from `t` to `t_ret`; b_scan_tried_join() and b_scan_tried():
+ * for the next JOIN or ACQUIRE. */
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
-/* A BLOCK; and any record behind a nap. */
+/* Called for each BLOCK, and for any record after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_found(struct build *b) IPS_MUST_USE; /* before pass `node` */
@@ -358,8 +371,8 @@ int b_processes(struct build *b) IPS_MUST_USE; /* build/process.c */
 int b_links(struct build *b) IPS_MUST_USE;     /* build/link.c */
 int b_signals(struct build *b) IPS_MUST_USE;   /* build/signal.c */
 void b_signal_arcs(struct build *b);           /* build/signal.c */
-/* The process of that pid at a time, or IPS_NONE; `by_pid`: by (pid namespace,
- * pid, start). build/signal.c */
+/* build/signal.c: returns the process that had this pid at time t, or IPS_NONE.
+ * `by_pid`: all processes, sorted by (pid namespace, pid, start). */
 uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
                       uint64_t pidns, uint32_t pid, uint64_t t);
 int b_find_stops(struct build *b,
@@ -370,14 +383,14 @@ int b_ends(struct build *b) IPS_MUST_USE;              /* build/channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;             /* build/peer.c */
 int b_sync_match(struct build *b) IPS_MUST_USE;        /* build/sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;             /* build/node.c */
-/* The same object, and class? As of qsort. */
+/* Compares object and class, for qsort. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
-/* ACQUIRE's value: got by trying again and again, it was free
+/* Values of ACQUIRE: obtained after repeated tries; it was free
  * (agent/preload/sync.h). */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
-/* The second record of a wait for a condition. */
+/* Whether `s` is the second record of a wait for a condition. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);           /* build/sync.c */
 void b_states(struct build *b);              /* build/graph_cut.c */
@@ -385,11 +398,11 @@ int b_holders(struct build *b) IPS_MUST_USE; /* build/lock_holds.c */
 int b_match(struct build *b) IPS_MUST_USE;   /* build/match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
             const uint8_t *p); /* build/cost.c */
-/* The same of a plain send or receive: ps. */
+/* Returns the recording overhead, in ps, of a plain send or receive. */
 uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                    uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
-/* Does a call come so long after the last that nothing of the agent is in the
- * first caches? To be asked of each once, in order. */
+/* Whether so much time passed since the previous call that the agent's code and
+ * data have left the L1 caches. Call it once per call, in order. */
 static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
 {
     bool cold = ips_sub_sat(t, s->cost_ret_ns) >= IPS_COLD_NS;
@@ -398,8 +411,9 @@ static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
 }
 void b_cost_limit(struct build *b); /* build/cost.c */
 void b_events(struct build *b);     /* build/match.c */
-/* Node `node` found the end of its stream. True: this side had shut it down,
- * and before `other` closed it, if that is not IPS_NO_NODE. */
+/* Node `node` read the end of its stream. Returns true if this process had shut
+ * it down itself, and had done so before node `other` closed it (IPS_NO_NODE:
+ * no node closed it). */
 bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
                     uint64_t t_ret, uint32_t other);
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
@@ -409,7 +423,8 @@ void b_lifetimes(struct build *b);             /* build/match.c */
 void b_finish_threads(struct build *b);        /* build/graph_cut.c */
 void b_causal(struct build *b);                /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
-/* ... when all chains have theirs: no sum too large, rows of processes. */
+/* Called after all chains have weights: checks that no sum is too large and
+ * fills the rows of processes. */
 void b_sum_up(struct build *b, ips_u128 sum);
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build/sync_node.c */
 int b_unended_list(struct build *b) IPS_MUST_USE; /* build/spin.c */
@@ -419,9 +434,10 @@ void b_delays(struct build *b);                   /* build/delay.c */
 struct b_window b_window_first(const struct build *b, uint32_t chain);
 int b_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
-/* build/remote.c: out->more; what a build that goes on needs is a copy. */
+/* build/remote.c: fills out->more; copies the data that an incremental build
+ * still needs itself. */
 int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c: where single waits are wanted. */
+/* build/waits.c: only if rows of single waits are wanted. */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
 int b_locks(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;
@@ -429,14 +445,15 @@ void b_waits_drop(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
-/* Is this BLOCK a poll that an eventfd ended? */
+/* Whether this BLOCK is a poll that an eventfd ended. */
 static inline bool b_polls_eventfd(const struct ips_rec_io *r)
 {
     return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
            !r->err && IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD &&
            IPS_READY_NUMBER(r->ready);
 }
-/* BLOCK: says of tries, or of what lets them succeed; no wait of its own. */
+/* Whether this BLOCK describes repeated tries, or the event that lets them
+ * succeed. Such a BLOCK is not a wait itself. */
 static inline bool b_is_of_tries(uint16_t op)
 {
     return op == IPS_OP_RETRY || op == IPS_OP_FOUND || op == IPS_OP_MADE;
@@ -448,23 +465,24 @@ static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
                                          uint32_t id)
 {
     const struct b_image *im = &b->images[image];
-    if (id - 1 < im->chan_count) { /* the rule: ids count from 1 */
+    if (id - 1 < im->chan_count) { /* usually: ids count from 1 */
         struct b_chan *c = &b->chans.v[im->first_chan + id - 1];
         if (c->id == id)
             return c;
     }
     return b_chan_search(b, image, id);
 }
-/* The flow of socket end `end` to `remote`. */
+/* Sets *flow to the flow of socket end `end` to `remote`. */
 int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
-/* Do what these addresses say to each other in one network namespace alone? So
- * it is of loopback, and of an address with itself: between namespaces others
- * may be routed, or be the same by chance. */
+/* Whether traffic between the two addresses stays in one network namespace.
+ * This holds for loopback, and for an address with itself. Other addresses may
+ * be routed between namespaces, or exist in several of them by chance. */
 bool b_addr_same_netns(const struct ips_addr *a, const struct ips_addr *b);
 bool b_addr_any(const struct ips_addr *a);
-/* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
+/* Returns the ns off the CPU from (t0, cpu0) to (t, cpu), less the `off` ns
+ * that the thread slept in calls. */
 static inline __attribute__((always_inline)) uint64_t
 b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu, uint64_t cpu0, uint64_t off)
 {
@@ -479,9 +497,10 @@ b_gap(struct b_gaps *gaps, uint64_t t, uint64_t cpu, uint64_t off)
     gaps->t = t;
     gaps->cpu = cpu;
 }
-/* One more node at the end of the graph: its coordinate, and the moment and
- * CPU its thread's clocks showed together (at the call of a send or fork, at
- * the return of a receive or wait). Room was counted by the scan. */
+/* Appends a node to the graph. `coord` is its coordinate; `t_ns` and `cpu_at`
+ * are the time and the CPU time of its thread at the same moment (the call of a
+ * send or fork, the return of a receive or wait). The scan counted the nodes,
+ * so there is space. */
 static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
                               uint64_t coord, uint64_t t_ns, uint64_t cpu_at,
                               uint32_t site)
@@ -489,7 +508,8 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     const struct ips_graph *g = &b->out->g;
     uint8_t *kinds = g->kind,
             *xkinds =
-                g->xkind; /* a byte written may be any pointer's: so last */
+                g->xkind; /* written last: a store of a byte may alias all
+                             pointers, which would have to be read again */
     uint64_t *w = g->w, *t = g->t_ns, *at = b->cpu_at, *off = b->off;
     uint64_t *wait = g->wait, *xlen = g->xlen;
     uint32_t *probe = g->probe, *sites = g->site, *xpred = g->xpred;
@@ -516,7 +536,8 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     b->nodes = i + 1;
     return i;
 }
-/* The same for a node at the call of something that then slept so long. */
+/* The same for a node at the call of an operation that then slept `slept` ns.
+ */
 static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
                                       uint64_t coord, uint64_t t_ns,
                                       uint64_t slept, uint32_t site)
@@ -536,19 +557,19 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
     g->xkind[node] = (uint8_t)kind;
     g->xlen[node] = xlen;
 }
-/* May the other side of node i's channel be on another machine? Then its
- * moment is all that the two clocks can be compared by. */
+/* Whether the peer of node i's channel may be on another machine. Then the
+ * time of the node is the only data by which the two clocks can be compared. */
 static inline bool b_far(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
     return b->far && end != UINT32_MAX && b->far[end];
 }
-/* Damaged stamps: no time here reaches this. */
+/* Upper limit of times: only damaged stamps exceed it. */
 #define B_LATEST (1ULL << 61)
 static inline uint64_t b_moved(uint64_t t, int64_t by)
 {
-    /* Sends go forwards, receives back: no branch foretells which is next.
-     * Where this is in range, nothing wrapped around. */
+    /* Sends move forwards, receives backwards, so a branch on the sign would be
+     * mispredicted. If the sum is in range, it did not wrap around. */
     uint64_t sum = t + (uint64_t)by;
     if (sum <= B_LATEST && t <= INT64_MAX)
         return sum;
@@ -556,19 +577,20 @@ static inline uint64_t b_moved(uint64_t t, int64_t by)
         by < 0 ? ips_sub_sat(t, -(uint64_t)by) : ips_add_sat(t, (uint64_t)by);
     return ips_min_u64(at, B_LATEST);
 }
-/* What is sent to `end` is there when it was sent: no network holds it back. */
+/* Whether data for `end` arrives when it is sent, because it passes through
+ * memory and no network can delay it. */
 static inline bool b_by_memory(const struct build *b, uint32_t end)
 {
     return end == UINT32_MAX || (b->out->ends[end].kind != IPS_CHAN_TCP &&
                                  b->out->ends[end].kind != IPS_CHAN_UDP);
 }
-/* Are the waits put right where the weights are made? Not where times are moved
- * behind that. */
+/* Whether b_weights() also corrects the waits (g.wait). It cannot if a later
+ * pass still moves times; then pass `wall` corrects them. */
 static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }
-/* The first node of a chain that the passes behind `node` look at. */
+/* The first node of a chain that the passes after `node` process. */
 static inline uint32_t b_first(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;
@@ -587,9 +609,9 @@ static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
     const struct ips_chain *c = &b->out->g.chains[chain];
     return c->first + c->count - 1;
 }
-/* The release of `end` that an end-of-file seen at t_ns waited for, or
- * IPS_NO_NODE. `sleeper`: the chain that slept for it, IPS_NONE where it was
- * there. */
+/* Returns the node that released `end` and so caused the end-of-file seen at
+ * t_ns, or IPS_NO_NODE. `sleeper`: the chain that slept until then; IPS_NONE if
+ * the end-of-file was there already. */
 uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
                           uint32_t sleeper, bool eof);
 

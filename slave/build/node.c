@@ -1,15 +1,15 @@
-/* Second reading of every record, chain by chain: nodes with their coordinates,
- * waits, and the operations that build/match.c turns into cross arcs. The
- * table in docs/design/build.md, row by row; here processes and closes, in
- * build/io.c what moves bytes. */
+/* Second reading of every record, chain by chain. Makes the nodes with their
+ * coordinates and waits, and the operations that build/match.c turns into cross
+ * arcs, as the table in docs/design/build.md describes. This file handles
+ * processes and closes; build/io.c handles the records that move bytes. */
 #include <signal.h>
 
 #include "slave/build/node.h"
 #include "slave/build/plain.h"
 
-/* A signal that came while the call slept ended that sleep: its node's
- * coordinate is the call's. What began after the signal may be its handler's:
- * the call that it came in ends later. */
+/* If a signal came while the call slept, it ended that sleep, and its node gets
+ * the coordinate of the call. A call that started after the signal may be one
+ * of its handler: the interrupted call's record follows later. */
 void b_take_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
@@ -78,12 +78,12 @@ static int on_exec(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     uint64_t t = b_time(&m->s->clock, r.h.word, r.h.t);
     if (!m->s->exec_last || t != m->s->exec_ns)
-        return 0; /* it failed */
+        return 0; /* the exec failed */
     uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     return add_hold(m, B_HOLD_EXEC, t, m->s->image, node, 0);
 }
 
-/* Does the parent sleep in the call until the child has its own image? */
+/* Whether the parent sleeps in the call until the child has its own image. */
 static bool fork_waits(uint8_t kind)
 {
     return kind == IPS_FORK_VFORK || kind == IPS_FORK_SPAWN ||
@@ -146,8 +146,8 @@ static bool from_timer(const struct b_signal_taken *y)
     return y->code == SI_TIMER || (y->code == SI_KERNEL && often);
 }
 
-/* What sigwait or a read of a signalfd returned was waited for from that
- * call on. */
+/* If sigwait() or a read of a signalfd returned the signal, the thread waited
+ * for it since that call. */
 static void on_signal(struct maker *m)
 {
     struct b_signal_taken *y = &m->b->takings.v[m->next_taking++];
@@ -161,7 +161,7 @@ static void on_signal(struct maker *m)
     } else if (y->t == m->sigwait_ret && !from_timer(y)) {
         b_unended(m, m->b->nodes, m->sigwait_slept, false);
     }
-    if (m->taken_count == TAKEN_KEPT) /* the oldest came in no call */
+    if (m->taken_count == TAKEN_KEPT) /* drop the oldest */
         memmove(m->taken_signal, m->taken_signal + 1,
                 --m->taken_count * sizeof(*m->taken_signal));
     m->taken_signal[m->taken_count++] = (struct taken_signal){
@@ -170,7 +170,8 @@ static void on_signal(struct maker *m)
 
 /* ---- chains ---- */
 
-/* Does such a record show that no receive follows a poll at once? */
+/* Whether a record of this type after a poll shows that the poll's channel is
+ * not received from next. */
 static bool is_no_receive(uint32_t type)
 {
     return type == IPS_REC_SEND || type == IPS_REC_CLOSE ||
@@ -230,7 +231,7 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
         break;
     case IPS_REC_SIGNAL:
         on_signal(m);
-        return 0; /* a handler's, in the midst of what follows */
+        return 0; /* it may lie between a DGRAM and its call */
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         rc = b_on_sync(m, p);
@@ -249,7 +250,7 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
     return rc;
 }
 
-/* START, and for a spawned child the moment its image began. */
+/* Makes START and, for a spawned child, the node at which its image started. */
 static void begin_chain(struct maker *m)
 {
     struct build *b = m->b;
@@ -289,7 +290,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         m->wait.merged = false;
         if (rc == 0)
             rc = make_node(m, type, p, len);
-        before -= m->wait.merged; /* the receive has the poll's place */
+        before -= m->wait.merged; /* the receive replaced the poll's node */
         if (rc == 0 && stops)
             rc = b_stop_after(m, type, p);
         if (!b->tables)
@@ -335,7 +336,7 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
     const struct b_chain *c = &b->chains[m->chain];
     b->out->g.chains[m->chain].first = b->nodes;
     b->off_ns = b->probe_ps = 0;
-    b->gaps = (struct b_gaps){.t = UINT64_MAX}; /* before START there is none */
+    b->gaps = (struct b_gaps){.t = UINT64_MAX}; /* no gap before START */
     begin_chain(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         memset(walk, 0, sizeof(*walk));

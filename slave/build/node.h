@@ -1,73 +1,78 @@
 /*
- * Between build/node.c (chains: processes, closes) and build/io.c (sends,
- * receives, waits): where the second reading of the records stands.
+ * Shared by build/node.c (chains: processes, closes) and build/io.c (sends,
+ * receives, waits): the state of the second reading of the records.
  */
 #ifndef IPS_SLAVE_BUILD_NODE_H
 #define IPS_SLAVE_BUILD_NODE_H
 
 #include "slave/build/internal.h"
 
-/* Fruitless attempts up to a success (build/spin.c); elapsed_ns 0: none. */
+/* Spinning: failed attempts before a success (build/spin.c). elapsed_ns 0: the
+ * thread did not spin. */
 struct spin {
-    uint64_t ended; /* when the success was asked for */
+    uint64_t ended; /* start of the successful attempt */
     uint64_t elapsed_ns;
-    uint64_t cpu, burnt; /* at the first attempt; until the success */
-    uint64_t awake_ns;   /* of elapsed_ns: not asleep, so not in off_ns yet */
+    uint64_t cpu, burnt; /* CPU time at the first attempt; CPU time used from
+                            there to the success */
+    uint64_t awake_ns;   /* part of elapsed_ns that the thread did not sleep,
+                            and that off_ns does not contain yet */
 };
 
-/* A poll, select or epoll that blocked, or span, and whose cause is not known
- * yet. */
+/* A poll, select or epoll that blocked, or was repeated in a spin, and whose
+ * cause is not known yet. */
 struct wait {
     bool pending;
-    bool fresh; /* by the record at hand, for build/waits.c */
+    bool fresh; /* set by the current record, for build/waits.c */
     uint64_t cpu, blocked_ns;
-    uint32_t ready; /* channel id, 0 any */
-    uint32_t arc;   /* the arc into that node has the wait */
+    uint32_t ready; /* channel id; 0: any */
+    uint32_t arc;   /* the wait lies in the arc into this node */
     struct spin spin;
-    /* The node of its return if it was for a stream (build/poll.c), else
-     * IPS_NO_NODE; the
-     * call; and what was there before that node. */
+    /* `node`: the poll's return if it waited for a stream (build/poll.c), else
+     * IPS_NO_NODE. t, t_ret, cpu_ret: of the call. off_ns, gaps: their values
+     * before that node was made. */
     uint32_t node, end, why;
-    bool merged; /* by the record at hand: the node is gone */
+    bool merged; /* the current record removed the node */
     uint64_t t, t_ret, cpu_ret, off_ns;
     struct b_gaps gaps;
 };
 
-/* The last signals taken since an interval record: a call that blocked around
- * the first of them was ended by it. */
+/* The last signals taken since an interval record. If a call blocked when the
+ * first of them came, that signal ended the call. */
 #define TAKEN_KEPT 8u
 struct taken_signal {
     uint64_t t;
     uint32_t node; /* or IPS_NO_NODE: not matched */
-    bool timer;    /* it came from one */
+    bool timer;    /* a timer sent the signal */
 };
 
-/* What ended the last poll of a place; the oldest place goes. */
+/* For each of the last CHOSEN_KEPT call sites: the channel that ended the last
+ * poll there. */
 #define CHOSEN_KEPT 8u
 struct chosen {
     uint64_t site;
     uint32_t ready;
 };
 
-/* Where its process was stopped (build/job_control.c). */
+/* The stops of the thread's process (build/job_control.c). */
 struct maker_job_stop {
-    uint32_t next, end; /* of stops[] */
-    uint64_t t, cpu;    /* of its last record, at its return */
-    const struct b_job_stop
-        *in;             /* that the call at hand slept through, no node yet */
-    uint64_t slept;      /* the node's wait: from the call until it went on */
-    uint64_t stopped_ns; /* ... of it stopped, for b_interval */
+    uint32_t next, end;          /* indexes into job_stops[] */
+    uint64_t t, cpu;             /* at the return of the thread's last record */
+    const struct b_job_stop *in; /* stop that ended during the current call and
+                                    has no node yet */
+    uint64_t slept;      /* the node's wait: from the call until SIGCONT */
+    uint64_t stopped_ns; /* part of the call that the process was stopped, for
+                            b_interval */
 };
 
-/* What the thread moved through one end in one direction, one operation after
- * the other: added to the tables when it turns to another end. */
+/* The thread's consecutive operations on one end in one direction. They are
+ * added to the tables when the thread uses another end. */
 struct tally {
     uint32_t end, row; /* in out->traffic */
     uint64_t messages, bytes, t, t_ret;
 };
 
-/* The kernel cuts a send into 128 datagrams at most, of which one record has
- * more than a hundred. */
+/* DGRAM records of one call: the kernel cuts a send into at most 128 datagrams,
+ * and one record holds more than a hundred. */
 #define B_DGRAMS_OF_CALL 2u
 
 struct maker {
@@ -75,9 +80,9 @@ struct maker {
     struct b_stream *s;
     struct ips_thread_row *row;
     uint32_t chain, proc;
-    uint64_t last_ret; /* returns are in order */
+    uint64_t last_ret; /* last return; the next one may not be earlier */
     struct wait wait;
-    struct spin spin; /* of the BLOCK op SPIN just before */
+    struct spin spin; /* from the BLOCK with op SPIN just before */
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     uint32_t next_retry, next_made, next_nap_run;
     struct taken_signal taken_signal[TAKEN_KEPT];
@@ -85,35 +90,35 @@ struct maker {
     struct maker_job_stop job_stop;
     struct chosen chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
-    uint32_t signal_node; /* of the signal that ended the call at hand */
-    /* Of the signal wait or read before. */
+    uint32_t signal_node; /* node of the signal that ended the current call */
+    /* The last wait for a signal (sigwait, or a read of a signalfd). */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
-    /* Of a call that moved several: all its DGRAMs, as they lie in the
-     * stream. */
+    /* If a call moved several datagrams: all its DGRAM records, unchanged. */
     const uint8_t *dgrams[B_DGRAMS_OF_CALL];
     uint32_t dgram_bytes[B_DGRAMS_OF_CALL], dgram_count;
     struct tally tally[2]; /* by enum b_dir */
 };
 
-/* An interval record with its times put right. */
+/* An interval record (one with call and return) with corrected times. */
 struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
-    bool by_signal; /* one that is traced was taken in it */
-    bool by_timer;  /* a timer's was */
+    bool by_signal; /* a signal from a recorded sender ended it */
+    bool by_timer;  /* a timer's signal ended it */
     struct b_chan *chan;
     uint32_t end;
 };
 
-/* build/waits.c: each one by itself, where they are wanted; and after every
- * record, with the number of nodes before it. */
+/* build/waits.c: rows of single waits, if they are wanted. b_waits_record() is
+ * called after every record, with the number of nodes before it. */
 void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                    uint64_t end_ns);
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken);
-/* A lock that another thread waited for was given back: from where. */
+/* Notes the call site `site` at which the thread released a lock that another
+ * thread waited for. */
 void b_waits_release(struct maker *m, uint32_t node, uint64_t site,
                      uint64_t t_ns);
 void b_waits_stream(struct maker *m);
@@ -134,34 +139,36 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
         b_waits_count(m, cause, ns, m->last_ret);
 }
 
-/* build/dgram.c: what a send or a receive moved, one datagram or several. */
+/* build/dgram.c: adds the datagrams that a send or a receive moved. */
 int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
                 const struct interval *v, uint32_t node, uint8_t dir,
                 uint32_t ext) IPS_MUST_USE;
 
-/* build/node.c: a chain's nodes but for END, up to the end of what its last
- * stream has; the same of records that came later; END. */
+/* build/node.c: b_chain_nodes() makes a chain's nodes except END, up to the end
+ * of its last stream; b_stream_nodes() does so for records that were added
+ * later; b_chain_end() makes END. */
 void b_chain_maker(struct build *b, uint32_t chain, struct maker *m);
 int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_chain_end(struct maker *m) IPS_MUST_USE;
 
-/* A signal that came while the call slept ended that sleep. */
+/* Notes which signal ended the sleep of the call, if one did. */
 void b_take_signal(struct maker *m, struct interval *v);
 
-/* build/job_control.c: around each record of a process that was stopped;
- * between the nodes of a sleep; the stop is taken out of the call's wait. */
+/* build/job_control.c, for processes that were stopped: b_stop_before() and
+ * b_stop_after() are called around each record, b_stop_within() between the
+ * nodes of a sleep; b_stop_out_of() subtracts the stop from the call's wait. */
 int b_stop_before(struct maker *m, uint32_t type,
                   const uint8_t *p) IPS_MUST_USE;
 int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p) IPS_MUST_USE;
 int b_stop_within(struct maker *m) IPS_MUST_USE;
 void b_stop_out_of(struct maker *m, struct interval *v);
-/* How long a sleep was: what it slept while its process was stopped is part of
- * it where it went on sleeping afterwards. Before b_stop_within(). */
+/* Returns how long a sleep was. The time that the process was stopped counts if
+ * the thread went on sleeping afterwards. Call before b_stop_within(). */
 uint64_t b_stop_asleep(const struct maker *m, const struct interval *v);
 
-/* By pointer and in line: it is done for nearly every record, and a struct that
- * is returned is copied, which stalls on stores not yet done. */
+/* Inline, and the result by pointer: this runs for nearly every record, and a
+ * returned struct would be copied, which stalls on pending stores. */
 static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
                               uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret,
                               struct interval *v)
@@ -184,78 +191,81 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
         b_take_signal(m, v);
 }
 
-/* Of an interval what off_ns has nothing of. */
+/* The part of an interval that b_interval() did not add to off_ns. */
 static inline uint64_t b_awake_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
 }
 
-/* build/traffic.c: what has been tallied goes to the tables; the next tally of
- * that direction; the row of the maker's process on `end`; one operation, where
- * a window of time is wanted. */
+/* build/traffic.c: b_flush_tallies() adds both tallies to the tables, and
+ * b_add_tally() adds one; b_next_tally() starts the next tally of a direction;
+ * b_traffic_row() finds the row of the maker's process on `end`;
+ * b_add_window_traffic() adds one operation if a time window is wanted. */
 void b_flush_tallies(struct maker *m);
 void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
 int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
 void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
                           const struct interval *v, uint64_t len, bool send);
-/* build/io.c: what DPM-4 needs of a receive of bytes whose sender may not be
- * here. */
+/* build/io.c: adds the data that DPM-4 needs for a receive of bytes whose
+ * sender may be on another machine. */
 int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
               uint64_t len, uint64_t slept) IPS_MUST_USE;
-/* build/io.c: one record each. */
+/* build/io.c: each processes one record. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-/* build/spin.c: in the arc into node `arc` the thread slept so long, and what
- * ended that left no arc; see struct ips_unended. */
+/* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
+ * that the event that woke it left no arc; see struct ips_unended. */
 void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
-/* The same of a call that failed so: not where a signal that is known ended it,
- * or its own time limit. */
+/* The same for a call that failed with `err`, unless a recorded signal or its
+ * own timeout ended it. */
 void b_unended_call(struct maker *m, const struct interval *v, uint32_t err);
-/* The pending wait, if there is one, was for nothing we saw. */
+/* The pending wait, if there is one, has no recorded cause. */
 void b_wait_idle(struct maker *m);
 
-/* build/poll.c: the pending wait was for what `r` found ready: it gets a node
- * where that is the end of a stream. */
+/* build/poll.c: `r` tells what the pending wait waited for. If that is an end
+ * of a stream, the wait gets a node. */
 void b_poll_node(struct maker *m, const struct ips_rec_io *r);
-/* A receive of that channel follows, called at `v`. True: it takes the wait,
- * and the node is gone. False: it has none, as the node keeps it. */
+/* A receive `v` from that channel follows. True: the receive takes over the
+ * wait, and the poll's node is removed. False: the node keeps the wait. */
 bool b_poll_merges(struct maker *m, const struct interval *v);
-/* The node stays, if there is one. */
+/* Keeps the poll's node, if there is one. */
 void b_poll_stays(struct maker *m);
 
-/* The pending wait was for an epoll within the one that slept. */
+/* Whether the pending wait was for an epoll nested in the one that slept. */
 static inline bool b_polled_epoll(const struct maker *m)
 {
     return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
 }
 
 /* build/retry.c */
-/* Is `v`, a sleep, a nap between tries that a recorded thread ended, or of a
- * condition that no record shows? Then it is counted. */
+/* b_is_nap(): whether the sleep `v` is a nap between tries, which either a
+ * recorded thread let succeed or which test a condition that no record shows.
+ * If so, the nap is counted. */
 void b_on_tries(struct maker *m, const struct ips_rec_io *r);
 bool b_is_nap(struct maker *m, const struct interval *v);
 
 /* build/spin.c */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_on_spin(struct maker *m, const struct interval *v);
-/* The spinning that `v` was the success of, counted; v->cpu becomes that of the
- * first attempt. */
+/* Returns and counts the spinning that ended with the success `v`; sets v->cpu
+ * to the CPU time at the first attempt. */
 struct spin b_spin_before(struct maker *m, struct interval *v);
-/* `v` takes the pending wait, its coordinate and its spinning. */
+/* `v` takes over the pending wait, with its coordinate and its spinning. */
 void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
                  struct spin *spin);
-/* Node `node` is what `s` ended with. */
+/* Records that the spinning `s` ended with node `node`. */
 int b_spun_until(struct maker *m, uint32_t node,
                  const struct spin *s) IPS_MUST_USE;
 
-/* build/unfinished.c: the call that the thread was in when that stream came to
- * its end, if it was in one. */
+/* build/unfinished.c: adds the call that the thread was in when the stream
+ * ended, if it was in a call. */
 int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
-/* build/io.c, build/sync_node.c: what such a BLOCK or ACQUIRE waits for. */
+/* build/io.c, build/sync_node.c: what a BLOCK of this op, or an ACQUIRE of this
+ * kind, waits for. */
 enum ips_wait_cause b_cause_of_op(uint32_t op);
 enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 

@@ -1,26 +1,28 @@
-/* Tries of one condition with naps between. Where a recorded thread did what
- * let the last one succeed, the naps are no sleeps of the thread's own: they
- * are idle, and the arc of the successful try has what they were for.
+/* Repeated tries of one condition with naps between. If a recorded thread let
+ * the last try succeed, the thread waited for that thread and not for a timer.
+ * The naps are then idle time, and the arc of the successful try shows what the
+ * thread waited for.
  *
- * Tries are found in the first reading: BLOCK op RETRY has those of a connect
- * or a wait for a child, and an ACQUIRE those for a lock. Of receives, which
- * leave a record each time that they find nothing (RECVCALL), they are put
- * together here: a nap counts where it follows on such a record at once. In the
- * second reading each sleep is asked for (b_is_nap).
+ * The first reading finds the tries. BLOCK op RETRY has those of a connect or a
+ * wait for a child, an ACQUIRE those for a lock. A receive leaves a record each
+ * time that it finds nothing (RECVCALL); this file combines them, and a sleep
+ * is a nap if it follows such a record at once. The second reading calls
+ * b_is_nap() for each sleep.
  *
- * A flag in memory leaves no record of its tries, nor of what sets it. Naps of
- * one call site without a record and without work between are taken for such:
- * they weigh nothing either, and the answer admits that what ended them is not
- * known. */
+ * Tests of a flag in memory leave no record, nor does the thread that sets it.
+ * Sleeps at one call site with no record and no work between are taken for naps
+ * between such tests. They weigh nothing either, and the answer reports that
+ * the event that ended them is not known. */
 #include <errno.h>
 
 #include "slave/build/node.h"
 
 /* ---- first reading ---- */
 
-/* Tries from (t, cpu) to (to, cpu_to); *made, where they are kept, is to be
- * told what the last one was. A thread that computes for more than half of that
- * time works between its tries: it does not nap for them. */
+/* Adds tries from (t, cpu) to (to, cpu_to). The caller sets in **made what the
+ * successful try was; *made is NULL if the tries were not added. A thread that
+ * computes for more than half of the time works between its tries, so its
+ * sleeps are not naps. */
 static int add_retry(struct build *b, const struct b_stream *s, uint64_t t,
                      uint64_t to, uint64_t cpu, uint64_t cpu_to,
                      struct b_retry **made)
@@ -47,7 +49,7 @@ static int add_made(struct build *b, const struct b_stream *s,
                     const struct ips_rec_io *r, uint64_t t)
 {
     int rc = b->nodes ? 0 : B_MORE(b->mades, b->err);
-    if (rc < 0 || b->nodes) /* behind what was built nobody asks for it */
+    if (rc < 0 || b->nodes) /* an incremental build does not use later ones */
         return rc;
     b->mades.v[b->mades.n++] =
         (struct b_made){.t = t,
@@ -87,7 +89,7 @@ static void add_tries(struct b_tries *v, uint32_t *n, const struct b_tries *y)
         v[(*n)++] = *y;
 }
 
-/* A sleep, or a wait that ran out of time. */
+/* Whether the record is a sleep, or a poll that timed out. */
 static bool may_be_nap(uint32_t type, const struct ips_rec_io *r)
 {
     return type == IPS_REC_BLOCK && !r->err && r->result == 0 &&
@@ -126,7 +128,7 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
     return rc;
 }
 
-/* The last RETRY of the stream, if its successful try was called then. */
+/* The last RETRY of the stream, if its successful try was called at t. */
 static struct b_retry *retry_of(const struct build *b, const struct b_stream *s,
                                 uint64_t t)
 {
@@ -161,24 +163,26 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 
 /* ---- naps without a record between ---- */
 
-/* From so many on they are tries. */
+/* Least number of similar sleeps that are taken for naps between tries. */
 #define NAPS_MIN 3u
-/* CPU between two of them that is no work: a fiftieth of a nap, within these
- * bounds. A look at a flag takes less, a tick that does something more. */
+/* CPU time between two naps that is not work: a fiftieth of a nap, within these
+ * limits. A test of a flag takes less; a periodic task takes more. */
 #define LOOK_PARTS 50u
 #define LOOK_MIN_NS 5000u
 #define LOOK_MAX_NS 50000u
-/* Of two naps that follow each other the longer one takes twice as long, and so
- * much more, as the thread may have to wait for a core. */
+/* The longer of two successive naps may take twice as long as the other, plus
+ * this, because the thread may have to wait for a CPU. */
 #define NAP_LATE_NS 50000000u
-/* A longer one is a sleep of its own, however busy the machine is. */
+/* A sleep that is longer than twice the last nap plus this ends the run of
+ * naps: no load on the machine explains it. */
 #define NAP_ODD_NS 1000000000u
-/* One of eight may be odd: on a busy machine a nap takes much longer, and CPU
- * between two readings of the clock is guessed. Not so much that it is read. */
+/* One nap in eight may be odd: on a busy machine a nap may take much longer,
+ * and the CPU time between two readings of the clock is guessed. CPU time of
+ * LOOK_LONG_NS is not a guess (the clock is read by then), so it is work. */
 #define NAPS_OF_ONE_ODD 8u
 #define LOOK_LONG_NS (2u * B_READ_NS)
 
-/* Does such a record show that the thread did something between its naps? */
+/* Whether a record of this type shows that the thread worked between naps. */
 static bool shows_an_act(uint32_t type)
 {
     switch (type) {
@@ -284,8 +288,8 @@ static int cmp_made(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* The newest that came between the first failed try and the successful one;
- * `order`: by file and time. */
+/* Finds the last MADE of the file between the first failed try and the
+ * successful one. `order`: indexes of mades, sorted by file and time. */
 static void find_made(struct build *b, const uint32_t *order, struct b_retry *y)
 {
     uint32_t low = 0, high = b->mades.n;
@@ -339,7 +343,7 @@ static void on_made(struct maker *m)
     struct build *b = m->b;
     struct b_made *x = &b->mades.v[m->next_made];
     if (m->next_made >= b->mades.n || x->stream != m->s - b->streams)
-        return; /* one that came behind what was built */
+        return; /* a record that an incremental build added (see add_made) */
     m->next_made++;
     if (x->used)
         x->node = tries_node(m, x->t, x->cpu);
@@ -358,7 +362,7 @@ static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
     }
 }
 
-/* Of tries themselves there are the records of their naps. */
+/* Makes nodes for MADE and FOUND. RETRY needs none: its naps have records. */
 void b_on_tries(struct maker *m, const struct ips_rec_io *r)
 {
     if (r->op == IPS_OP_MADE)
@@ -376,7 +380,7 @@ void b_found_arcs(struct build *b)
     }
 }
 
-/* Was it a recorded thread that let the last try succeed? */
+/* Whether a recorded thread let the last try succeed. */
 static bool has_cause(const struct build *b, const struct b_retry *y)
 {
     if (y->of_file)
@@ -390,8 +394,8 @@ static bool has_cause(const struct build *b, const struct b_retry *y)
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
-/* A shell naps by a child that sleeps: was that child begun and waited for
- * between two tries of its parent? */
+/* A shell naps by running a child that sleeps. Whether the process is such a
+ * child: started and waited for between two tries of its parent. */
 static bool naps_for_parent(const struct build *b, uint32_t proc)
 {
     const struct b_proc *p = &b->procs[proc];
@@ -415,7 +419,7 @@ static bool naps_for_parent(const struct build *b, uint32_t proc)
            y->made != IPS_NONE && y->from <= begun;
 }
 
-/* Tries of several conditions may take turns. */
+/* Number of conditions that a thread may try in turn. */
 #define TURNS 8u
 
 static bool is_nap_of_known(struct maker *m, const struct interval *v)
@@ -432,7 +436,7 @@ static bool is_nap_of_known(struct maker *m, const struct interval *v)
             break;
         if (y->from > v->t || v->t_ret > y->to || !has_cause(b, y))
             continue;
-        if (y->whole) /* and what was slept in it */
+        if (y->whole) /* the ACQUIRE's wait contains the nap */
             b->off_ns = ips_sub_sat(b->off_ns, v->blocked_ns);
         else
             b_count_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
@@ -446,9 +450,9 @@ static bool is_nap_of_known(struct maker *m, const struct interval *v)
     return true;
 }
 
-/* Is there another thread or process that can write to the stream's memory: a
- * thread of its image, a child that was forked, or the parent that forked it?
- * Else nobody sets a flag that it could nap for. */
+/* Whether another thread or process can write to the stream's memory: a thread
+ * of its image, a forked child, or the parent that forked it. If none can, no
+ * flag in memory can change while the thread naps. */
 static bool shares_memory(const struct build *b, const struct b_stream *s)
 {
     const struct b_image *im = &b->images[s->image];

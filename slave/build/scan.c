@@ -1,5 +1,5 @@
-/* First reading of every record: streams and rare records (build/internal.h).
- */
+/* Pass `scan`, the first reading of every record: fills the streams and
+ * collects the rare records (build/internal.h). */
 #include <errno.h>
 
 #include "slave/build/plain.h"
@@ -14,10 +14,10 @@ struct scan {
     struct build *b;
     struct b_stream *s;
     uint32_t index;
-    bool polled; /* a poll that slept is not taken yet; it began at */
+    bool polled; /* a poll that slept has no receive yet; it started at */
     uint64_t poll_t;
-    bool nested; /* ... for an epoll, and the next poll says for what */
-    uint64_t t;  /* of the record at hand, ns */
+    bool nested; /* it waited for a nested epoll; the next poll tells why */
+    uint64_t t;  /* time of the current record, ns */
     uint32_t word;
 };
 
@@ -39,8 +39,8 @@ static void saw_cpu(struct b_stream *s, uint64_t cpu)
     s->last_cpu = ips_max_u64(s->last_cpu, cpu);
 }
 
-/* The pending wait of docs/design/build.md, as far as an eventfd can take it.
- */
+/* Tracks the pending wait (docs/design/build.md) as far as an eventfd can end
+ * it. */
 static void scan_pending(struct scan *c, uint32_t type,
                          const struct ips_rec_io *r, uint64_t t_ret)
 {
@@ -50,7 +50,7 @@ static void scan_pending(struct scan *c, uint32_t type,
         type == IPS_REC_BLOCK && r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL;
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_SPIN) {
-        c->poll_t = c->t; /* attempts wait as well */
+        c->poll_t = c->t; /* spinning counts as waiting */
         c->polled = c->b->spun = true;
         return;
     }
@@ -65,8 +65,8 @@ static void scan_pending(struct scan *c, uint32_t type,
 }
 
 /* A poll that slept until an eventfd was written waited for that write, whether
- * or not a read follows. So did one that asks an epoll within the epoll that
- * slept, and one that was tried again and again. */
+ * or not a read follows. The same holds for a poll of an epoll nested in the
+ * one that slept, and for a poll that was repeated in a spin. */
 static int scan_eventfd_poll(struct scan *c, const struct ips_rec_io *r,
                              uint64_t t_ret)
 {
@@ -119,7 +119,7 @@ static void scan_start(struct scan *c, const uint8_t *p)
     if (r.h.a == IPS_START_KNOWN && !s->fork_seq)
         s->fork_seq = r.fork_seq;
     if (s->start_kind || r.h.a == IPS_START_KNOWN)
-        return; /* only the first counts */
+        return; /* only the first START counts */
     s->start_kind =
         r.h.a >= IPS_START_ROOT && r.h.a <= IPS_START_TASK ? (uint8_t)r.h.a : 0;
     s->ppid = r.ppid;
@@ -160,7 +160,8 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* wait's status of a child that is gone, not stopped or going on. */
+/* Whether wait()'s status is that of a child that ended, rather than stopped or
+ * continued. */
 static bool status_ended(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;
@@ -254,7 +255,8 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
     return 0;
 }
 
-/* Every read is told: one that waited in a poll waited from there on. */
+/* Every read of an eventfd is recorded. If a poll waited for it, the wait
+ * starts at the poll. */
 static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
                          uint64_t t_ret)
 {
@@ -352,7 +354,7 @@ static int scan_delay(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* Each says all up to it. */
+/* Each GUESSED record has the totals so far, so the last one is kept. */
 static void scan_guessed(struct scan *c, const uint8_t *p)
 {
     memcpy(&c->s->guessed, p, sizeof(c->s->guessed));
@@ -387,8 +389,9 @@ static const char *runtime_of(const uint8_t *p, uint32_t len)
                   : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
 }
 
-/* OpenMP of GCC waits for futexes by instructions of its own, of LLVM and Intel
- * mostly by looking at memory; Go makes all its calls itself. */
+/* Notes runtimes whose waits leave no record. GCC's OpenMP makes futex system
+ * calls directly, that of LLVM and Intel mostly spins on memory, and Go makes
+ * all system calls directly. */
 static int scan_module(struct scan *c, const uint8_t *p, uint32_t len)
 {
     const char *what = runtime_of(p, len);
@@ -567,8 +570,8 @@ static int scan_stream(struct build *b, uint32_t index)
     return b_early_scanned(b, index);
 }
 
-/* May it come behind what is built already? Nothing that names, begins or ends
- * something, or decides for the past. */
+/* Whether an incremental build can add such a record. It cannot add a record
+ * that names, starts or ends something, or that changes an earlier decision. */
 static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
 {
     struct ips_rec_io r;
@@ -609,7 +612,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     uint64_t events = s->events, first_ns = s->first_ns;
     bool goes_on = !s->end_kind && !s->exec_last && !s->in->dead;
     uint32_t type, len;
-    /* Their naps are nodes now. */
+    /* The naps of earlier records have their nodes already. */
     uint32_t retries = b->retries.n, nap_runs = b->nap_runs.n;
     const uint8_t *p;
     s->first_fresh = b->delays.n;
@@ -639,7 +642,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     return 0;
 }
 
-/* Streams by image, the main thread's first, tasks last. */
+/* Orders streams by image, the main thread's first, tasks last. */
 static int cmp_stream(const void *va, const void *vb)
 {
     const struct b_stream *a = va, *b = vb;

@@ -1,7 +1,7 @@
 /*
- * What the passes of a build leave for each other (build/internal.h): flat
- * arrays of these, indexed by uint32_t, IPS_NONE for none. Times are ns of
- * CLOCK_MONOTONIC_RAW, CPU ns of one thread.
+ * The data that the passes of a build hand to each other (build/internal.h):
+ * element types of flat arrays, indexed by uint32_t; IPS_NONE: no element.
+ * Times are ns of CLOCK_MONOTONIC_RAW, CPU times ns of one thread.
  */
 #ifndef IPS_SLAVE_BUILD_TYPES_H
 #define IPS_SLAVE_BUILD_TYPES_H
@@ -10,27 +10,28 @@
 #include "slave/build/build.h"
 #include "slave/build/channel.h"
 
-/* Declares an array type with its count and room. */
+/* An array with its count and capacity. */
 #define B_ARRAY(type)                                                          \
     struct {                                                                   \
         type *v;                                                               \
         uint32_t n, capacity;                                                  \
     }
 
-/* Receives that got nothing (EAGAIN), of one channel; the first one's call. */
+/* Receives from one channel that got nothing (EAGAIN). */
 struct b_tries {
-    uint32_t chan; /* 0: accepts, of whatever socket */
-    uint64_t t, cpu;
+    uint32_t chan;   /* 0: accepts, on any socket */
+    uint64_t t, cpu; /* at the first call */
 };
 #define B_TRIES_KEPT 4u
 
 /* Naps since the last record of another kind: b_scan_naps(). */
 struct b_naps {
-    uint32_t count, odd;
-    uint32_t run;         /* from NAPS_MIN on: index in nap_runs */
+    uint32_t count, odd;  /* all; those that are much longer or shorter, or
+                             follow more CPU time than a test of a flag needs */
+    uint32_t run;         /* index in nap_runs, if there are NAPS_MIN or more */
     uint64_t site, from;  /* of the first */
-    uint64_t cpu_ret, ns; /* of the last: its return; of the last that is not
-                             odd: its length */
+    uint64_t cpu_ret, ns; /* CPU time at the return of the last; length of the
+                             last that is like the one before it */
 };
 
 struct b_stream {
@@ -43,43 +44,45 @@ struct b_stream {
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
-    uint64_t one_node;    /* sends that have one, where nothing came before */
-    uint64_t cost_ret_ns; /* b_cost: return of its last call */
-    uint64_t read_cpu_ns; /* b_cost: the agent read the CPU clock last */
-    uint64_t blocks_unread_ns; /* what they cost */
-    uint32_t blocks_unread;
-    /* START */
-    uint8_t start_kind; /* 0 none */
+    uint64_t one_node;    /* sends that need one node only: no earlier call of
+                             the stream returned after they were called */
+    uint64_t cost_ret_ns; /* b_cost: return of the last call */
+    uint64_t read_cpu_ns; /* b_cost: when the agent last read the CPU clock */
+    uint64_t blocks_unread_ns; /* CPU time of the calls that blocked since */
+    uint32_t blocks_unread;    /* number of those calls */
+    /* from START */
+    uint8_t start_kind; /* 0: no START */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* ends in EXEC without EXECFAIL */
     uint64_t exec_ns;
     const uint8_t *exec; /* path of its last EXEC, or NULL */
-    bool named_exec;     /* untraced: it is said where it went */
-    uint8_t end_kind;    /* of the last END, 0 none */
+    bool named_exec;     /* `untraced` has reported the program it became */
+    uint8_t end_kind;    /* of the last END; 0: no END */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
-    /* into forks, joins, kills, takings, syncs, in stream order */
+    /* This stream's first index in forks, joins, kills, takings, syncs,
+     * retries, mades and nap_runs, which are in stream order. */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_retry, first_made, first_nap_run;
-    /* Since the last call of another kind; and those that a nap followed, until
-     * one of them gets something. */
+    /* Tries since the last call of another kind; tries that a nap followed,
+     * until one of them succeeds. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    uint32_t first_delay, delay_count;
-    uint32_t first_fresh, fresh;    /* ... of what came now */
-    struct ips_rec_guessed guessed; /* the last */
+    uint32_t first_delay, delay_count; /* in delays */
+    uint32_t first_fresh, fresh;       /* the same for the records added last */
+    struct ips_rec_guessed guessed;    /* the last GUESSED record */
 };
 
 struct b_image {
     uint32_t first_stream, stream_count;
-    uint32_t task_count; /* of its streams; they are the last */
+    uint32_t task_count; /* TASK streams; they are its last streams */
     uint32_t main;       /* stream of the main thread or IPS_NONE */
     uint32_t proc;
     uint32_t first_chan, chan_count;
-    bool continues; /* of the process of the image before it */
+    bool continues; /* same process as the image before it */
 };
 
 struct b_proc { /* beside struct ips_proc of the same index */
@@ -87,99 +90,105 @@ struct b_proc { /* beside struct ips_proc of the same index */
     uint32_t main_chain; /* survives exec; or IPS_NONE */
     uint32_t end_chain;  /* whose END is the process's end */
     uint32_t fork;       /* FORK that made it, or IPS_NONE */
-    uint32_t join;       /* JOIN that took its end, or IPS_NONE */
+    uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
     uint64_t last_ns;    /* its last record */
-    uint32_t order_next; /* links: its next fork that may be a popen's */
-    bool spawned;        /* began with IMAGE: vfork, spawn, popen, system */
-    uint32_t first_stop, stop_count; /* of stops[] */
+    uint32_t order_next; /* b_links: its next fork that may be a popen's */
+    bool spawned;        /* starts with IMAGE: vfork, spawn, popen, system */
+    uint32_t first_stop, stop_count; /* in job_stops[] */
 };
 
 struct b_chain { /* beside g.chains */
     uint32_t first_stream, last_stream;
-    uint32_t fork;       /* FORK its START hangs on, or IPS_NONE */
+    uint32_t fork;       /* FORK that is the predecessor of its START, or
+                            IPS_NONE */
     uint64_t base;       /* coordinate of START */
-    uint64_t limit;      /* settled CPU may not be later than... see settle */
-    uint64_t cpu_known;  /* greatest CPU known for it */
-    uint32_t image_aux;  /* node "its image began", or IPS_NO_NODE */
-    int64_t end_shift;   /* of END: its coordinate less cpu_at */
-    uint64_t unknown_ns; /* off the core outside of calls, all of it */
-    bool read_delays;    /* somebody read its run delay: `off` is in use */
-    bool late;           /* build/plain/early.c: some of its receives are */
+    uint64_t limit;      /* not used */
+    uint64_t cpu_known;  /* greatest CPU time known for it */
+    uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
+    int64_t end_shift;   /* coordinate of END less its cpu_at */
+    uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
+    bool read_delays;    /* its run delay was read: `off` is in use */
+    bool late;           /* build/plain/early.c: some of its receives have to
+                            wait for pass `match` */
 };
 
 struct b_fork {
     uint64_t t, t_ret, cpu, cpu_ret, seq;
-    uint64_t done_ns; /* popen, system: its JOIN's return; UINT64_MAX none */
+    uint64_t done_ns; /* popen, system: return of its JOIN; else UINT64_MAX */
     uint32_t pid, stream;
     uint32_t child;      /* chain, or IPS_NONE */
     uint32_t child_proc; /* for processes */
     uint32_t node;
     uint8_t kind;
     bool failed;
-    bool named; /* untraced: it is said what the child is */
+    bool named; /* `untraced` has reported the child */
 };
 
 struct b_join {
     uint64_t t_ret, seq, child_cpu;
     uint32_t pid, status, stream;
-    uint32_t child;      /* chain whose END it takes, or IPS_NONE */
+    uint32_t child;      /* chain whose END it waited for, or IPS_NONE */
     uint32_t child_proc; /* or IPS_NONE */
     uint32_t node;
     uint8_t kind;
-    bool ended; /* not a stop: the child is gone */
+    bool ended; /* the child has ended; false: it was only stopped */
 };
 
 struct b_sync { /* ACQUIRE, RELEASE, long or short */
     uint64_t t, t_ret;
-    uint64_t cpu; /* when it had it, or had it no more */
+    uint64_t cpu; /* CPU time when the lock was obtained or released */
     uint64_t dev, ino, object;
     uint32_t stream;
     uint32_t image; /* IPS_NONE: in memory that processes share */
-    uint32_t cause; /* ACQUIRE: what let it go, index in syncs, or IPS_NONE */
-    uint32_t arrived_before; /* BARRIER: the arrival before it of its round */
-    uint32_t dead_owner;     /* ACQUIRE of a robust mutex: chain, or IPS_NONE */
+    uint32_t cause; /* ACQUIRE: the RELEASE that ended the wait, index in syncs,
+                       or IPS_NONE */
+    uint32_t arrived_before; /* BARRIER: the previous arrival of its round */
+    uint32_t dead_owner;     /* ACQUIRE of a robust mutex whose owner died: the
+                                owner's chain; else IPS_NONE */
     uint32_t node;
-    uint32_t next;       /* the node of its chain that is made after it */
-    int32_t value, left; /* RELEASE: how many it may let go yet */
+    uint32_t next;       /* the next node that was made in its chain */
+    int32_t value, left; /* left: RELEASE: waiters that it may still wake */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used;     /* RELEASE: it let somebody go */
-    bool ready;    /* ACQUIRE: nobody waited (an eventfd; what was free) */
-    bool is_short; /* no node, unless it let somebody go */
+    bool used;     /* RELEASE: it ended a thread's wait */
+    bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
+    bool is_short; /* no node, unless it ended a thread's wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd */
 };
-/* Failed tries with naps between, in stream order. What let the last one
- * succeed is that of its record. */
+/* Failed tries with naps between, in stream order. The cause of the last, the
+ * successful one, is that of its record. */
 struct b_retry {
-    uint64_t from, to; /* the first try's call, the successful one's */
+    uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
-    uint32_t sync, join, chan; /* ACQUIRE, JOIN, a RECV's; or IPS_NONE */
-    bool whole;                /* the ACQUIRE has all of it as its wait */
+    uint32_t sync, join, chan; /* ACQUIRE, JOIN, channel of a RECV; or IPS_NONE
+                                */
+    bool whole;                /* the wait of the ACQUIRE covers all tries */
     bool of_file;              /* a file, by (dev, ino): op FOUND */
     uint32_t dev;
     uint64_t ino;
-    uint32_t made; /* what put it there, index of mades; or IPS_NONE */
-    uint32_t node; /* FOUND's */
+    uint32_t made; /* the MADE that created the file, index of mades; or
+                      IPS_NONE */
+    uint32_t node; /* node of the FOUND record */
 };
 /* Naps between tries of a condition that no record shows, in stream order. */
 struct b_nap_run {
     uint64_t from, to; /* the first one's call, the last one's return */
     uint32_t stream;
     bool known;  /* `shared` is valid */
-    bool shared; /* somebody else can write to the memory of the process */
+    bool shared; /* another thread or process can write to its memory */
 };
-struct b_made { /* BLOCK op MADE: what it may have put there */
+struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint64_t t, cpu, ino;
     uint32_t dev, stream, node;
-    bool used; /* somebody waited for it */
+    bool used; /* a thread waited for the file */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
     uint64_t ns;
 };
 
-struct b_fitted { /* g.wait of a node, before it was put right */
+struct b_fitted { /* g.wait of a node, before it was corrected */
     uint32_t node;
     uint64_t wait;
 };
@@ -188,17 +197,21 @@ struct b_delay { /* RUNDELAY */
     uint64_t t, ns;
 };
 
-/* Between two readings of a chain's run delay, or behind the last. */
+/* The window between two readings of a chain's run delay, or after the last
+ * reading (build/delay.c). */
 struct b_window {
     uint32_t node;         /* the first in it */
-    uint32_t stream, next; /* the reading that ends it: of that stream */
+    uint32_t stream, next; /* the reading that ends it: its stream and index */
+    /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
+     * `left`: delay of earlier windows that fitted into no gap. */
     uint64_t known, left, last_t;
-    bool has_base, read; /* some reading came before */
-    /* What windows before it have put into the thread's row, and counts. */
+    bool has_base, read; /* `known` is valid; there was a previous reading */
+    /* What earlier windows added to the thread's row and to the counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
-/* Where the passes behind `node` begin, of a chain that goes on
- * (build/incremental/grow.h): nodes before are final. Sums are of those. */
+/* Start of the passes after `node` in a chain of an incremental build
+ * (build/incremental/grow.h): the nodes before `node` are final, and the sums
+ * are over those. */
 struct b_from {
     uint32_t node;
     uint64_t at; /* coordinate of the node before it */
@@ -207,8 +220,8 @@ struct b_from {
     struct b_window window;
 };
 
-/* The last node of the chain at hand, and what of the gaps between its nodes
- * nothing explains. */
+/* Clocks at the last node of the current chain, and the unexplained time off
+ * the CPU between its nodes so far. */
 struct b_gaps {
     uint64_t t, cpu, unknown_ns;
 };
@@ -221,30 +234,31 @@ struct b_cpu { /* THREADCPU */
 struct b_kill { /* KILL */
     uint64_t t, cpu, value;
     uint32_t stream, node;
-    uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
-    uint32_t group;         /* ... all of this one; 0 unknown, or nobody's */
+    uint32_t pid, tid, sig; /* receiver; tid 0: any thread */
+    uint32_t group;         /* receivers: this process group; 0: unknown, or
+                               not sent to a group */
     bool to_group, is_taken;
 };
 struct b_signal_taken { /* SIGNAL */
     uint64_t t, cpu, value;
     uint32_t stream, node;
-    uint32_t from, sig; /* sender's pid, 0 none */
+    uint32_t from, sig; /* sender's pid, or 0 */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
 };
-/* A process was stopped (SIGSTOP, or somebody saw it so) until a KILL of
- * SIGCONT let it go on: build/job_control.c. By (proc, until). */
+/* A process was stopped (by SIGSTOP, or its parent saw it stopped) until a KILL
+ * of SIGCONT: build/job_control.c. Sorted by (proc, until). */
 struct b_job_stop {
     uint64_t from, until;
     uint32_t proc, kill;
 };
-struct b_poll { /* one that slept, of a stream; after it nothing was read */
+struct b_poll { /* a poll of a stream that slept and that no read follows */
     uint64_t t, t_ret;
-    uint64_t slept, reply_ns; /* as of b_ext */
+    uint64_t slept, reply_ns; /* as in b_ext */
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
-struct b_vain { /* a wait for children that the kernel had reaped itself */
+struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;
     uint32_t node, proc, pid; /* pid 0: any */
 };
@@ -252,19 +266,20 @@ struct b_packet { /* a receive whose message may have been longer */
     uint32_t node;
     uint64_t bytes;
 };
-struct b_job_stopped { /* the node of one of its threads */
+struct b_job_stopped { /* node at which a stopped thread continued */
     uint32_t node, kill;
 };
-struct b_unrecorded { /* UNSEEN, or a MODULE that is a runtime's */
+struct b_unrecorded { /* UNSEEN, or a MODULE that belongs to a runtime */
     bool runtime;
-    bool of_threads; /* it makes them wait: nothing where there is one */
+    bool of_threads; /* it concerns waits between threads, so it does not matter
+                        in a process with one thread */
     uint64_t t;
     const uint8_t *text;
     uint32_t len, stream;
     uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
-struct b_use { /* a stream has SENDs, or RECVs, of that channel */
+struct b_use { /* a stream has SENDs (or RECVs) on channel `id` */
     uint32_t stream, id;
     bool receives;
 };
@@ -273,22 +288,25 @@ struct b_chan {
     uint64_t t;
     const uint8_t *rec;
     uint32_t image, id, stream;
-    uint32_t end_recv, end_send; /* equal but for pipes; or IPS_NONE */
-    bool open;                   /* hold pass */
+    uint32_t end_recv, end_send; /* differ only for pipes; or IPS_NONE */
+    bool open;                   /* pass `hold` */
 };
 
-/* Bytes of a stream sent, and what pass `match` needs of the node: it is read
- * end by end, where the node's columns would be a cache miss each. Positions
- * are sums of `len`. A receive has none: its node has its end (g.site), and
- * until its sender is found, where that is here,
+/* A send on a byte stream, with the data of its node that pass `match` needs.
+ * That pass works end by end, and reading the node's columns would cost a cache
+ * miss each. Positions are sums of `len`.
+ *
+ * A receive has no b_op. Its node holds its end (g.site) and, until its sender
+ * on this machine is found:
  *   g.xlen   the bytes,
  *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
- * afterwards, until b_weights,
+ * afterwards, until b_weights():
  *   g.xkind  B_X_SENT,
- *   g.xpred  the send's place (b_op_at);
- * or, where nothing of the send will move any more,
- *   g.xkind  B_X_FOUND, and B_X_THERE where it slept though that was sent
- *            before, if the node keeps its coordinate and its wait,
+ *   g.xpred  the send's slot (b_op_at);
+ * or, if the send's node is not changed any more:
+ *   g.xkind  B_X_FOUND, and also B_X_THERE if the receive slept although the
+ *            data had been sent before, provided that the node keeps its
+ *            coordinate and its wait,
  *   g.xpred  the send's node. */
 struct b_op {
     uint64_t t, t_ret, len;
@@ -300,58 +318,58 @@ struct b_op {
 #define B_X_FOUND 0x40u
 #define B_X_THERE 0x20u
 #define B_X_MATCHED (B_X_SENT | B_X_FOUND | B_X_THERE)
-/* The sends of one end: blocks of 4, 8, 16... places that follow each other in
- * one slab, so that nothing is moved and what is read end by end lies together.
- */
+/* The sends of one end lie in blocks of 4, 8, 16... consecutive slots of one
+ * slab. So they never move, and reading them end by end is sequential. */
 #define B_SLAB_OPS (1u << 17)
 #define B_BLOCK_OPS 1024u
 struct b_block {
-    uint32_t at, n; /* first place, sends in it */
+    uint32_t at, n; /* first slot; number of sends */
     uint32_t next;  /* block, or IPS_NONE */
 };
 struct b_sends {
-    uint32_t first, last; /* blocks; IPS_NONE */
-    uint32_t n, capacity; /* all sends; left in `last` */
+    uint32_t first, last; /* blocks; or IPS_NONE */
+    uint32_t n, capacity; /* sends in all blocks; free slots in `last` */
 };
-struct b_read { /* a receive of bytes, of an end where they are listed */
+struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
-    uint32_t ext; /* where the peer is not here: index of its b_ext */
+    uint32_t ext; /* index of its b_ext, if the peer is not local */
 };
-struct b_long_read { /* a receive that took too long for its column */
+struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
     uint32_t node;
 };
-/* Beside struct ips_end of the same index. */
+/* Same index as struct ips_end. */
 struct b_end {
     bool listen, datagram;
     bool packets;   /* positions count messages, not bytes */
-    bool local;     /* peer is here: `peer_end` */
-    bool shared;    /* build/shared.c: who is not recorded takes part */
-    bool uncertain; /* several may be its peer: none is */
+    bool local;     /* the peer is on this machine: `peer_end` */
+    bool shared;    /* build/shared.c: an unrecorded process uses it, too */
+    bool uncertain; /* several ends may be its peer, so it gets none */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;
     struct ips_addr laddr, raddr;
     uint32_t connect_node;
-    uint32_t socket; /* datagrams: the end that this flow is one of */
-    /* pass `node`: this chain's last SEND here, this process's traffic row */
+    uint32_t socket; /* datagrams: the socket's end that this flow belongs to */
+    /* pass `node`: the current chain's last SEND here; the traffic row of the
+     * current process */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
     /* pass `hold` */
     uint32_t first_release, release_count;
-    uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
+    uint64_t shut_ns; /* first shutdown(WR), or UINT64_MAX */
     uint32_t shut_node;
-    uint64_t deaf_ns; /* ... shutdown(RD) */
+    uint64_t deaf_ns; /* first shutdown(RD), or UINT64_MAX */
     uint32_t deaf_node;
     uint32_t holders;
-    /* pass `node`: sends and receives of bytes; the chain of the first, and
-     * whether others have some; whether a send blocked */
-    struct b_sends sends; /* from pass `match` on in order of return */
+    /* pass `node`: sends and receives of bytes; the chain of the first one,
+     * whether other chains have some, and whether a send blocked */
+    struct b_sends sends; /* pass `match` sorts them by return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
-    /* build/plain/early.c: the only chain that sends, and receives here, + 1;
-     * 0: none, B_USERS: several, or not known */
+    /* build/plain/early.c: the only chain that sends (receives) here, plus 1;
+     * 0: none; B_USERS: several, or not known */
     uint32_t writer, reader;
     /* pass `match`: its receives are in reads[], in order of return */
     bool listed;
@@ -359,37 +377,37 @@ struct b_end {
 };
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
-/* The position behind `len` more bytes, and as it is written in the graph. */
+/* A position as the graph stores it: at most IPS_POS_EXACT - 1. */
 static inline uint64_t b_pos(uint64_t pos)
 {
     return ips_min_u64(pos, IPS_POS_EXACT - 1);
 }
-struct b_dgram { /* a datagram moved */
+struct b_dgram { /* a datagram that was sent or received */
     uint64_t t, t_ret, len, hash, path_hash, pos;
-    uint64_t bytes; /* that the call moved, of it and of others */
+    uint64_t bytes; /* moved by the call, in all its datagrams */
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
     uint8_t dir;
     uint8_t cut; /* enum ips_cut */
-    bool first;  /* not the last one that its receive took: it has no arc */
+    bool first;  /* its receive took a later datagram, too: it gets no arc */
 };
 enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
-struct b_event { /* a receive of no bytes, a failed send */
+struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
     uint64_t t_ret;
     uint32_t node, end, ext;
     uint8_t kind;
 };
-/* A receive whose sender may not be on this machine: what DPM-4 needs. */
+/* A receive whose sender may be on another machine: the data for DPM-4. */
 struct b_ext {
     uint64_t pos, len, t_ns;
-    uint64_t reply_ns; /* t_ret less the last SEND's t; with last_send */
+    uint64_t reply_ns; /* t_ret less t of the SEND `last_send` */
     uint64_t blocked_ns;
     uint32_t node, end;
     uint32_t last_send; /* node, or IPS_NO_NODE */
     bool blocked;       /* it slept, or took a pending wait */
-    bool is_decided;    /* has a sender here: nothing to decide */
-    bool polled;        /* of a poll: end-of-file where nothing was sent */
+    bool is_decided;    /* its sender was found on this machine */
+    bool polled;        /* a poll: if nothing was sent, it saw end-of-file */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,

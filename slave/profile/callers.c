@@ -6,7 +6,7 @@
 #include "common/types.h"
 #include "slave/profile/lock_code.h"
 
-#define LOCK_FRAMES 64u /* from the innermost on, that are looked at */
+#define LOCK_FRAMES 64u /* innermost frames that are searched for a lock */
 
 struct pair {
     uint32_t leaf, caller;
@@ -17,7 +17,9 @@ struct making {
     const struct slave_proc_names *names;
     struct pair *pair;
     size_t count, capacity;
-    uint32_t *seen, serial; /* [symbols] of this stack */
+    /* `seen` [symbols]: `serial` of the last stack that has the symbol, so that
+     * recursion counts once. */
+    uint32_t *seen, serial;
     struct slave_lock_time *lock;
     size_t locks, lock_capacity;
 };
@@ -47,7 +49,7 @@ static size_t merge_pairs(struct pair *pair, size_t count)
     return kept;
 }
 
-/* False: there is no room for one more. */
+/* Makes room for one more pair. False: the limit is reached, or no memory. */
 static bool make_room(struct making *m)
 {
     if (m->count < m->capacity)
@@ -110,7 +112,7 @@ static bool make_lock_room(struct making *m)
     return true;
 }
 
-/* Is the sample of a lock that is taken or given? */
+/* Adds the sample to the lock times if a lock is taken or released in it. */
 static void add_lock(struct making *m, const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];

@@ -33,10 +33,11 @@ struct known {
     const char *name;
     size_t len;
     enum slave_lock_code code;
-    bool prefix; /* others begin with it */
+    bool prefix; /* matches all names that start with `name` */
 };
 
-/* Names without the underscores, "GI_" and "libc_" that they begin with. */
+/* Names without their leading underscores, "GI_" and "libc_". The first match
+ * counts. */
 static const struct known known[] = {
     {TEXT_AND_LENGTH("lll_lock_wait"), SLAVE_LOCK_SLEEPS, true},
     {TEXT_AND_LENGTH("lll_lock_wake"), SLAVE_LOCK_WAKES, true},
@@ -53,7 +54,7 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("pthread_mutex_trylock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_timedlock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_clocklock"), SLAVE_LOCK_TAKES, true},
-    /* The recording library calls it only where an attempt failed. */
+    /* The recording library calls it only after a failed attempt. */
     {TEXT_AND_LENGTH("pthread_spin_lock"), SLAVE_LOCK_SLEEPS, false},
     {TEXT_AND_LENGTH("sched_yield"), SLAVE_LOCK_YIELDS, false},
     {TEXT_AND_LENGTH("mtx_lock"), SLAVE_LOCK_TAKES, false},
@@ -66,7 +67,7 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("IO_lock_unlock"), SLAVE_LOCK_GIVES, true},
 };
 
-/* "__GI___lll_lock_wake" is lll_lock_wake. */
+/* Strips such prefixes: "__GI___lll_lock_wake" becomes lll_lock_wake. */
 static void strip_prefixes(const char **name, size_t *len)
 {
     static const char *const before[] = {"_", "GI_", "libc_"};
@@ -118,7 +119,8 @@ bool slave_lock_use(const struct slave_proc_names *names,
         out->contended = out->contended || code == SLAVE_LOCK_SLEEPS ||
                          code == SLAVE_LOCK_WAKES;
     }
-    /* Conditions and semaphores sleep by futexes, too. */
+    /* Conditions and semaphores also sleep on futexes, so a futex alone does
+     * not show a lock. */
     if (!lock)
         return false;
     out->contended = out->contended || (futex && !out->yields);

@@ -1,9 +1,9 @@
 /*
- * Which procedures of the C library take and give locks, by their names; and by
- * a sample's stack who called them, and whether the lock was contended. An
- * uncontended lock is taken and given without a futex: time in the functions
- * that sleep for a lock, or wake a thread that does, is of one that another
- * thread wanted. Pure.
+ * Recognises, by name, the procedures of the C library that take and release
+ * locks. From a sample's stack it finds who called them and whether the lock
+ * was contended. An uncontended lock is taken and released without a futex
+ * call, so time in the functions that sleep for a lock, or wake a sleeping
+ * thread, means that another thread wanted the lock. Pure.
  */
 #ifndef IPS_SLAVE_PROFILE_LOCK_CODE_H
 #define IPS_SLAVE_PROFILE_LOCK_CODE_H
@@ -14,32 +14,35 @@
 
 enum slave_lock_code {
     SLAVE_LOCK_NONE,
-    SLAVE_LOCK_FUTEX, /* a helper of locks, conditions and semaphores */
-    SLAVE_LOCK_COND,  /* a condition: takes its mutex and a lock of its own */
-    SLAVE_LOCK_TAKES, /* takes or gives, whether it is contended or not */
-    SLAVE_LOCK_GIVES,
-    SLAVE_LOCK_SLEEPS, /* only where another thread has it */
-    SLAVE_LOCK_WAKES,  /* only where another thread waits for it */
-    SLAVE_LOCK_YIELDS  /* lets others run, as threads do that wait for a
-                          variable to change */
+    SLAVE_LOCK_FUTEX,  /* a helper of locks, conditions and semaphores */
+    SLAVE_LOCK_COND,   /* a condition: takes its mutex and an internal lock */
+    SLAVE_LOCK_TAKES,  /* takes a lock, contended or not */
+    SLAVE_LOCK_GIVES,  /* releases a lock, contended or not */
+    SLAVE_LOCK_SLEEPS, /* called only if another thread holds the lock */
+    SLAVE_LOCK_WAKES,  /* called only if another thread waits for the lock */
+    SLAVE_LOCK_YIELDS  /* yields the CPU, as threads do that wait for a variable
+                          to change */
 };
 
-/* Of a procedure in a module (its path). */
+/* The class of procedure `name` in `module` (a path). */
 enum slave_lock_code slave_lock_code(const char *name, size_t len,
                                      const char *module);
-/* The C library and its loader; the library that records is none of them. */
+/* Whether `module` is the C library or its loader; whether it is the library
+ * that records, which does not count as the C library. */
 bool slave_lock_is_library(const char *module);
 bool slave_lock_is_recorder(const char *module);
 
-/* Of a sample whose innermost procedures are of a lock, or yield the core. */
+/* A sample whose innermost procedures handle a lock or yield the CPU. */
 struct slave_lock_use {
-    uint32_t site;   /* symbol: that took or gave it. Of a lock inside the C
-                        library: the library's function that was called */
-    uint32_t caller; /* symbol: the first outside the library; or `site` */
+    uint32_t site;   /* symbol of the procedure that took or released the lock;
+                        for a lock inside the C library: the library's function
+                        that was called */
+    uint32_t caller; /* symbol of the innermost procedure outside the library;
+                        `site` if there is none */
     bool contended, gives, library, yields;
 };
 struct slave_proc_names;
-/* `symbols` [count] innermost first; false: it is of no lock. */
+/* `symbols` [count]: the stack, innermost first. False: it handles no lock. */
 bool slave_lock_use(const struct slave_proc_names *names,
                     const uint32_t *symbols, uint32_t count,
                     struct slave_lock_use *out);

@@ -1,6 +1,7 @@
-/* PortionsAsk: what every arc of a graph was spent on, by procedure. The
- * symbols come first, then the portions by node; of a window (window.h) what
- * lies in it alone, and where its nodes stand. */
+/* Answers PortionsAsk: what every arc of a graph was spent on, by procedure.
+ * The symbols come first, then callers and lock times if they were asked for,
+ * then the shares by node. For a window (window.h): only the part of the arcs
+ * in it, and the position of nodes relative to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,20 +17,21 @@ struct arc_profile {
     struct slave_proc_names names;
     struct slave_arc_mixes mixes;
     uint32_t sent_symbols;
-    struct slave_callers callers; /* where they are asked for */
+    struct slave_callers callers; /* empty unless they were asked for */
     uint32_t sent_callers;
     bool sent_locks;
-    uint32_t *locks; /* of the page */
+    uint32_t *locks; /* four columns of the page, one after the other */
     uint64_t *lock_ns;
     uint32_t chain, node; /* next arc */
-    char *texts;          /* of the page */
+    char *texts;          /* symbol texts of the page */
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
-    uint32_t begun;     /* portions of the arc at hand begin here */
-    bool windowed, cpu; /* cpu: of it CPU time alone */
+    uint32_t begun;     /* index of the current arc's first share */
+    bool windowed, cpu; /* cpu: only CPU time in the window */
     struct slave_cut cut;
-    B_ARRAY(uint32_t) window_node; /* nodes; with */
+    /* By node, if `windowed`: see PortionsAnswer. */
+    B_ARRAY(uint32_t) window_node;
     B_ARRAY(uint64_t) ns_after_window_end;
     B_ARRAY(uint64_t) ns_after_window_start;
     int rc;
@@ -126,7 +128,8 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-/* All at once: there are some for each place that takes a lock. */
+/* Sends all lock times in one page: there are only a few for each procedure
+ * that takes a lock. */
 static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;
@@ -167,7 +170,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* A procedure may come several times for one arc. */
+/* Adds a share of the current arc. The same procedure may come several times.
+ */
 static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {
     struct arc_profile *p = arg;
@@ -182,8 +186,8 @@ static void put_share(void *arg, uint32_t symbol, uint64_t ns)
     add_share(p, symbol, ns);
 }
 
-/* What lies in the window of the arc at hand: its CPU time there as its
- * samples in it are, and the rest. */
+/* Adds the part of the current arc in the window: its CPU time there, split by
+ * the samples in the window, and the rest without a symbol. */
 static void put_cut(struct slave_graph_ask *j)
 {
     struct arc_profile *p = j->arc_profile;

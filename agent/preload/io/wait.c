@@ -5,9 +5,9 @@
 
 /* --- ready descriptors ---------------------------------------------------- */
 
-/* A descriptor that is ready, as `ready` of a BLOCK. A pipe or connection not
- * used yet is named now, so that the receive to come is known by its channel.
- */
+/* The value of a BLOCK's `ready` for descriptor `fd`. A pipe or connection that
+ * was not used before gets its channel id here, so that the following receive
+ * has the same id. */
 static __attribute__((noinline, cold)) uint32_t ready_other(int fd)
 {
     int saved = errno;
@@ -62,7 +62,7 @@ static uint64_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
     for (int s = 0; r > 0 && s < 3; s++)
         for (int fd = 0; sets[s] && fd < n; fd++) {
             const unsigned bits = 8 * sizeof(__fd_mask);
-            /* programs use sets longer than FD_SETSIZE: no bound here */
+            /* no limit of FD_SETSIZE: programs use longer sets */
             const __fd_mask *words = (const __fd_mask *)sets[s];
             if ((unsigned long)words[(unsigned)fd / bits] >>
                     ((unsigned)fd % bits) &
@@ -72,9 +72,9 @@ static uint64_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
     return 0;
 }
 
-/* epoll gives back what the program registered: which descriptor that was, by
- * (epoll descriptor, data). A lossy table: the newest wins, and a slot that is
- * being written answers nothing. */
+/* epoll returns only the data that the program registered. This table maps
+ * (epoll descriptor, data) to the descriptor. It is lossy: a new entry replaces
+ * an old one in its slot, and a slot that is being written is not used. */
 #define EPOLL_SLOTS 4096u
 static struct epoll_slot {
     _Atomic uint64_t key; /* 0 = empty */
@@ -126,8 +126,9 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 
 /* --- the calls ------------------------------------------------------------ */
 
-/* `call` is the real call, `ready` an expression of its result `r`; `again` is
- * done before the call is repeated (preload/sample/sample.h). */
+/* Body of a wrapper that waits: records a BLOCK. `real_call`: the real call;
+ * `ready`: an expression that may use its result `r`; `again`: executed before
+ * the call is repeated after a sampling signal (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -143,16 +144,15 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return r;                                                              \
     } while (0)
 
-/* The same of a poll, select or epoll; `no_wait`: its timeout was 0;
- * `only_time`: it has no descriptors, and its time ran out as a sleep's does.
- */
+/* The same for poll, select and epoll. `no_wait`: the timeout was 0;
+ * `only_time`: there are no descriptors, so a timeout is a sleep. */
 #define POLL(op, real_call, ready, no_wait, only_time, again)                  \
     do {                                                                       \
         struct ips_moment call;                                                \
         uint32_t mark;                                                         \
         if (unlikely(!ips_wait_begin(&call, &mark, op, IPS_SITE)))             \
             return real_call;                                                  \
-        bool asks = no_wait; /* the call changes it */                         \
+        bool asks = no_wait; /* now: the call may change the timeout */        \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
         if (unlikely(r <= 0))                                                  \
@@ -207,7 +207,7 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
 
 #define LEFT_MS ms = ips_wait_left_ms(asked, &call)
 #define LEFT_TS ts = ips_wait_left(asked, &call, &room)
-/* The kernel has written what is left. */
+/* The kernel wrote the remaining time to *left. */
 #define LEFT_REST (room = *left, ts = &room)
 
 IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
@@ -250,7 +250,8 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                       struct timeval *tv)
 {
-    /* the kernel leaves in tv what is left */
+    /* the kernel writes the remaining time to tv, so a repeat needs no change
+     */
     POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
          select_ready(n, rd, wr, ex, r),
          tv && tv->tv_sec == 0 && tv->tv_usec == 0, !rd && !wr && !ex, (void)0);
@@ -293,7 +294,8 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
          epoll_ready(epfd, events, r), is_zero(ts), false, LEFT_TS);
 }
 
-/* libc's gives back whole seconds: of less than one, nothing is left to see. */
+/* sleep() that continues after our own sampling signal. The remaining time is
+ * computed from the clock, because sleep() returns whole seconds only. */
 static unsigned sleep_through_samples(unsigned seconds)
 {
     const struct timespec asked = {(time_t)seconds, 0};
@@ -334,7 +336,8 @@ IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
 int __nanosleep(const struct timespec *, struct timespec *)
     IPS_ALIAS(nanosleep);
 
-/* These return an error number, not -1: turned round for the record. */
+/* The same for calls that return an error number instead of -1 and errno; the
+ * record has -1 and the error number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -367,7 +370,8 @@ IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
                 LEFT_REST);
 }
 
-/* BLOCK and, where a signal was taken, SIGNAL with the moment it returned. */
+/* Records a BLOCK and, if a signal was taken, a SIGNAL at the time of return.
+ */
 static int waited_for_signal(struct ips_moment call, int r,
                              const siginfo_t *info, uint64_t site)
 {
@@ -384,7 +388,7 @@ static int waited_for_signal(struct ips_moment call, int r,
 #define SIGNAL_BEGINS(call)                                                    \
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_SIGWAIT, 0), IPS_SITE, call)
 
-/* libc's own is this loop, and does not tell who sent the signal. */
+/* The C library's sigwait() is the same loop, but discards the sender. */
 IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
     siginfo_t info;
@@ -401,7 +405,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
     } while (r < 0 && errno == EINTR);
     if (on)
         waited_for_signal(call, r, &info, IPS_SITE);
-    if (r < 0) /* the error is the result; errno is left as it was */
+    if (r < 0) /* returns the error number and leaves errno unchanged */
         r = errno;
     else {
         *sig = r;
@@ -443,8 +447,8 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     return waited_for_signal(call, r, info, IPS_SITE);
 }
 
-/* Reads and writes by a thread of the C library's own, which leaves no record.
- */
+/* A thread of the C library does the I/O, and its calls are not recorded. So
+ * the wait has no recorded cause. */
 IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
                            const struct timespec *ts)
 {
@@ -473,7 +477,7 @@ IPS_EXPORT int pause(void)
     WAIT(int, IPS_OP_SIGWAIT, REAL(pause)(), 0, (void)0);
 }
 
-int __xpg_sigpause(int); /* what sigpause() is called in programs */
+int __xpg_sigpause(int); /* the symbol that sigpause() compiles to */
 IPS_EXPORT int __xpg_sigpause(int sig)
 {
     WAIT(int, IPS_OP_SIGWAIT, REAL(__xpg_sigpause)(sig), 0, (void)0);
