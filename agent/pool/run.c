@@ -361,7 +361,8 @@ void ips_control_free(const struct ips_control *control)
     free((void *)(uintptr_t)control);
 }
 
-/* Adds to a number in control that only the slave stores. */
+/* Adds `bytes` to a counter in the run's control file. Only the slave writes
+ * these counters. */
 static int control_add(const char *dir, off_t at, uint64_t bytes,
                        struct ips_err *err)
 {

@@ -48,9 +48,9 @@ uint64_t ips_module_protected_end(const struct link_map *l,
 
 /* Whether the module is one of the C library's own objects. */
 bool ips_module_is_libc(const struct ips_module *m);
-/* Library `l` comes after ours in the search order and belongs to the program.
- * Notes those names of our wrappers that it defines and no library before it
- * does. */
+/* For a library `l` of the program that comes after ours in the search order:
+ * notes those names of our wrappers that `l` defines and no library before it
+ * does. Returns whether it noted any. */
 bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
 /* Makes the noted names resolve to those libraries, as if we did not define
  * them. */

@@ -18,12 +18,13 @@ struct profile_step { /* one step, as received */
     uint32_t piece, code;
     uint64_t ns;
 };
-/* The data of one machine for one side: its pieces of the path, or its chains.
- */
+/* What one machine sent for one enum profile_side. PROFILE_PATH: its pieces of
+ * the path; PROFILE_WHOLE: its chains. */
 struct profile_face {
     uint32_t *piece; /* [count] for the path: index in the path's pieces */
     uint32_t *from, *to;
-    /* [count] CPU time in the window; for a piece without arcs 1 or 0 */
+    /* [count] CPU time in the window; for a piece without arcs: 1 if it
+     * is inside the window, else 0 */
     uint64_t *ns;
     /* [count] weight inside the window, if there is a window */
     uint64_t *weight_ns;

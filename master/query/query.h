@@ -174,7 +174,8 @@ struct query {
     struct gather gather;
     /* the cache from which its parts borrow, or NULL */
     struct cached_tables *table_cache;
-    /* or NULL; called when the parts that borrowed are released */
+    /* called after the machines' parts were released, to give back
+     * `table_cache`, from which they borrow; or NULL */
     void (*let_go)(struct query *q);
     struct cached_answer
         *answer;   /* query/answer_cache.h: the answer sent so far, or NULL */

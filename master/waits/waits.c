@@ -293,7 +293,8 @@ static int by_name(const void *va, const void *vb)
                        (a->source_line < b->source_line);
 }
 
-/* Sorts and numbers; the distinct ones go to `out`. */
+/* Sorts `all` by name, copies each distinct call site to `out`, and stores its
+ * index there through the `number` of each entry. */
 static void number_all(struct named *all, size_t n, struct waits_call_site *out,
                        uint32_t *count)
 {

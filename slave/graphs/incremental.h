@@ -29,7 +29,8 @@ struct slave_incremental {
     char run[64];
     /* identify its archive; `first`: checksum of the first block */
     uint64_t dev, ino, first;
-    uint64_t tried; /* archive bytes when it was last started */
+    /* size of the archive when an incremental build was last started */
+    uint64_t tried;
 };
 
 /* ips_build() by the shortest way. `begin`: an incremental build may start
