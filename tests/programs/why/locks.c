@@ -5,7 +5,7 @@
  *   rand     rand(), which has a lock inside the C library
  *   putc     putc() to one stream, whose lock is the C library's
  *   alone    as brief, but each thread has a mutex of its own
- *   long     a mutex while hold_long() works, twice as much work outside of it
+ *   long     a mutex while hold_long() works, half as much work outside of it
  *   spin     a spin lock that is held while hold_long() works
  *   yield    a flag that is waited for with sched_yield()
  *   poll     a flag that is waited for by reading it
@@ -54,7 +54,7 @@ static void hold_long(void)
 
 static void work_outside(void)
 {
-    WORK(2000);
+    WORK(500);
 }
 
 static void await_yielding(int me)

@@ -61,6 +61,8 @@ def test_holder_is_not_where_it_worked_before(cluster, build):
     """Would catch a lock said to be held in what its holder did before it took
     the lock."""
     answer, locks, _ = ask(cluster, build, "long")
+    if not locks:
+        pytest.skip("the threads hardly contended")
     assert [f for f in locks if f["procedure"] == "work_outside"] == [], answer
 
 
@@ -69,6 +71,8 @@ def test_a_thread_that_yields_spins(cluster, build):
     said to spend its time in the C library, without who calls it, or said so
     without doubt."""
     answer, _, _ = ask(cluster, build, "yield")
+    if not any("sched_yield" in f["says"] for f in answer["findings"]):
+        pytest.skip("the threads hardly met")
     said = [f for f in answer["findings"] # few samples may not show who called it
             if "sched_yield" in f["says"] and f["gain_share"] > 0.1]
     for f in said:
