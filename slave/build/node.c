@@ -29,7 +29,7 @@ void b_take_signal(struct maker *m, struct interval *v)
             v->by_signal = true;
             m->signal_node = s->node;
         }
-        v->by_timer = s->timer;
+        v->by_timer_or_outside = s->no_arc;
         break;
     }
     m->taken_count = first;
@@ -146,6 +146,12 @@ static bool from_timer(const struct b_signal_taken *y)
     return y->code == SI_TIMER || (y->code == SI_KERNEL && often);
 }
 
+/* A wait that such a signal ended was no wait for a recorded thread. */
+static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
+{
+    return from_timer(y) || (y->outside && !b->careful);
+}
+
 /* If sigwait() or a read of a signalfd returned the signal, the thread waited
  * for it since that call. */
 static void on_signal(struct maker *m)
@@ -158,14 +164,14 @@ static void on_signal(struct maker *m)
         y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
         if (y->t == m->sigwait_ret)
             m->b->out->g.wait[y->node] = m->sigwait_slept;
-    } else if (y->t == m->sigwait_ret && !from_timer(y)) {
+    } else if (y->t == m->sigwait_ret && !needs_no_arc(m->b, y)) {
         b_unended(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* drop the oldest */
         memmove(m->taken_signal, m->taken_signal + 1,
                 --m->taken_count * sizeof(*m->taken_signal));
     m->taken_signal[m->taken_count++] = (struct taken_signal){
-        .t = y->t, .node = y->node, .timer = from_timer(y)};
+        .t = y->t, .node = y->node, .no_arc = needs_no_arc(m->b, y)};
 }
 
 /* ---- chains ---- */

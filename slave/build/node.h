@@ -42,7 +42,7 @@ struct wait {
 struct taken_signal {
     uint64_t t;
     uint32_t node; /* or IPS_NO_NODE: not matched */
-    bool timer;    /* a timer sent the signal */
+    bool no_arc;   /* a timer sent the signal, or somebody outside of the run */
 };
 
 /* For each of the last CHOSEN_KEPT call sites: the channel that ended the last
@@ -106,7 +106,8 @@ struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
     bool by_signal; /* a signal from a recorded sender ended it */
-    bool by_timer;  /* a timer's signal ended it */
+    /* A signal ended it that needs no arc (taken_signal.no_arc). */
+    bool by_timer_or_outside;
     struct b_chan *chan;
     uint32_t end;
 };
@@ -179,7 +180,7 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
     v->cpu_ret = ips_max_u64(cpu_ret, cpu);
     v->blocked_ns = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
     v->blocked = v->blocked_ns >= B_BLOCKED_NS;
-    v->by_signal = v->by_timer = false;
+    v->by_signal = v->by_timer_or_outside = false;
     v->chan = NULL;
     v->end = IPS_NONE;
     m->last_ret = v->t_ret;

@@ -5,8 +5,9 @@
  * sender and signal. Its cause is the newest earlier KILL of that process that
  * can have been meant for the taker and carried the same value. If the sender
  * is not recorded here (a terminal, a timer, an untraced process), the signal
- * has no arc and no node. A KILL whose signal no thread took has no node
- * either. */
+ * has no arc and no node. If the sender is certainly no process of the run, the
+ * wait that the signal ended was idle; else what ended it is not known. A KILL
+ * whose signal no thread took has no node either. */
 #include <signal.h>
 
 #include "slave/build/internal.h"
@@ -17,8 +18,9 @@
 
 struct index {
     const struct build *b;
-    uint32_t *kills; /* by (pid namespace, sender, signal, t) */
-    uint32_t *procs; /* by (pid namespace, pid, start) */
+    uint32_t *kills;    /* by (pid namespace, sender, signal, t) */
+    uint32_t *procs;    /* by (pid namespace, pid, start) */
+    bool one_namespace; /* all processes of the run share a pid namespace */
 };
 
 static const struct ips_segment_header *head_of(const struct build *b,
@@ -142,9 +144,39 @@ static bool was_sent(const struct b_signal_taken *y)
     return y->code == SI_USER || y->code == SI_TKILL || y->code == SI_QUEUE;
 }
 
+/* Whether the kernel sent this signal for a key or a new size of a terminal. */
+static bool is_of_terminal(const struct b_signal_taken *y)
+{
+    return y->code == SI_KERNEL && (y->sig == SIGINT || y->sig == SIGQUIT ||
+                                    y->sig == SIGTSTP || y->sig == SIGWINCH);
+}
+
+static bool has_one_pid_namespace(const struct build *b)
+{
+    const struct ips_proc *procs = b->out->procs;
+    for (uint32_t i = 1; i < b->out->proc_count; i++)
+        if (procs[i].pidns != procs[0].pidns)
+            return false;
+    return true;
+}
+
+/* Was the signal sent by a process that does not belong to the run? The kernel
+ * gives the sender's pid as 0 if the receiver's namespace does not have it. A
+ * process of the run that ever had the pid may be the sender. */
+static bool is_from_outside(const struct index *x,
+                            const struct b_signal_taken *y)
+{
+    if (!was_sent(y))
+        return is_of_terminal(y);
+    return y->from == 0
+               ? x->one_namespace
+               : b_pid_search(x->b, x->procs, head_of(x->b, y->stream)->pidns,
+                              y->from, UINT64_MAX) == IPS_NONE;
+}
+
 int b_signals(struct build *b)
 {
-    struct index x = {.b = b};
+    struct index x = {.b = b, .one_namespace = has_one_pid_namespace(b)};
     int rc = IPS_E_NO_MEMORY;
     if (b->takings.n == 0 && b->kills.n == 0)
         return 0;
@@ -161,12 +193,11 @@ int b_signals(struct build *b)
             b->out->procs);
     for (uint32_t i = 0; i < b->takings.n; i++) {
         struct b_signal_taken *y = &b->takings.v[i];
-        if (y->from == 0)
-            continue;
-        if (marks_an_end(y))
+        if (y->from != 0 && marks_an_end(y))
             y->child = find_child(&x, y);
-        else if (was_sent(y))
+        else if (y->from != 0 && was_sent(y))
             y->kill = find_kill(&x, y);
+        y->outside = y->kill == IPS_NONE && is_from_outside(&x, y);
         if (y->kill != IPS_NONE)
             b->kills.v[y->kill].is_taken = true;
     }

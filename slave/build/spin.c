@@ -85,7 +85,8 @@ void b_unended_call(struct maker *m, const struct interval *v, uint32_t err)
 {
     bool limit = err == EAGAIN || err == ETIMEDOUT || err == ETIME;
     bool broken = err == EPIPE || err == ECONNRESET;
-    if (v->blocked && !v->by_signal && !v->by_timer && !limit)
+    bool explained = v->by_signal || v->by_timer_or_outside || limit;
+    if (v->blocked && !explained)
         b_unended(m, m->b->nodes, v->blocked_ns, broken);
 }
 

@@ -245,6 +245,7 @@ struct b_signal_taken { /* SIGNAL */
     uint32_t from, sig; /* sender's pid, or 0 */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
+    bool outside;         /* the sender is no process of the run */
 };
 /* A process was stopped (by SIGSTOP, or its parent saw it stopped) until a KILL
  * of SIGCONT: build/job_control.c. Sorted by (proc, until). */

@@ -213,6 +213,57 @@ static void test_build_signal__not_in_the_call(void **state)
     rec_free(r);
 }
 
+/* Would catch: a wait that somebody outside of the run ended admitted as one of
+ * which nobody knows who ended it, so that every service that is stopped from a
+ * shell is incomplete; or such a wait passed over where the sender may be a
+ * process of the run: it has or had the pid, it is in another pid namespace, or
+ * an unrecorded process may have children. 0 as sender: none that the taker's
+ * namespace has. */
+static void test_build_signal__from_outside(void **state)
+{
+    (void)state;
+    enum { SAME, OTHER_NAMESPACE, UNTRACED };
+    static const struct {
+        int sig, from, code, others;
+        bool outside;
+    } cases[] = {
+        {SIGUSR1, 99, SI_USER, SAME, true},
+        {SIGUSR1, 99, SI_QUEUE, SAME, true},
+        {SIGUSR1, 0, SI_USER, SAME, true},
+        {SIGINT, 0, SI_KERNEL, SAME, true},
+        {SIGINT, 0, SI_KERNEL, OTHER_NAMESPACE, true},
+        {SIGUSR1, 99, SI_USER, OTHER_NAMESPACE, true},
+        {SIGALRM, 0, SI_TIMER, UNTRACED, true},
+        {SIGUSR1, 10, SI_USER, SAME, false},
+        {SIGUSR1, 0, SI_USER, OTHER_NAMESPACE, false},
+        {SIGUSR1, 99, SI_USER, UNTRACED, false},
+        {SIGIO, 0, SI_KERNEL, SAME, false},
+        {SIGHUP, 0, SI_KERNEL, SAME, false},
+        {SIGUSR1, 99, SI_MESGQ, SAME, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct recorder *r = rec_new();
+        rs a = process(r, 10), p = process(r, 20);
+        if (cases[i].others == OTHER_NAMESPACE)
+            a->head.pidns++;
+        if (cases[i].others == UNTRACED)
+            rec_fork(a, IPS_FORK_FORK, 700, 800, 3, 4, 12, 1);
+        rec_end(a, IPS_END_EXIT, 900, 5, 0);
+        put(p, IPS_REC_SIGNAL, IPS_SIGNAL_HANDLER, cases[i].sig, 6000, 30,
+            cases[i].from, cases[i].code);
+        put_block(p, IPS_OP_SIGWAIT, 1000, 6100, 20, 30, -1);
+        put_block(p, IPS_OP_SIGWAIT, 7000, 16000, 40, 40, 0);
+        put(p, IPS_REC_SIGNAL, IPS_SIGNAL_WAIT, cases[i].sig, 16000, 40,
+            cases[i].from, cases[i].code);
+        rec_end(p, IPS_END_EXIT, 17000, 60, 0);
+        struct ips_built *b = rec_alone(r);
+        print_message("case %zu\n", i);
+        assert_int_equal(b->counts.unended_ns,
+                         cases[i].outside ? 0 : 5090 + 9000);
+        rec_free(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_build_signal__child),
         cmocka_unit_test(test_build_signal__sleep_cut_short),
         cmocka_unit_test(test_build_signal__not_in_the_call),
+        cmocka_unit_test(test_build_signal__from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
