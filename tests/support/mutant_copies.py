@@ -83,6 +83,12 @@ def copy_tree(source, names, to):
             shutil.copymode(old, new)
 
 
+def sources_of(program):
+    """The names of a program's or library's source files."""
+    out = subprocess.run(["nm", "-a", program], capture_output=True, text=True).stdout
+    return set(re.findall(r"^\S+ a (\S+)$", out, re.M))
+
+
 class Tree:
     """The sources, and later a copy of them as they were when the run began."""
 
@@ -161,13 +167,17 @@ class Copy:
             quit_with(f"the tree does not build: {self.log}")
 
     def tests_that_link(self, files):
-        """Unit tests that these C files are in: the names of sources are in a program's
-        symbols. A name that several rooms have counts for each."""
+        """Unit tests that these C files are in, or in a library of ours that they load: the
+        names of sources are in a program's symbols. A name that several rooms have counts
+        for each."""
         if not self.linked:
+            loaded = {lib.name.encode(): sources_of(lib)
+                      for lib in (self.build_dir / "lib").glob("lib*.so")}
             for program in sorted((self.build_dir / "tests").glob("test_*")):
-                out = subprocess.run(["nm", "-a", program], capture_output=True,
-                                     text=True).stdout
-                self.linked[program.name] = set(re.findall(r"^\S+ a (\S+)$", out, re.M))
+                names, code = sources_of(program), program.read_bytes()
+                for lib, of_lib in loaded.items():
+                    names |= of_lib if lib in code else set()
+                self.linked[program.name] = names
         names = {os.path.basename(f) for f in files}
         return [test for test, has in self.linked.items() if has & names]
 
