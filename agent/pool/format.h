@@ -587,12 +587,17 @@ enum ips_signal_how {
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;
     uint64_t cpu;
-    int32_t pid;    /* KILL: target as passed (a thread: its process; <= 0 a
-                       group); SIGNAL: si_pid, 0 none */
-    int32_t tid;    /* KILL of a thread: its tid, else 0 */
-    int32_t code;   /* SIGNAL: si_code */
-    uint32_t how;   /* enum ips_signal_how */
-    uint64_t value; /* sigqueue's, si_value */
+    int32_t pid;  /* KILL: target as passed (a thread: its process; <= 0 a
+                     group); SIGNAL: si_pid, 0 none */
+    int32_t tid;  /* KILL of a thread: its tid, else 0 */
+    int32_t code; /* SIGNAL: si_code */
+    uint32_t how; /* enum ips_signal_how */
+    /* KILL by sigqueue, SIGNAL with SI_QUEUE or SI_TIMER: si_value. SIGNAL
+     * with SI_MESGQ: the `ino` of the queue's ACQUIREs, 0 unknown. SIGNAL that
+     * the kernel sent because a descriptor became ready (fcntl's F_SETSIG,
+     * O_ASYNC): pool/ready.h's `ready`, and why in the upper half; 0
+     * unknown. */
+    uint64_t value;
     uint64_t t_ret; /* same as t: KILL is written before the call, so that a
                        signal to the sender itself comes after it */
 };

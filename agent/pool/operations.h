@@ -52,7 +52,8 @@ enum ips_op {
     X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
     X(FUTEX, 12, "futex by syscall()")                                         \
     X(FIFO, 13, "FIFO's other end")                                            \
-    X(LISTEN, 14, "listening socket")
+    X(LISTEN, 14, "listening socket")                                          \
+    X(WATCH, 15, "name in a watched directory")
 enum ips_sync {
 #define X(name, number, text) IPS_SYNC_##name = (number),
     IPS_SYNCS(X)

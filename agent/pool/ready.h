@@ -29,6 +29,13 @@ enum ips_ready_kind {
 /* An epoll descriptor within the epoll: the next poll reports what was ready in
  * it. */
 #define IPS_READY_EPOLL IPS_READY(IPS_READY_OTHER, 2)
+#define IPS_READY_SIGNALFD IPS_READY(IPS_READY_OTHER, 3)
+/* A POSIX message queue: the low bits of the `ino` of its ACQUIREs. */
+#define IPS_READY_QUEUE_BIT (1u << 29)
+#define IPS_READY_QUEUE(ino)                                                   \
+    IPS_READY(IPS_READY_OTHER,                                                 \
+              IPS_READY_QUEUE_BIT |                                            \
+                  ((uint32_t)(ino) & (IPS_READY_QUEUE_BIT - 1)))
 #define IPS_READY_NUMBER(ready) ((ready) & ((1u << IPS_READY_KIND_SHIFT) - 1))
 
 /* RECV of a datagram: whether the program got all of it. */

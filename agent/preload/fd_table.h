@@ -39,6 +39,7 @@ enum ips_fd_class {
     IPS_FD_EPOLL,
     IPS_FD_OPENED, /* opened by path, not a pipe: looked at when first used */
 };
+#define IPS_WATCH_INOTIFY 1u /* number of an IPS_FD_WATCH of inotify */
 
 /* word: channel id (32) | class (8) | flags (4) | generation (20). In place of
  * the channel id, an eventfd has its number in the kernel plus 1 (0: unknown),

@@ -598,7 +598,13 @@ void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
  * Returns `r`. */
 int ips_path_tried(int at, const char *path, int r, uint64_t site);
 /* An open made at `call` returned `fd`. */
-void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site);
+void ips_path_opened(const char *path, int fd, int flags,
+                     struct ips_moment call, uint64_t site);
+/* A read of the watch `io` returned `bytes` of events: writes ACQUIRE for the
+ * name that the first one has. False: it has none, or the descriptor is no
+ * inotify's. */
+bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
+                    struct ips_moment ret);
 
 /* preload/io/file.c: to be called before and after a call on a file; `exact`
  * reads the thread's clocks now. */
@@ -613,8 +619,21 @@ void ips_eventfd_written(const struct ips_io *io);
 /* Writes ACQUIRE for a read. False: the eventfd's number is unknown. */
 bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
 
+/* preload/io/wait.c: the value of a BLOCK's `ready` and `a` for a descriptor
+ * whose poll reported `events` (POLLIN ...). */
+uint64_t ips_ready_of(int fd, uint32_t events);
+
+/* preload/process/notice.c: signals that the kernel sends because a descriptor
+ * became ready. */
+void ips_notice_async(int fd, bool on); /* O_ASYNC was set or cleared */
+void ips_notice_queue(int q, int sig);  /* mq_notify sends `sig` for q */
+/* The value of the SIGNAL record for a signal with these fields of its
+ * siginfo_t; `value` is si_value. */
+uint64_t ips_notice_value(int sig, int code, int fd, long band, uint64_t value);
+
 /* preload/process/signal.c: writes SIGNAL for a signal that a wait or a
- * signalfd returned; `at` is the moment of the return. */
+ * signalfd returned; `at` is the moment of the return; `value` as
+ * ips_notice_value returns it. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* The raw system calls that send signals or set handlers. True: done, *r is the

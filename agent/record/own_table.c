@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
@@ -17,7 +18,7 @@
 #define COMING 1u /* no program thread has this tid */
 
 bool ips_own_table_on;
-static atomic_bool never;
+static atomic_bool by_process; /* instead of by a thread */
 /* The current threads: COMING before each exists, then its tid until it is
  * gone. */
 static _Atomic uint32_t threads[THREADS];
@@ -28,10 +29,19 @@ struct work {
     long result;
 };
 
-/* own_table_clone.S. Returns the tid of a thread that calls run(work), or
- * -errno. */
+/* What an emulator, too, takes for a thread. */
+#define AS_THREAD                                                              \
+    (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |        \
+     CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+/* Its end sends no signal, and wait() does not see it without __WALL. */
+#define AS_PROCESS                                                             \
+    (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_PARENT_SETTID |                 \
+     CLONE_CHILD_CLEARTID)
+
+/* own_table_clone.S. Returns the tid of a thread or process that calls
+ * run(work), or -errno. */
 long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
-                         _Atomic uint32_t *tid)
+                         _Atomic uint32_t *tid, unsigned flags)
     __attribute__((visibility("hidden")));
 
 /* Replaces the descriptor table by an empty one, or by a copy if the kernel has
@@ -97,33 +107,38 @@ bool ips_own_table_has(uint32_t tid)
 
 void ips_own_table_reset(void)
 {
-    atomic_store(&never, false); /* who forks keeps the notification */
+    atomic_store(&by_process, false); /* who forks keeps the notification */
     for (unsigned i = 0; i < THREADS; i++)
         if (atomic_load_explicit(&threads[i], memory_order_relaxed))
             atomic_store(&threads[i], 0);
 }
 
-void ips_own_table_never(void)
+void ips_own_table_by_process(void)
 {
-    atomic_store(&never, true);
+    atomic_store(&by_process, true);
 }
 
 long ips_with_own_table(long (*function)(void *), void *arg)
 {
     if (!ips_own_table_on || ips_me.own_table)
         return function(arg);
-    if (ips_sys_quiet || atomic_load_explicit(&never, memory_order_relaxed))
+    if (ips_sys_quiet)
         return -ENOSYS;
+    const bool process = atomic_load(&by_process);
     struct work w = {function, arg, -EAGAIN};
     uint32_t gone = 1;
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_slot(&unknown);
-    long tid = ips_own_table_clone(run_task, &w, &gone, place);
+    long tid = ips_own_table_clone(run_task, &w, &gone, place,
+                                   process ? AS_PROCESS : AS_THREAD);
     if (tid < 0)
         w.result = tid;
     else
         wait_until_gone(tid, &gone);
+    while (tid > 0 && process &&
+           ips_sys6(SYS_wait4, tid, 0, __WALL, 0, 0, 0) == -EINTR)
+        ;
     atomic_store(place, 0);
     ips_sys_restore_signals(signals);
     return w.result;

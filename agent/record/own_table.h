@@ -16,12 +16,15 @@
  * locks and ports that another thread closes meanwhile. Cost: 30 us beyond the
  * work.
  *
+ * In a program that has called mq_notify() it is a process with the same
+ * memory: when a thread of the program closes a descriptor of the queue, in
+ * whatever table, the kernel cancels that registration. The program then sees
+ * its CPU time as that of children.
+ *
  * Returns -errno if the program has forbidden itself system calls
- * (ips_sys_quiet), if the kernel makes no more threads (RLIMIT_NPROC, a pids
- * cgroup, an earlier unshare(CLONE_NEWPID)), or if the program has called
- * mq_notify(): when a thread of the process closes a descriptor of the queue,
- * in whatever table, the kernel cancels that registration. The caller then does
- * without. Async-signal-safe.
+ * (ips_sys_quiet), or if the kernel makes no more threads (RLIMIT_NPROC, a pids
+ * cgroup, an earlier unshare(CLONE_NEWPID)). The caller then does without.
+ * Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
 #define IPS_AGENT_RECORD_OWN_TABLE_H
@@ -38,8 +41,8 @@
  * own programs: ips_with_own_table() then calls the function directly. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
-/* From now on no such thread is made: the program calls mq_notify(). */
-void ips_own_table_never(void);
+/* The program calls mq_notify(): from now on a process does the work. */
+void ips_own_table_by_process(void);
 
 /* Calls function(arg) in a thread that cannot reach the program's descriptors.
  * Returns its result, or -errno if there is no such thread. Nested uses call

@@ -1,12 +1,10 @@
 /* long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
- * uint32_t *tid): a thread whose stack begins GAP below the caller's, who does nothing
- * but wait. The kernel stores its tid into *tid before it runs, and 0 into *gone when it
- * has ended, and wakes who waits there. CLONE_VM | CLONE_FS | CLONE_FILES |
- * CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | both stores: what an emulator takes for a thread; without CLONE_SETTLS it
- * has its maker's thread-local variables. */
+ * uint32_t *tid, unsigned flags): a thread, or a process with the same memory, whose
+ * stack begins GAP below the caller's, who does nothing but wait. The kernel stores its
+ * tid into *tid before it runs, and 0 into *gone when it has ended, and wakes who waits
+ * there. Without CLONE_SETTLS it has its maker's thread-local variables. */
 #include <asm/unistd.h>
 
-#define FLAGS 0x350f00
 #define GAP 1024
 
     .text
@@ -20,7 +18,7 @@ ips_own_table_clone:
     movq %rdi, %r9 /* neither is an argument that the kernel looks at */
     movq %rdx, %r10
     movq %rcx, %rdx
-    movl $FLAGS, %edi
+    movl %r8d, %edi
     leaq -GAP(%rsp), %rax
     andq $-16, %rax
     movq %rsi, -8(%rax) /* r8 is an argument: the thread-local variables' */
@@ -43,10 +41,9 @@ ips_own_table_clone:
 #elif defined(__aarch64__)
     mov x9, x0
     mov x10, x1
+    mov w0, w4
     mov x4, x2
     mov x2, x3
-    mov x0, #(FLAGS & 0xffff)
-    movk x0, #(FLAGS >> 16), lsl #16
     sub x1, sp, #GAP
     mov x3, xzr
     mov x8, #__NR_clone

@@ -36,6 +36,7 @@
 #ifndef IPS_SLAVE_BUILD_INTERNAL_H
 #define IPS_SLAVE_BUILD_INTERNAL_H
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -445,12 +446,36 @@ void b_waits_drop(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
-/* Whether this BLOCK is a poll that an eventfd ended. */
-static inline bool b_polls_eventfd(const struct ips_rec_io *r)
+/* Whether a poll with this `ready` found an eventfd. */
+static inline bool b_ready_is_eventfd(uint32_t ready)
+{
+    return IPS_READY_KIND(ready) == IPS_READY_EVENTFD &&
+           IPS_READY_NUMBER(ready);
+}
+/* Whether it found a message queue. */
+static inline bool b_ready_is_queue(uint32_t ready)
+{
+    return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
+           (ready & IPS_READY_QUEUE_BIT);
+}
+/* Whether this BLOCK is a poll that an eventfd or a message queue ended. */
+static inline bool b_polls_object(const struct ips_rec_io *r)
 {
     return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
-           !r->err && IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD &&
-           IPS_READY_NUMBER(r->ready);
+           !r->err &&
+           (b_ready_is_eventfd(r->ready) || b_ready_is_queue(r->ready));
+}
+/* Whether this SIGNAL is mq_notify's for a known queue. */
+static inline bool b_is_notice(int32_t code, uint64_t value)
+{
+    return code == SI_MESGQ && value;
+}
+/* Whether an incremental build leaves a poll with this `ready` to a whole
+ * build: what ended the poll is searched for before the nodes are made. */
+static inline bool b_ready_needs_search(uint32_t ready)
+{
+    return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||
+           b_ready_is_queue(ready) || ready == IPS_READY_SIGNALFD;
 }
 /* Whether this BLOCK describes repeated tries, or the event that lets them
  * succeed. Such a BLOCK is not a wait itself. */

@@ -446,9 +446,39 @@ static void note_choice(struct maker *m, const struct ips_rec_io *r)
     m->row->choices += other || r->result > 1;
 }
 
+/* What is known of this poll of a signalfd that nobody read, or NULL. */
+static struct b_signal_taken *polled_signal(struct maker *m,
+                                            const struct ips_rec_io *r)
+{
+    const struct build *b = m->b;
+    struct b_signal_taken *y = &b->takings.v[m->next_taking];
+    uint64_t t = b_time(&m->s->clock, r->h.word, r->h.t);
+    uint64_t t_ret = b_time(&m->s->clock, r->h.word, r->t_ret);
+    if (r->ready != IPS_READY_SIGNALFD || m->next_taking >= b->takings.n ||
+        !y->polled || y->stream != m->s - b->streams ||
+        y->t != ips_max_u64(t, t_ret))
+        return NULL;
+    m->next_taking++;
+    return y;
+}
+
+static void on_polled_signal(struct maker *m, const struct interval *v,
+                             struct b_signal_taken *y)
+{
+    struct build *b = m->b;
+    b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+    if (y->kill == IPS_NONE && y->child == IPS_NONE) {
+        b_unended(m, b->nodes, v->blocked_ns, false);
+        return;
+    }
+    y->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+    b->out->g.wait[y->node] = v->blocked_ns;
+}
+
 static int on_poll(struct maker *m, const struct ips_rec_io *r,
                    struct interval *v)
 {
+    struct b_signal_taken *y;
     struct spin spin = b_spin_before(m, v);
     note_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
@@ -487,6 +517,8 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             return 0;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    } else if ((y = polled_signal(m, r))) {
+        on_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
@@ -545,7 +577,8 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     if (r->err || r->result < 0) {
         b_unended_call(m, v, r->err);
         b_wait_idle(m);
-    } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a)) {
+    } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
+                                   m->wait.ready == IPS_READY_SIGNALFD)) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_wait(m, v, cause, &spin);
     }
@@ -582,15 +615,14 @@ static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* The b_sync of this poll if an eventfd ended it, else NULL. */
-static struct b_sync *polled_eventfd(struct maker *m,
-                                     const struct ips_rec_io *r)
+/* The b_sync of this poll if an eventfd or a message ended it, else NULL. */
+static struct b_sync *polled_object(struct maker *m, const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
     struct b_sync *s = &b->syncs.v[m->next_sync];
     uint64_t t = b_time(&m->s->clock, r->h.word, r->h.t);
     uint64_t t_ret = b_time(&m->s->clock, r->h.word, r->t_ret);
-    if (!b_polls_eventfd(r) || m->next_sync >= b->syncs.n || !s->polled ||
+    if (!b_polls_object(r) || m->next_sync >= b->syncs.n || !s->polled ||
         s->stream != m->s - b->streams || s->t_ret != ips_max_u64(t, t_ret))
         return NULL;
     m->next_sync++;
@@ -607,12 +639,12 @@ int b_on_block(struct maker *m, const uint8_t *p)
         return 0;
     }
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
-    struct b_sync *eventfd = polled_eventfd(m, &r);
-    if (eventfd) {
+    struct b_sync *object = polled_object(m, &r);
+    if (object) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
             b_wait_idle(m); /* else it tells what the last poll was for */
-        return b_on_eventfd(m, eventfd, &v);
+        return b_on_eventfd(m, object, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
     switch (r.op) {

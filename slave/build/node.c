@@ -152,18 +152,45 @@ static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
     return from_timer(y) || (y->outside && !b->careful);
 }
 
+/* The RELEASE of the message that mq_notify's signal is for, or NULL. */
+static struct b_sync *cause_of_notice(struct maker *m,
+                                      const struct b_signal_taken *y)
+{
+    if (!b_is_notice(y->code, y->value))
+        return NULL;
+    struct b_sync *s = &m->b->syncs.v[m->next_sync++];
+    return s->cause != IPS_NONE ? s : NULL;
+}
+
+/* The node at which the thread took the signal, if it depends on another
+ * node. */
+static uint32_t node_of_signal(struct maker *m, const struct b_signal_taken *y,
+                               uint64_t coord, uint64_t slept)
+{
+    struct build *b = m->b;
+    struct b_sync *notice = cause_of_notice(m, y);
+    if (b_is_ready_signal(y))
+        return b_signal_poll(m, y, coord, slept);
+    if (y->kill == IPS_NONE && y->child == IPS_NONE && !notice)
+        return IPS_NO_NODE;
+    uint32_t node = b_node(b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
+    b->out->g.wait[node] = slept;
+    if (notice)
+        notice->node = node;
+    return node;
+}
+
 /* If sigwait() or a read of a signalfd returned the signal, the thread waited
  * for it since that call. */
 static void on_signal(struct maker *m)
 {
     struct b_signal_taken *y = &m->b->takings.v[m->next_taking++];
-    uint64_t coord = y->cpu;
-    if (y->t == m->sigwait_ret)
-        coord = ips_min_u64(coord, m->sigwait_cpu);
-    if (y->kill != IPS_NONE || y->child != IPS_NONE) {
-        y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
-        if (y->t == m->sigwait_ret)
-            m->b->out->g.wait[y->node] = m->sigwait_slept;
+    const bool waited = y->t == m->sigwait_ret;
+    const uint64_t coord =
+        waited ? ips_min_u64(y->cpu, m->sigwait_cpu) : y->cpu;
+    y->node = node_of_signal(m, y, coord, waited ? m->sigwait_slept : 0);
+    if (y->node != IPS_NO_NODE) {
+        /* its cross arc or node says what it waited for */
     } else if (y->t == m->sigwait_ret && !needs_no_arc(m->b, y)) {
         b_unended(m, m->b->nodes, m->sigwait_slept, false);
     }

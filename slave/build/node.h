@@ -217,6 +217,17 @@ int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+/* build/poll.c: the node of a signal that the kernel sent because a channel was
+ * ready, at coordinate `coord`, for which the thread slept for `slept` ns; or
+ * IPS_NO_NODE. */
+uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
+                       uint64_t coord, uint64_t slept);
+/* Whether the kernel sent the signal because a descriptor was ready. */
+static inline bool b_is_ready_signal(const struct b_signal_taken *y)
+{
+    return y->value && ((y->code >= POLL_IN && y->code <= POLL_HUP) ||
+                        y->code == SI_KERNEL);
+}
 /* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
  * that the event that woke it left no arc; see struct ips_unended. */
 void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);

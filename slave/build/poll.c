@@ -27,18 +27,17 @@ static bool is_stream(const struct build *b, uint32_t end)
            b->out->ends[end].kind != IPS_CHAN_USER;
 }
 
-void b_poll_node(struct maker *m, const struct ips_rec_io *r)
+/* `why`: enum ips_ready_why; 0: an older agent did not record it. */
+static void make_node(struct maker *m, struct wait *w, uint32_t why)
 {
     struct build *b = m->b;
-    struct wait *w = &m->wait;
-    bool channel = r->ready && IPS_READY_KIND(r->ready) == IPS_READY_CHANNEL;
+    bool channel = w->ready && IPS_READY_KIND(w->ready) == IPS_READY_CHANNEL;
     const struct b_chan *c =
-        channel ? b_chan_find(b, m->s->image, r->ready) : NULL;
+        channel ? b_chan_find(b, m->s->image, w->ready) : NULL;
     w->node = IPS_NO_NODE;
     if (!c)
         return;
-    /* older agents did not record it */
-    w->why = r->h.a ? r->h.a : IPS_READY_IN;
+    w->why = why ? why : IPS_READY_IN;
     bool reads = w->why != IPS_READY_OUT && c->end_recv != IPS_NONE;
     w->end = reads ? c->end_recv : c->end_send;
     if (!is_stream(b, w->end))
@@ -47,6 +46,11 @@ void b_poll_node(struct maker *m, const struct ips_rec_io *r)
     w->gaps = b->gaps;
     w->node = b_node(b, IPS_NODE_POLL, w->cpu, w->t_ret, w->cpu_ret, w->end);
     b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
+}
+
+void b_poll_node(struct maker *m, const struct ips_rec_io *r)
+{
+    make_node(m, &m->wait, r->h.a);
 }
 
 bool b_poll_merges(struct maker *m, const struct interval *v)
@@ -72,10 +76,9 @@ bool b_poll_merges(struct maker *m, const struct interval *v)
     return true;
 }
 
-static int note_poll(struct maker *m)
+static int note_poll(struct maker *m, const struct wait *w)
 {
     struct build *b = m->b;
-    const struct wait *w = &m->wait;
     const struct b_end *e = &b->ends[w->end];
     bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
     if (b->tables || (b->incremental && b_grow_tables(b)))
@@ -105,7 +108,22 @@ void b_poll_stays(struct maker *m)
     if (m->b->notes)
         b_waits_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
     m->b->poll_failed |=
-        b_spun_until(m, w->node, &w->spin) < 0 || note_poll(m) < 0;
+        b_spun_until(m, w->node, &w->spin) < 0 || note_poll(m, &m->wait) < 0;
+}
+
+uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
+                       uint64_t coord, uint64_t slept)
+{
+    struct wait w = {.ready = (uint32_t)y->value,
+                     .cpu = coord,
+                     .cpu_ret = y->cpu,
+                     .t = ips_min_u64(m->last_ret, ips_sub_sat(y->t, slept)),
+                     .t_ret = y->t,
+                     .blocked_ns = slept};
+    make_node(m, &w, (uint32_t)(y->value >> 32));
+    if (w.node != IPS_NO_NODE)
+        m->b->poll_failed |= note_poll(m, &w) < 0;
+    return w.node;
 }
 
 /* ---- arcs ---- */

@@ -64,27 +64,56 @@ static void scan_pending(struct scan *c, uint32_t type,
     c->poll_t = c->t;
 }
 
-/* A poll that slept until an eventfd was written waited for that write, whether
- * or not a read follows. The same holds for a poll of an epoll nested in the
- * one that slept, and for a poll that was repeated in a spin. */
-static int scan_eventfd_poll(struct scan *c, const struct ips_rec_io *r,
-                             uint64_t t_ret)
+/* A poll that slept until an eventfd was written, or a message sent, waited for
+ * that, whether or not a read follows. The same holds for a poll of an epoll
+ * nested in the one that slept, and for a poll that was repeated in a spin. */
+static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
+                            uint64_t t_ret)
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
-    if (!b_polls_eventfd(r) || (!slept && !c->polled))
+    if (!b_polls_object(r) || (!slept && !c->polled))
         return 0;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc == 0)
-        c->b->syncs.v[c->b->syncs.n++] =
-            (struct b_sync){.t = c->polled ? c->poll_t : c->t,
-                            .t_ret = ips_max_u64(t_ret, c->t),
-                            .cpu = r->cpu_ret,
-                            .ino = IPS_READY_NUMBER(r->ready),
-                            .stream = c->index,
-                            .value = 1,
-                            .kind = IPS_SYNC_EVENTFD,
-                            .polled = true};
+        c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
+            .t = c->polled ? c->poll_t : c->t,
+            .t_ret = ips_max_u64(t_ret, c->t),
+            .cpu = r->cpu_ret,
+            .ino = IPS_READY_NUMBER(r->ready),
+            .stream = c->index,
+            .value = 1,
+            .kind = b_ready_is_queue(r->ready) ? IPS_SYNC_SEMAPHORE
+                                               : IPS_SYNC_EVENTFD,
+            .polled = true};
     c->polled = false;
+    return rc;
+}
+
+/* A poll that slept for a signalfd. If a read follows, its SIGNAL records say
+ * who sent what. */
+static int scan_signal_poll(struct scan *c, const struct ips_rec_io *r,
+                            uint64_t t_ret)
+{
+    struct build *b = c->b;
+    struct b_signal_taken *last = b->takings.n > c->s->first_taking
+                                      ? &b->takings.v[b->takings.n - 1]
+                                      : NULL;
+    if (r->op == IPS_OP_SIGNALFD && r->result > 0 && last && last->polled)
+        b->takings.n--;
+    bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    if (r->ready != IPS_READY_SIGNALFD || r->result <= 0 || r->err || !slept)
+        return 0;
+    int rc = B_MORE(b->takings, b->err);
+    if (rc == 0)
+        b->takings.v[b->takings.n++] =
+            (struct b_signal_taken){.t = ips_max_u64(t_ret, c->t),
+                                    .asked = c->t,
+                                    .cpu = r->cpu_ret,
+                                    .stream = c->index,
+                                    .node = IPS_NO_NODE,
+                                    .kill = IPS_NONE,
+                                    .child = IPS_NONE,
+                                    .polled = true};
     return rc;
 }
 
@@ -106,7 +135,10 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     c->b->send_capacity += type == IPS_REC_SEND;
     if (type == IPS_REC_SEND || type == IPS_REC_RECV)
         b_plain_used(c->b->used, &c->b->used_top, r.h.a, type == IPS_REC_RECV);
-    return type == IPS_REC_BLOCK ? scan_eventfd_poll(c, &r, t_ret) : 0;
+    if (type != IPS_REC_BLOCK)
+        return 0;
+    rc = scan_signal_poll(c, &r, t_ret);
+    return rc == 0 ? scan_object_poll(c, &r, t_ret) : rc;
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)
@@ -216,6 +248,21 @@ static int scan_chan(struct scan *c, const uint8_t *p)
     return 0;
 }
 
+/* mq_notify's signal waits for a message without taking it. */
+static int scan_notice(struct scan *c, const struct ips_rec_signal *r)
+{
+    int rc = B_MORE(c->b->syncs, c->b->err);
+    if (rc == 0)
+        c->b->syncs.v[c->b->syncs.n++] =
+            (struct b_sync){.t_ret = c->t,
+                            .cpu = r->cpu,
+                            .ino = r->value,
+                            .stream = c->index,
+                            .kind = IPS_SYNC_SEMAPHORE,
+                            .notified = true};
+    return rc;
+}
+
 static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_signal r;
@@ -252,11 +299,11 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
                                     .code = r.code,
                                     .kill = IPS_NONE,
                                     .child = IPS_NONE};
-    return 0;
+    return !kill && b_is_notice(r.code, r.value) ? scan_notice(c, &r) : 0;
 }
 
-/* Every read of an eventfd is recorded. If a poll waited for it, the wait
- * starts at the poll. */
+/* Every read of an eventfd or a watch is recorded. If a poll waited for it, the
+ * wait starts at the poll. */
 static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
                          uint64_t t_ret)
 {
@@ -298,7 +345,8 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .release = type == IPS_REC_RELEASE,
         .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
-    if (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_EVENTFD)
+    if (type == IPS_REC_ACQUIRE &&
+        (r.h.a == IPS_SYNC_EVENTFD || r.h.a == IPS_SYNC_WATCH))
         scan_eventfd(c, &r, t_ret);
     return 0;
 }
@@ -585,8 +633,8 @@ static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
                (type != IPS_REC_RECV || r.result || r.err);
     case IPS_REC_BLOCK:
         memcpy(&r, p, sizeof(r));
-        return IPS_READY_KIND(r.ready) != IPS_READY_EVENTFD &&
-               r.op != IPS_OP_RETRY && r.op != IPS_OP_FOUND;
+        return !b_ready_needs_search(r.ready) && r.op != IPS_OP_RETRY &&
+               r.op != IPS_OP_FOUND;
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
     case IPS_REC_COUNT:

@@ -122,6 +122,81 @@ uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
     return procs[p].pid == pid && procs[p].pidns == pidns ? p : IPS_NONE;
 }
 
+/* ---- polls of signalfds ---- */
+
+/* What may have made a signal pending: a KILL, or the end of a child. */
+struct sent {
+    uint64_t t;
+    uint32_t kill, child; /* or IPS_NONE */
+};
+struct sents {
+    struct sent *v; /* by time */
+    uint32_t n;
+};
+
+static int cmp_sent(const void *va, const void *vb)
+{
+    const struct sent *x = va, *y = vb;
+    CMP3(x->t, y->t);
+    CMP3(x->kill, y->kill);
+    CMP3(x->child, y->child);
+    return 0;
+}
+
+static int collect_sents(const struct build *b, struct sents *s)
+{
+    s->v = b_calloc((size_t)b->kills.n + b->out->proc_count, sizeof(*s->v),
+                    b->err);
+    if (!s->v)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->kills.n; i++)
+        s->v[s->n++] = (struct sent){b->kills.v[i].t, i, IPS_NONE};
+    for (uint32_t i = 0; i < b->out->proc_count; i++)
+        if (b->procs[i].end_chain != IPS_NONE && !b->out->procs[i].open)
+            s->v[s->n++] = (struct sent){b->out->procs[i].end_ns, IPS_NONE, i};
+    qsort(s->v, s->n, sizeof(*s->v), cmp_sent);
+    return 0;
+}
+
+static bool is_sent_to(const struct build *b, const struct sent *x,
+                       const struct b_signal_taken *y)
+{
+    const uint32_t proc = b->images[b->streams[y->stream].image].proc;
+    if (x->kill == IPS_NONE)
+        return b->out->procs[x->child].parent == proc;
+    const struct b_kill *k = &b->kills.v[x->kill];
+    return head_of(b, k->stream)->pidns == head_of(b, y->stream)->pidns &&
+           is_meant(b, k, y);
+}
+
+/* The poll slept until the first signal to its process. */
+static int find_poll_ends(struct build *b)
+{
+    struct sents s = {0};
+    for (uint32_t i = 0; i < b->takings.n; i++) {
+        struct b_signal_taken *y = &b->takings.v[i];
+        int rc = y->polled && !s.v ? collect_sents(b, &s) : 0;
+        if (rc < 0)
+            return rc;
+        uint32_t low = 0, high = y->polled ? s.n : 0;
+        while (low < high) {
+            uint32_t mid = low + (high - low) / 2;
+            if (s.v[mid].t < y->asked)
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        for (; y->polled && low < s.n && s.v[low].t <= y->t; low++)
+            if (is_sent_to(b, &s.v[low], y)) {
+                y->kill = s.v[low].kill;
+                y->child = s.v[low].child;
+                break;
+            }
+    }
+    ips_free_large(s.v);
+    return 0;
+}
+
 /* The process whose end a SIGCHLD reports. */
 static uint32_t find_child(const struct index *x,
                            const struct b_signal_taken *y)
@@ -191,13 +266,17 @@ int b_signals(struct build *b)
     qsort_r(x.kills, b->kills.n, sizeof(*x.kills), cmp_kill, b);
     qsort_r(x.procs, b->out->proc_count, sizeof(*x.procs), cmp_proc,
             b->out->procs);
+    rc = find_poll_ends(b);
+    if (rc < 0)
+        goto out;
     for (uint32_t i = 0; i < b->takings.n; i++) {
         struct b_signal_taken *y = &b->takings.v[i];
         if (y->from != 0 && marks_an_end(y))
             y->child = find_child(&x, y);
         else if (y->from != 0 && was_sent(y))
             y->kill = find_kill(&x, y);
-        y->outside = y->kill == IPS_NONE && is_from_outside(&x, y);
+        y->outside =
+            y->kill == IPS_NONE && !y->polled && is_from_outside(&x, y);
         if (y->kill != IPS_NONE)
             b->kills.v[y->kill].is_taken = true;
     }

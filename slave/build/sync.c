@@ -106,6 +106,12 @@ static bool has_left(const struct b_sync *r)
     return !counts || r->value < 0 || r->left > 0;
 }
 
+/* A poll, or a signal that there is something, takes nothing away. */
+static bool takes_one(const struct b_sync *a)
+{
+    return !a->polled && !a->notified;
+}
+
 /* Does a neighbouring release by another thread overlap with this one, so that
  * it is as likely a match? */
 static bool overlaps_other(const struct object *o, uint32_t at,
@@ -141,7 +147,8 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
-        if (chain_of(o->b, r) == mine || r->t_ret < a->t || !has_left(r))
+        if (chain_of(o->b, r) == mine || r->t_ret < a->t ||
+            (takes_one(a) && !has_left(r)))
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
@@ -200,7 +207,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     }
     struct b_sync *r = &b->syncs.v[a->cause];
     r->used = true;
-    r->left -= r->left > 0;
+    r->left -= takes_one(a) && r->left > 0;
     b->out->counts.ambiguous += doubtful;
 }
 
@@ -311,6 +318,7 @@ static uint64_t resource_kind_of(uint8_t kind)
     case IPS_SYNC_SEMAPHORE:
         return IPS_THING_SEMAPHORE;
     case IPS_SYNC_EVENTFD:
+    case IPS_SYNC_WATCH:
         return IPS_THING_EVENT;
     case IPS_SYNC_FUTEX:
         return IPS_THING_FUTEX;

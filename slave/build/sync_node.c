@@ -14,17 +14,23 @@ static bool has_spun(const struct b_sync *s)
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
+static bool is_event(uint32_t kind)
+{
+    return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH;
+}
+
 enum ips_wait_cause b_cause_of_sync(uint32_t kind)
 {
     bool file = kind == IPS_SYNC_FLOCK || kind == IPS_SYNC_RECORD_LOCK;
-    return file                       ? IPS_WAIT_FILE_LOCK
-           : kind == IPS_SYNC_FIFO    ? IPS_WAIT_PEER
-           : kind == IPS_SYNC_EVENTFD ? IPS_WAIT_EVENT
-                                      : IPS_WAIT_LOCK;
+    return file                    ? IPS_WAIT_FILE_LOCK
+           : kind == IPS_SYNC_FIFO ? IPS_WAIT_PEER
+           : is_event(kind)        ? IPS_WAIT_EVENT
+                                   : IPS_WAIT_LOCK;
 }
 
-/* A read of an eventfd takes the wait of a poll before it, or of failed
- * attempts. A poll that slept for an eventfd is handled in the same way. */
+/* A read of an eventfd or a watch takes the wait of a poll before it, or of
+ * failed attempts. A poll that slept for an eventfd or a message queue is
+ * handled in the same way. */
 int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
@@ -110,8 +116,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     }
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        rc = s->kind == IPS_SYNC_EVENTFD && !s->err ? b_on_eventfd(m, s, &v)
-                                                    : on_acquire(m, s, &v);
+        rc = is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
+                                          : on_acquire(m, s, &v);
     else if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release && s->used && r.site && b->notes)

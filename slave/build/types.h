@@ -154,7 +154,8 @@ struct b_sync { /* ACQUIRE, RELEASE, long or short */
     bool used;     /* RELEASE: it ended a thread's wait */
     bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
     bool is_short; /* no node, unless it ended a thread's wait */
-    bool polled;   /* ACQUIRE: a poll's wait for an eventfd */
+    bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
+    bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
 /* Failed tries with naps between, in stream order. The cause of the last, the
  * successful one, is that of its record. */
@@ -246,6 +247,10 @@ struct b_signal_taken { /* SIGNAL */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
     bool outside;         /* the sender is no process of the run */
+    /* A poll of a signalfd that nobody read: called at `asked`, returned at t;
+     * sender and signal are not known. */
+    bool polled;
+    uint64_t asked;
 };
 /* A process was stopped (by SIGSTOP, or its parent saw it stopped) until a KILL
  * of SIGCONT: build/job_control.c. Sorted by (proc, until). */

@@ -425,6 +425,8 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
             else if (kinds[i].klass == IPS_FD_PIDFD &&
                      (!ips_fdinfo(fd, "Pid:", &id) || IPS_READY_KIND(id)))
                 id = 0;
+            else if (kinds[i].klass == IPS_FD_WATCH && text[11] != '[')
+                id = IPS_WATCH_INOTIFY;
             return ips_fd_set(fd, seen, kinds[i].klass, (uint32_t)id, 0);
         }
     return ips_fd_set(fd, seen, S_ISREG(type) ? IPS_FD_FILE : IPS_FD_NONE, 0,

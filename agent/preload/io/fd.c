@@ -208,6 +208,8 @@ static int record_control(int (*real)(int, int, ...), int fd, int command,
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         return note_copy(fd, r);
+    if (command == F_SETFL && r == 0 && ips_wrap_on())
+        ips_notice_async(fd, (uintptr_t)arg & O_ASYNC);
     return r;
 }
 

@@ -64,7 +64,7 @@ static int record_path(int fd, int at, const char *path, int flags,
 {
     int saved = errno;
     if (unlikely(fd >= 0 && flags & O_CREAT))
-        ips_path_opened(fd, flags, call, site);
+        ips_path_opened(path, fd, flags, call, site);
     errno = saved;
     return ips_path_tried(at, path, fd, site);
 }

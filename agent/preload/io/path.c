@@ -8,15 +8,21 @@
  * an empty file, a rename, a mkdir, a link, and the bind of a Unix socket. If
  * no test has failed before, a test only costs a look at its result and leaves
  * no record.
+ *
+ * A thread that watches a directory (inotify) waits for whoever changes it. A
+ * call that creates, removes or renames a file also releases the object WATCH
+ * of the file's name, and a read of the watch acquires it.
  */
 #include "agent/preload/at.h"
 
 #pragma GCC diagnostic ignored "-Wpedantic" /* for the same reason as in fd.c  \
                                              */
 
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
 /* ---- tests --------------------------------------------------------------- */
@@ -119,16 +125,57 @@ IPS_EXPORT int euidaccess(const char *path, int mode)
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
-/* ---- calls that create a file
- * --------------------------------------------- */
+/* ---- watched directories ------------------------------------------------- */
 
-void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site)
+/* The object of the last component of a path. */
+static struct ips_sync_object watch_object(const char *path, size_t len)
+{
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    size_t from = len;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    uint64_t name = ips_fnv1a(IPS_FNV_SEED, path + from, len - from);
+    return (struct ips_sync_object){0, name | 1, 0};
+}
+
+/* The file at this path begins or ends to exist by a call made at `call`. */
+static void record_change(const char *path, struct ips_moment call,
+                          uint64_t site)
+{
+    struct ips_sync_object name = watch_object(path, strlen(path));
+    ips_sync_released(IPS_SYNC_WATCH, &name, call, 1, site);
+}
+
+bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
+                    struct ips_moment ret)
+{
+    struct inotify_event first;
+    if ((uint32_t)ips_fd_get(io->fd) != IPS_WATCH_INOTIFY ||
+        bytes <= sizeof(first))
+        return false;
+    memcpy(&first, events, sizeof(first));
+    const char *name = (const char *)events + sizeof(first);
+    size_t most = ips_min_u64(first.len, bytes - sizeof(first));
+    if (!(first.mask & (IN_CREATE | IN_DELETE | IN_MOVE)) || !most || !*name)
+        return false;
+    struct ips_sync_object object = watch_object(name, strnlen(name, most));
+    ips_sync_acquired(IPS_SYNC_WATCH, &object, io->call, ret, 1, 0, io->site);
+    return true;
+}
+
+/* ---- calls that create or remove a file ---------------------------------- */
+
+void ips_path_opened(const char *path, int fd, int flags,
+                     struct ips_moment call, uint64_t site)
 {
     struct stat st;
     bool may_make = flags & O_CREAT && !ips_sys_quiet;
     if (may_make && ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        st.st_size == 0)
+        st.st_size == 0) {
+        record_change(path, call, site);
         put_path(IPS_OP_MADE, &st, call, call, site);
+    }
 }
 
 /* `call` is the moment before the call that created the file. */
@@ -139,8 +186,20 @@ static int record_made(int at, const char *path, int r, struct ips_moment call,
     int saved = errno;
     if (r == 0 && !ips_sys_quiet &&
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
-                 0, 0) == 0)
+                 0, 0) == 0) {
+        record_change(path, call, site);
         put_path(IPS_OP_MADE, &st, call, call, site);
+    }
+    errno = saved;
+    return r;
+}
+
+static int record_removed(const char *path, int r, struct ips_moment call,
+                          uint64_t site)
+{
+    int saved = errno;
+    if (r == 0)
+        record_change(path, call, site);
     errno = saved;
     return r;
 }
@@ -154,20 +213,69 @@ static int record_made(int at, const char *path, int r, struct ips_moment call,
         return record_made(at, path, real_call, call, IPS_SITE);               \
     } while (0)
 
+/* `real_call` removes what is at `path`. */
+#define REMOVE(path, real_call)                                                \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        struct ips_moment call = ips_at_call();                                \
+        return record_removed(path, real_call, call, IPS_SITE);                \
+    } while (0)
+
+/* `real_call` gives what is at `from` the path `to`. */
+#define RENAME(from, at, to, real_call)                                        \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        struct ips_moment call = ips_at_call();                                \
+        int r = record_removed(from, real_call, call, IPS_SITE);               \
+        return record_made(at, to, r, call, IPS_SITE);                         \
+    } while (0)
+
 IPS_EXPORT int rename(const char *from, const char *to)
 {
-    MAKE(AT_FDCWD, to, REAL(rename)(from, to));
+    RENAME(from, AT_FDCWD, to, REAL(rename)(from, to));
 }
 
 IPS_EXPORT int renameat(int from_at, const char *from, int at, const char *to)
 {
-    MAKE(at, to, REAL(renameat)(from_at, from, at, to));
+    RENAME(from, at, to, REAL(renameat)(from_at, from, at, to));
 }
 
 IPS_EXPORT int renameat2(int from_at, const char *from, int at, const char *to,
                          unsigned flags)
 {
-    MAKE(at, to, REAL(renameat2)(from_at, from, at, to, flags));
+    RENAME(from, at, to, REAL(renameat2)(from_at, from, at, to, flags));
+}
+
+IPS_EXPORT int unlink(const char *path)
+{
+    REMOVE(path, REAL(unlink)(path));
+}
+
+IPS_EXPORT int unlinkat(int at, const char *path, int flags)
+{
+    REMOVE(path, REAL(unlinkat)(at, path, flags));
+}
+
+IPS_EXPORT int rmdir(const char *path)
+{
+    REMOVE(path, REAL(rmdir)(path));
+}
+
+IPS_EXPORT int remove(const char *path)
+{
+    REMOVE(path, REAL(remove)(path));
+}
+
+IPS_EXPORT int symlink(const char *to, const char *path)
+{
+    MAKE(AT_FDCWD, path, REAL(symlink)(to, path));
+}
+
+IPS_EXPORT int mkfifo(const char *path, mode_t mode)
+{
+    MAKE(AT_FDCWD, path, REAL(mkfifo)(path, mode));
 }
 
 IPS_EXPORT int mkdir(const char *path, mode_t mode)

@@ -181,7 +181,11 @@ static void signals_read(const struct iovec *iov, size_t iovcnt, size_t got,
         memcpy(&one, (const char *)iov[0].iov_base + i * sizeof(one),
                sizeof(one));
         ips_record_taken(IPS_SIGNAL_FD, (int)one.ssi_signo, one.ssi_code,
-                         (int32_t)one.ssi_pid, one.ssi_ptr, ret);
+                         (int32_t)one.ssi_pid,
+                         ips_notice_value((int)one.ssi_signo, one.ssi_code,
+                                          one.ssi_fd, (long)one.ssi_band,
+                                          one.ssi_ptr),
+                         ret);
     }
 }
 
@@ -201,12 +205,15 @@ static ssize_t received_other(const struct ips_io *io, ssize_t result,
     int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
     bool eventfd = io->klass == IPS_FD_EVENTFD && result > 0;
+    bool watch = io->klass == IPS_FD_WATCH && result > 0 && iovcnt;
     if (result > 0)
         ips_spin_ended(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
              ips_did_not_wait(io->fd, &io->call, &ret))
         ips_spin_failed(&io->call, &ret, 0, io->site);
+    size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
     if (!(eventfd && ips_eventfd_taken(io, ret)) &&
+        !(watch && ips_watch_read(io, iov[0].iov_base, first, ret)) &&
         (result > 0 || ips_was_blocked(&io->call, &ret)))
         ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
                       result, result < 0 ? err : 0, io->site, 0);

@@ -1,9 +1,25 @@
 /* Waiting: poll, select, epoll, sleeps, signals. */
 #include "agent/preload/wrap.h"
 
+#include <sys/vfs.h>
+
 #include "agent/preload/sample/sample.h"
+#include "agent/record/sys.h"
+
+#define MQUEUE_MAGIC 0x19800202
 
 /* --- ready descriptors ---------------------------------------------------- */
+
+/* A message queue is a file of a file system of its own. */
+static uint32_t ready_queue(int fd)
+{
+    struct statfs system;
+    struct stat st;
+    return ips_sys3(SYS_fstatfs, fd, (long)&system, 0) == 0 &&
+                   system.f_type == MQUEUE_MAGIC && ips_sys_fstat(fd, &st) == 0
+               ? IPS_READY_QUEUE(st.st_ino)
+               : 0;
+}
 
 /* The value of a BLOCK's `ready` for descriptor `fd`. A pipe or connection that
  * was not used before gets its channel id here, so that the following receive
@@ -22,6 +38,10 @@ static __attribute__((noinline, cold)) uint32_t ready_other(int fd)
         what = IPS_READY_TIMERFD;
     else if (ips_fd_class(word) == IPS_FD_EPOLL)
         what = IPS_READY_EPOLL;
+    else if (ips_fd_class(word) == IPS_FD_SIGNALFD)
+        what = IPS_READY_SIGNALFD;
+    else if (ips_fd_class(word) == IPS_FD_FILE)
+        what = ready_queue(fd);
     errno = saved;
     return what;
 }
@@ -45,6 +65,11 @@ static inline uint32_t why_of(uint32_t events)
            (events & (POLLOUT | POLLWRNORM) ? IPS_READY_OUT : 0) |
            (events & (POLLHUP | POLLRDHUP) ? IPS_READY_HUP : 0) |
            (events & POLLERR ? IPS_READY_ERR : 0);
+}
+
+uint64_t ips_ready_of(int fd, uint32_t events)
+{
+    return ready_for(fd, why_of(events));
 }
 
 static uint64_t poll_ready(const struct pollfd *fds, nfds_t n, int r)
@@ -379,8 +404,11 @@ static int waited_for_signal(struct ips_moment call, int r,
     struct ips_moment ret =
         ips_record_wait(IPS_OP_SIGWAIT, call, r, saved, site, 0);
     if (r > 0)
-        ips_record_taken(IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
-                         (uint64_t)(uintptr_t)info->si_value.sival_ptr, ret);
+        ips_record_taken(
+            IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
+            ips_notice_value(r, info->si_code, info->si_fd, info->si_band,
+                             (uint64_t)(uintptr_t)info->si_value.sival_ptr),
+            ret);
     errno = saved;
     return r;
 }

@@ -50,8 +50,11 @@ handle_signal(int sig, const siginfo_t *info, const void *context)
     ips_note_interrupted_call(context);
     ips_sample_handler(context);
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
-    ips_record_taken(IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
-                     (uint64_t)(uintptr_t)info->si_value.sival_ptr, at);
+    ips_record_taken(
+        IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
+        ips_notice_value(sig, info->si_code, info->si_fd, info->si_band,
+                         (uint64_t)(uintptr_t)info->si_value.sival_ptr),
+        at);
 }
 
 static __attribute__((noinline)) void call_stub(int sig, siginfo_t *info,
@@ -351,10 +354,8 @@ static bool has_sender(int sig, int code)
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at)
 {
-    bool valued = code == SI_QUEUE || code == SI_MESGQ || code == SI_TIMER;
     record_signal(IPS_REC_SIGNAL, how, sig, code,
-                  has_sender(sig, code) ? pid : 0, 0, valued ? value : 0, at,
-                  0);
+                  has_sender(sig, code) ? pid : 0, 0, value, at, 0);
 }
 
 /* Recorded before the call, because a signal to the calling thread is taken

@@ -203,7 +203,7 @@ static bool queues_by_number(long *r, long n, const long args[6], uint64_t site)
         return true;
     case SYS_mq_notify:
         if (b)
-            ips_own_table_never();
+            ips_own_table_by_process();
         return false;
     default:
         return false;

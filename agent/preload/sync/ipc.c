@@ -56,7 +56,9 @@ static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
     if (known)
-        *out = (struct ips_sync_object){st.st_dev, st.st_ino, object};
+        /* the number by which a poll and a signal name it, too */
+        *out = (struct ips_sync_object){
+            0, IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino)), object};
     return known;
 }
 
@@ -356,8 +358,11 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 
 IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 {
-    if (event && ips_wrap_on())
-        ips_own_table_never();
+    if (event && ips_wrap_on()) {
+        ips_own_table_by_process();
+        if (event->sigev_notify == SIGEV_SIGNAL)
+            ips_notice_queue(q, event->sigev_signo);
+    }
     return REAL(mq_notify)(q, event);
 }
 

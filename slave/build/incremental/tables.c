@@ -19,7 +19,7 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
         return false; /* rare: handled as any record */
-    if (block && (IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD ||
+    if (block && (b_ready_needs_search(r->ready) ||
                   b_is_of_tries(r->op) || (s->try_count && !r->result)))
         return false;
     if (s->napped_count || s->naps.count || (block && r->op == IPS_OP_SLEEP))
