@@ -40,20 +40,22 @@ struct slave_record_queue *
 slave_record_queue_new(unsigned rooms); /* NULL: out of memory */
 void slave_record_queue_free(struct slave_record_queue *h);
 
-/* Queues `*buffer` (malloc'd, SLAVE_FRAMES_BYTES, with `len` bytes of frames),
- * the archive's bytes [from, until). Afterwards *buffer is a buffer that the
- * caller may fill: the same or another one. */
+/* Queues `*buffer` (malloc'd, SLAVE_FRAMES_BYTES), whose first `len` bytes are
+ * frames: the archive's bytes [from, until), unpacked. Afterwards *buffer is a
+ * buffer that the caller may fill: the same or another one. */
 void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
                             size_t len, uint64_t from, uint64_t until);
-/* The archive was cut back to `length` bytes: drops batches after that. */
+/* Call when the archive was cut back to `length` bytes: drops batches that end
+ * after that. */
 void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
-/* A snapshot ends here: nothing is appended to the last batch. */
+/* Call when a snapshot ends here: nothing is appended to the last batch any
+ * more. */
 void slave_record_queue_seal(struct slave_record_queue *h);
 /* Empties the queue, because another run is followed, and frees its memory. */
 void slave_record_queue_clear(struct slave_record_queue *h);
 
-/* The batches of [from, until) if all of it is queued, else NULL. In both cases
- * batches that begin before `until` are removed from the queue. */
+/* Returns the batches of [from, until) if all of it is queued, else NULL. In
+ * both cases batches that begin before `until` are removed from the queue. */
 struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
                                             uint64_t from, uint64_t until);
 void slave_record_queue_give_back(struct slave_record_queue *h,

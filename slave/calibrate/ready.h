@@ -20,8 +20,8 @@
 #define SLAVE_READY_ROUNDS_MAX 10000u
 
 struct slave_ready {
-    /* CPU of a send that wakes; IPS_UNMEASURED: only one processor, or
-     * stopped */
+    /* CPU time of a send that wakes a thread; IPS_UNMEASURED: there is only one
+     * processor, or the measurement was stopped */
     uint64_t wake_ns;
     uint32_t load_milli; /* load average in thousandths; UINT32_MAX: unknown */
     uint32_t processors; /* number of processors of the machine */

@@ -385,9 +385,9 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-/* The stream's next segment was begun before this one was closed, perhaps in a
- * segment that was handed back. Poll those at once: a fast writer soon needs
- * this one again. */
+/* Polls the stream's handed-back segments at once. Its writer began the next
+ * segment before it closed `seg`, perhaps in one of them; and a fast writer
+ * soon needs `seg` again. */
 static void poll_drained_segments(const struct slave_run *run,
                                   const struct slave_segment *seg)
 {
@@ -396,10 +396,10 @@ static void poll_drained_segments(const struct slave_run *run,
             s->next_poll_ns = s->wait_ns = 0;
 }
 
-/* Notes the call that the stream's thread is in, or was in when it ended. For a
- * live thread the call counts only if the header shows it both before and after
- * the records were read: else it may have ended meanwhile, and its record may
- * be among them. */
+/* Notes the call that the thread of the stream is in, or was in when the thread
+ * ended. For a live thread the call counts only if the header shows it both
+ * before and after the records were read: otherwise the call may have ended
+ * meanwhile, and its record may be among those read. */
 static void note_call_in_progress(struct slave_run *run,
                                   struct slave_segment *seg,
                                   const struct ips_segment_header *before,

@@ -40,8 +40,8 @@ int slave_poolfs_segment(int dirfd, const char *file,
 int slave_poolfs_header(int fd, struct ips_segment_header *out,
                         struct ips_err *err) IPS_MUST_USE;
 
-/* Checks a header that was read already (`state` first) like
- * slave_poolfs_header, except for the file's size. */
+/* Checks a header like slave_poolfs_header, except for the file's size. The
+ * caller has read the header, and its `state` before the rest. */
 int slave_poolfs_header_check(struct ips_segment_header *out,
                               struct ips_err *err) IPS_MUST_USE;
 

@@ -144,8 +144,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Whether a question uses the graph, which is entry `number` of the list,
- * counted from 1. */
+/* Whether a question uses the graph now or probably will soon. `number`:
+ * position of the graph in the list of the last used, counted from 1. */
 static bool is_in_use(const struct slave_graph *g, unsigned number,
                       uint64_t now)
 {
@@ -486,8 +486,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (!kept)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < count; i++) {
-        /* Field by field, so that the padding stays zero: it goes into a
-         * file. */
+        /* Copies field by field, so that the padding stays zero: it is written
+         * to a file. */
         kept[i].end = rows[i].end;
         kept[i].traced = rows[i].traced;
         kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;

@@ -15,7 +15,8 @@ struct messages {
     uint64_t out, out_bytes, in, in_bytes;
 };
 
-/* Messages of each process, summed over its threads. */
+/* Returns the messages of each process, summed over its threads; free()
+ * them. */
 static struct messages *sum_messages(const struct ips_built *b,
                                      struct ips_err *err)
 {

@@ -227,7 +227,8 @@ static int add_sampled_row(struct summing *m, uint32_t chain,
     return 0;
 }
 
-/* Total time and calls of single arcs are unknown. */
+/* Adds `ns` to the row of this chain and code location. Total time and number
+ * of calls are unknown for single arcs. */
 static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
                          uint64_t ns)
 {
@@ -255,7 +256,8 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
     return 0;
 }
 
-/* The chain that contains `node`; called with increasing nodes. */
+/* Returns the chain that contains `node`; `chain` is a chain before it or the
+ * same. */
 static uint32_t advance_rows(const struct ips_graph *g, uint32_t chain,
                              uint32_t node)
 {

@@ -11,7 +11,7 @@
 
 /* frames kept of one stack; outer frames are left out */
 #define SLAVE_SITE_FRAMES 32u
-/* stacks kept of one stream; then the oldest is replaced */
+/* stacks kept of one stream; beyond that, the oldest is replaced */
 #define SLAVE_SITES_KEPT 512u
 
 struct slave_noted;
@@ -26,8 +26,8 @@ struct slave_sites {
     uint32_t noted_count, noted_capacity;
     uint32_t *locations;
     uint32_t location_count, location_capacity;
-    /* The last stack of each site of one stream. It also holds for a later wait
-     * at that site that has no stack of its own. */
+    /* The last stack of each site of one stream. A later wait at that site that
+     * has no stack of its own gets this one. */
     struct slave_recent_stack *recent;
     uint32_t recent_count, recent_next, recent_stream;
 };
