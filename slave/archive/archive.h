@@ -56,8 +56,8 @@ void slave_archive_close(struct slave_archive *a);
 int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
                         uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
-/* Call commit after SQLite has committed `length + staged`, rollback if that
- * failed. */
+/* Call slave_archive_commit after SQLite has committed `length + staged`,
+ * slave_archive_rollback if that failed. */
 void slave_archive_commit(struct slave_archive *a);
 void slave_archive_rollback(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
@@ -97,7 +97,7 @@ int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
 int slave_repack_recover(const char *dir, uint64_t committed,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* The committed frames, unpacked in memory (common/large.h). */
+/* The committed frames of an archive, unpacked in memory (common/large.h). */
 struct slave_archive_map {
     const uint8_t *data; /* NULL: no frames */
     size_t length;

@@ -119,7 +119,8 @@ static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
     while (!ZSTD_isError(rc) && out->pos < out->size &&
            (in.pos < in.size || (how != ZSTD_e_continue && rc != 0)));
     if (!ZSTD_isError(rc) && (in.pos < in.size || out->pos == out->size))
-        return (size_t)-1; /* any error code: no room left */
+        /* no room left in `out`: any error code of zstd will do */
+        return (size_t)-1;
     return rc;
 }
 
@@ -222,7 +223,7 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
 
 /* ---- decoding ---- */
 
-/* Finds the columns in `plain`. */
+/* Finds the columns in p->plain, which holds `plain` bytes. */
 static int find_columns(struct slave_pack *p, size_t plain)
 {
     struct pack_coder *c = &p->coder;

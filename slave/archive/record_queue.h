@@ -1,6 +1,7 @@
 /*
- * Hands records from the ingest to the tables of the followed run
- * (graphs/live_tables.h), so that they need not be unpacked from the archive.
+ * Hands new records of one run from the ingest to the tables that are kept up
+ * to date for it (graphs/live_tables.h), so that they need not be unpacked from
+ * the archive.
  * The ingest gives away full buffers and gets used ones back; small batches are
  * appended to the last waiting one. Nothing depends on the queue: if a part is
  * missing, its reader uses the archive.
@@ -51,7 +52,8 @@ void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
 /* Call when a snapshot ends here: nothing is appended to the last batch any
  * more. */
 void slave_record_queue_seal(struct slave_record_queue *h);
-/* Empties the queue, because another run is followed, and frees its memory. */
+/* Empties the queue and frees its memory, because the tables of another run are
+ * kept up to date from now on. */
 void slave_record_queue_clear(struct slave_record_queue *h);
 
 /* Returns the batches of [from, until) if all of it is queued, else NULL. In

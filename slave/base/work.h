@@ -68,7 +68,7 @@ void slave_work_stop(struct slave_work *w);
  * slave_work_drop to release and free it. */
 void slave_work_give(struct slave_work *w, struct slave_job *job);
 void slave_work_drop(struct slave_work *w, struct slave_job *job);
-/* Id of the request whose step is running; 0: none. */
+/* Returns the id of the request whose step is running; 0: none. */
 uint64_t slave_work_current_id(struct slave_work *w);
 /* Returns a job whose step has finished, which belongs to the loop again, or
  * NULL. */

@@ -18,10 +18,8 @@
 #include "slave/calibrate/wire.h"
 
 #define CONNECT_MS 3000
-#define WARM_UP                                                                \
-    3u           /* rounds at the start of each length that are not counted    \
-                  */
-#define LEAST 3u /* minimum number of rounds that count */
+#define WARM_UP 3u /* first rounds of each length, which are not counted */
+#define LEAST 3u   /* minimum number of rounds that are counted */
 #define BATCH 50u
 
 /* ---- connecting --------------------------------------------------------- */

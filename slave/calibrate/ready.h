@@ -27,7 +27,8 @@ struct slave_ready {
     uint32_t processors; /* number of processors of the machine */
 };
 
-/* `rounds`: 1 to SLAVE_READY_ROUNDS_MAX. */
+/* Measures *out. `rounds`: number of wake-ups of each kind, 1 to
+ * SLAVE_READY_ROUNDS_MAX. */
 int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
                         struct slave_ready *out,
                         struct ips_err *err) IPS_MUST_USE;

@@ -39,8 +39,8 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
 void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
 uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 
-/* Time that this thread was runnable but not running since its start; 0 if the
- * kernel does not report it. */
+/* Returns the time in ns for which this thread was runnable but not running
+ * since its start; 0 if the kernel does not report it. */
 uint64_t slave_wire_delay_ns(void);
 uint64_t slave_wire_now_ns(void); /* current CLOCK_MONOTONIC_RAW time */
 uint64_t slave_wire_cpu_ns(void); /* CPU time of this thread */

@@ -65,7 +65,8 @@ enum slave_segment_state {
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
     SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
     SLAVE_SEG_BAD,     /* refused: never read, removed together with the run */
-    /* the segment's file was removed; freed at the end of the turn */
+    /* the segment's file was removed; the struct is freed at the end of the
+     * turn */
     SLAVE_SEG_GONE,
 };
 
@@ -122,7 +123,7 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
      * its parent has waited for it */
     bool dying;
     uint64_t dead_t_ns;
-    uint64_t last_ns; /* monotonic time at which its last data came */
+    uint64_t last_ns; /* monotonic time at which the image's last data came */
     /* time of the next check whether the process lives, if there is no pidfd */
     uint64_t next_look_ns;
     /* time of the next search for unrecorded activity of the process, and
@@ -167,9 +168,8 @@ struct slave_run {
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
-    struct slave_spare_segments
-        /* spare segments (drain/spare_segments.c); NULL: none */
-        *spare_segments;
+    /* spare segments (drain/spare_segments.c); NULL: none */
+    struct slave_spare_segments *spare_segments;
     /* bytes of removed segments and of new spare segments that the run's
      * control file does not count yet */
     uint64_t uncounted_released, uncounted_spare;
@@ -180,7 +180,7 @@ struct slave_run {
     struct slave_record_queue *record_queue;
     /* repacking of the archive in progress, or NULL */
     struct slave_repack *repack;
-    /* archive length at which repacking did not make it smaller */
+    /* length of the archive when repacking last failed to make it smaller */
     uint64_t repack_in_vain;
     /* directory of the run's files: STATE/slave-M/runs/RUN */
     char dir[IPS_PATH_BYTES];
@@ -197,18 +197,19 @@ struct slave_run {
     /* load.c: time of the last measurement, and the number of measurements */
     uint64_t load_ns;
     uint32_t load_looks;
-    uint64_t version; /* incremented with every change that a report shows */
+    uint64_t version; /* incremented with every change that is reported to the
+                         master */
     /* number of requests in progress; while it is not 0, the archive limits
      * must not remove the run */
     unsigned pins;
-    /* Members used by serve/precompute.c: */
-    /* monotonic time of the last question about its graph or events; 0:
+    /* Members that serve/precompute.c uses: */
+    /* monotonic time of the last question about the run's graph or events; 0:
      * never */
     uint64_t asked_ns;
     /* the run was in the pool since this slave started, and its graph was not
      * built since the run was closed */
     bool was_open;
-    /* archive length at which precomputing was last considered */
+    /* length of the archive when precomputing was last considered */
     uint64_t precomputed_bytes;
     /* next time at which precomputing is considered, if there is new data */
     uint64_t precompute_ns;
@@ -256,7 +257,7 @@ struct slave_drain {
     uint64_t failing_since_ns;
     char failing[200]; /* reason of that failure; "": none */
     uint64_t retry_ns;
-    /* incremented with every change that a report shows */
+    /* incremented with every change that is reported to the master */
     uint64_t version;
     /* incremented with every run that appears in the pool */
     uint64_t runs_found;
@@ -280,16 +281,17 @@ void slave_drain_close(struct slave_drain *d);
  * lost. */
 uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
-/* Highest fill (used bytes / quota) of the runs in the pool, in 1/1000. */
+/* Returns the highest fill (used bytes / quota) of the runs in the pool, in
+ * 1/1000. */
 unsigned slave_drain_fill(const struct slave_drain *d);
-/* Number of runs in the pool, i.e. not closed. */
+/* Returns the number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find(const struct slave_drain *d,
                                    const char *name);
 
 /* ---- shared by the files above --------------------------------------- */
 
-uint64_t slave_now_ns(void); /* Current CLOCK_MONOTONIC time. */
+uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC in ns */
 uint64_t slave_real_ns(void);
 
 void slave_run_touch(struct slave_run *run);
@@ -354,7 +356,8 @@ void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
  * new ones, or removes all of them if none was taken for long. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
                                uint64_t now_ns);
-/* Time of the next turn for spares; UINT64_MAX: never. */
+/* Returns the monotonic time of the next turn for spare segments; UINT64_MAX:
+ * never. */
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
 /* Removes all spare segments that no process has taken and adopts the others.
  * Returns how many had been taken. */

@@ -213,7 +213,8 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
 
 /* ---- damage ----- */
 
-/* Disk usage of the damaged segments of this run that were kept before. */
+/* Returns the disk usage of the copies of damaged segments that are in this
+ * directory already. */
 static uint64_t stored_bytes(int dirfd)
 {
     uint64_t sum = 0;
@@ -319,8 +320,9 @@ static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
     seg->since_ns = 0;
 }
 
-/* Handles an unpublished reservation at the cursor. Returns true if it was
- * skipped. */
+/* Skips an unpublished reservation at the cursor if its writer is dead, or if
+ * it stayed unpublished too long (PENDING_CLOSED_NS, PENDING_OPEN_NS). Returns
+ * true if it was skipped. */
 static bool skip_pending_reservation(struct slave_run *run,
                                      struct slave_segment *seg, bool closed,
                                      bool gone, uint64_t now_ns)
@@ -331,7 +333,8 @@ static bool skip_pending_reservation(struct slave_run *run,
     size_t bytes = record_bytes_of_word(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
-        /* published in the meantime, or incomplete: tried again later */
+        /* the reservation was published in the meantime, or is incomplete: the
+         * next poll sees it again */
         return false;
     if (!seg->since_ns)
         seg->since_ns = now_ns;
@@ -344,9 +347,9 @@ static bool skip_pending_reservation(struct slave_run *run,
     return true;
 }
 
-/* Handles zeroes at the cursor of a segment that has no writer any more. A
- * writer that was killed after it reserved space and before it marked the
- * reservation leaves a hole, which records of a signal handler may follow.
+/* Skips an unmarked hole at the cursor of a segment that has no writer any
+ * more. A writer that was killed after it reserved space and before it marked
+ * the reservation leaves zeroes, which records of a signal handler may follow.
  * Returns true if such a hole was skipped. */
 static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
 {

@@ -56,8 +56,8 @@ void slave_liveness_open(struct slave_drain *d)
     d->pidns_initial = d->pidns == IPS_PIDNS_INITIAL;
 }
 
-/* This machine's clock as the agent's stamps show it: test options shift the
- * agent's stamps, so the same shift is applied before comparing. */
+/* Returns this machine's clock as the agent's stamps show it: test options
+ * shift the agent's stamps, so the same shift is applied here. */
 static uint64_t agent_clock_ns(const struct ips_control *c)
 {
     int64_t since =
@@ -91,8 +91,8 @@ void slave_liveness_drop(struct slave_image *image)
     image->pidfd = -1;
 }
 
-/* Start time of a process, field 22 of /proc/PID/stat, in ns since boot; 0:
- * unknown. */
+/* Returns the start time of a process, field 22 of /proc/PID/stat, in ns since
+ * boot; 0: unknown. */
 static uint64_t start_boot_ns(uint32_t pid)
 {
     char path[64], text[1024];
@@ -164,7 +164,7 @@ static int pidfd_open_raw(uint32_t pid)
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 }
 
-/* The death of a process ends all its images, the replaced ones too. */
+/* Marks all images of the process as dead, the replaced ones too. */
 static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
@@ -271,8 +271,8 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- other pid namespaces ---- */
 
-/* The last number of the NSpid line, i.e. the pid in the innermost namespace; 0
- * if the process is in no namespace below the slave's. */
+/* Returns the last number of the NSpid line, i.e. the pid in the innermost
+ * namespace; 0 if the process is in no namespace below the slave's. */
 static uint32_t parse_nspid(const char *pid)
 {
     char path[64], line[512];
@@ -460,6 +460,6 @@ bool slave_liveness_environment(struct slave_drain *d, const char *run)
         if (each_process(add_environment, d))
             d->carried_ns = 0;
     }
-    /* out of memory: assume that some process has the run */
+    /* 0: out of memory; then assume that some process has the run */
     return !d->carried_ns || run_in_environments(d, run);
 }

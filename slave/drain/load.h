@@ -28,7 +28,8 @@ bool slave_load_parse(const char *text, struct slave_load *out);
 
 /* If it is time, measures the load and stores it for all runs that go on. */
 void slave_load_read(struct slave_drain *d, uint64_t now_ns);
-/* Time of the next measurement; UINT64_MAX: no run goes on. */
+/* Returns the monotonic time of the next measurement; UINT64_MAX: no run goes
+ * on. */
 uint64_t slave_load_next_ns(const struct slave_drain *d);
 
 #endif

@@ -49,8 +49,8 @@ int slave_poolfs_header_check(struct ips_segment_header *out,
  * dot. */
 bool slave_poolfs_run_name(const char *name);
 
-/* Bytes used and size of the file system that holds the pool. Returns 0 or
- * -1. */
+/* Gets the used bytes and the size of the file system that holds the pool.
+ * Returns 0 or -1. */
 int slave_poolfs_usage(const char *root, uint64_t *used, uint64_t *size);
 
 #endif

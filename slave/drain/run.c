@@ -330,7 +330,8 @@ static void merge_control(struct slave_run *run,
     if (run->row.id == 0) {
         *kept = *control;
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            /* start from 0: slave_run_refresh_control adds the losses */
+            /* slave_run_refresh_control then adds all losses of the control
+             * file */
             kept->lost[i] = 0;
         return;
     }
@@ -404,7 +405,8 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 
 bool slave_run_all_dead(const struct slave_run *run)
 {
-    /* A replaced image does not count: a later image of its process does. */
+    /* Only the last image of a process counts, not those that an exec
+     * replaced. */
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
             !i->dying)

@@ -43,7 +43,8 @@ void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
     for (struct slave_image *i = run->images; i; i = i->next)
         i->in_use = false;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
-        /* Not polled yet after a restart: it may belong to any stream. */
+        /* This segment was not polled since the restart, so it may belong to
+         * any stream. */
         if (s->state == SLAVE_SEG_NEW)
             return;
         if (s->stream)

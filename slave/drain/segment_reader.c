@@ -38,7 +38,7 @@ static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
         if (n > len - at)
             break;
         /* Prefetching never faults. Each head says where the next one is, so
-         * without it the memory accesses could not overlap. */
+         * without prefetching the memory accesses could not overlap. */
         __builtin_prefetch(p + at + LOOK_AHEAD);
         at += n;
     }

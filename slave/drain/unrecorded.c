@@ -34,7 +34,7 @@ static void add_found(struct looked *l, struct slave_unrecorded_row *row)
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        /* not stored: it is found again at the next look */
+        /* not stored: the next search finds it again */
         ips_log_debug("unseen: %s", err.msg);
 }
 
@@ -276,7 +276,8 @@ static int by_object(const void *va, const void *vb)
     return a->pid < b->pid ? -1 : a->pid > b->pid;
 }
 
-/* Rows [from, to) belong to one object and are sorted by pid. */
+/* Adds a line for an object that several processes map and one may write. Rows
+ * [from, to) are of that object and sorted by pid. */
 static void describe_shared_object(struct words *w,
                                    const struct slave_unrecorded_row *rows,
                                    uint32_t from, uint32_t to)

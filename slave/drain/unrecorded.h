@@ -20,14 +20,15 @@
 
 struct slave_drain;
 
-/* Looks at the processes that are due, a few at a time. */
+/* Searches the processes that are due for unrecorded activity, a few in each
+ * call. */
 void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
-/* Texts for the certificate, from these rows and from what the build found: one
- * line for each process with io_uring, AIO or direct system calls, and for each
- * shared object that several processes map and one may write; at most
- * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns their
- * number; 0 also if out of memory. */
+/* Makes texts for the certificate from `rows` and from what the build found:
+ * one line for each process with io_uring, AIO or direct system calls, and for
+ * each shared object that several processes map and one may write; at most
+ * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns the number
+ * of lines; 0 also if out of memory. */
 #define SLAVE_UNSEEN_LINES 32u
 uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
                                const struct slave_unrecorded_row *rows,

@@ -49,7 +49,7 @@ struct slave_graphfile_more {
     uint64_t join_bound; /* slave_graph.join_bound */
 };
 
-/* Writes DIR/graph. */
+/* Writes DIR/graph. *bytes is set to its size. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
                           const struct slave_graphfile_more *more,

@@ -29,15 +29,16 @@
 
 #define SLAVE_GRAPHS_MAX 8
 /* A question uses its graph in several requests, and requests of other
- * questions come in between. So the graphs used last are kept for this time
- * even if memory is short (arrays beyond the limit are in files): else two
- * questions about two runs would evict each other's graphs. */
+ * questions come in between. So the SLAVE_GRAPHS_HELD graphs used last are kept
+ * for SLAVE_GRAPHS_HELD_NS after their use even if memory is short (arrays
+ * beyond the limit are in files): else two questions about two runs would evict
+ * each other's graphs. */
 #define SLAVE_GRAPHS_HELD 3u
 #define SLAVE_GRAPHS_HELD_NS (20 * 1000000000ull)
 /* Graphs with this many nodes or more are written to their files only after the
  * answer was sent. */
 #define SLAVE_GRAPHS_KEEP_NODES 100000u
-/* limit for all kept graphs together */
+/* maximum number of nodes of all kept graphs together */
 #define SLAVE_GRAPHS_MAX_NODES 40000000u
 
 /* The committed data of a run at one moment: the input of a build. */
@@ -103,7 +104,7 @@ struct slave_graph {
     struct slave_joins_cached joins;
     /* the graph's file must be written */
     bool needs_write;
-    /* CPU costs by code; NULL: not needed yet */
+    /* CPU costs by code location; NULL: not needed yet */
     struct slave_profile_cache *profile_cache;
     /* waits with call sites; NULL: not needed yet */
     struct slave_waits *waits;
@@ -120,7 +121,7 @@ struct slave_graphs {
     struct slave_incremental incremental;
     struct slave_live_tables live_tables;
     uint64_t next_generation;
-    /* path of the database; "": do not store the IRT */
+    /* path of the database; "": no tables of builds are stored */
     char db[IPS_PATH_BYTES];
     /* path of this program, to run as a helper (base/helper.h); "": none */
     char helper[IPS_PATH_BYTES];
@@ -173,7 +174,7 @@ struct slave_input {
 };
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
-/* Fills one stream, without its records. */
+/* Fills *to from the row of a stream, without the records. */
 void slave_input_stream(struct ips_stream_in *to,
                         const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
@@ -183,10 +184,12 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
                               struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
-/* The database, or NULL if there is none or opening it failed. */
+/* Returns the database, which the first call opens; NULL if there is none or it
+ * cannot be opened. */
 struct slave_store *slave_graphs_store(struct slave_graphs *gs,
                                        struct ips_err *err);
-/* Names the code locations of a map of that graph's run. */
+/* Fills *names with the names of the code locations of `map`, which belongs to
+ * the graph's run. */
 int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
                       const struct ips_codemap *map,
                       struct slave_symbols *names,

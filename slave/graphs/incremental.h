@@ -21,7 +21,8 @@
 #include "slave/build/incremental/grow.h"
 #include "slave/graphs/records.h"
 
-/* Archive bytes; smaller archives are built quickly anyway. */
+/* size of the archive from which on a build may be incremental; smaller
+ * archives are built quickly anyway */
 #define SLAVE_GROWING_BYTES (16u << 10)
 
 struct slave_incremental {

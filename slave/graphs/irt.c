@@ -1,5 +1,5 @@
-/* Stores the IRT of a build as rows: process, thread, wait, channel,
- * traffic. */
+/* Stores the IRT (intermediate results) of a build in tables: process, thread,
+ * wait, channel, traffic. */
 #include <stdlib.h>
 
 #include "common/types.h"

@@ -50,7 +50,8 @@ int slave_live_tables_turn(struct slave_graphs *gs,
                            const struct slave_snapshot *s,
                            struct slave_record_queue *h,
                            struct ips_err *err) IPS_MUST_USE;
-/* Stores the tables now. */
+/* Stores the tables in the database now, unless the stored ones are up to
+ * date. */
 int slave_live_tables_store(struct slave_graphs *gs,
                             struct ips_err *err) IPS_MUST_USE;
 void slave_live_tables_free(struct slave_live_tables *f);

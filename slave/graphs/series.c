@@ -21,7 +21,7 @@ struct point {
 
 /* ---- bins ---- */
 
-/* The bin of t; requires edges[0] <= t < edges[bins]. */
+/* Returns the bin of t; requires edges[0] <= t < edges[bins]. */
 static uint32_t bin_of(struct making *m, uint64_t t)
 {
     const uint64_t *e = m->ask->edges;

@@ -27,7 +27,7 @@ struct slave_lock_time {
 struct slave_callers {
     uint32_t *leaf, *caller; /* symbol indexes */
     uint64_t *ns;
-    uint64_t *steps; /* sum of ns * number of calls between the two */
+    uint64_t *steps; /* sum of ns * number of calls between leaf and caller */
     uint32_t count;
     struct slave_lock_time *lock;
     uint32_t lock_count;

@@ -37,7 +37,7 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
-/* Notes the row's call site: a return address; 0: unknown. */
+/* Notes the row's call site. `address`: a return address; 0: unknown. */
 int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
                      const struct ips_segment_header *head, uint64_t address,
                      uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
@@ -59,8 +59,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_sites_clear(struct slave_sites *s);
 
-/* Text of a code location: "procedure (file.c:12)", "procedure (module)" or
- * "module+0x1f"; malloc'd. */
+/* Returns the text of a code location: "procedure (file.c:12)", "procedure
+ * (module)" or "module+0x1f"; malloc'd. */
 char *slave_location_text(const struct ips_codemap *map,
                           const struct slave_symbols *names, uint32_t place);
 

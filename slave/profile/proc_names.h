@@ -24,7 +24,8 @@ struct slave_proc_names {
     uint32_t of_count, of_capacity;
 };
 
-/* The costs must outlive the names. O(locations). */
+/* Numbers the procedures, or lines, of the costs' code locations. `costs` must
+ * outlive *out. O(locations). */
 int slave_proc_names_make(const struct slave_profile_cache *costs,
                           enum slave_proc_by by, struct slave_proc_names *out,
                           struct ips_err *err) IPS_MUST_USE;

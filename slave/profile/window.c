@@ -37,7 +37,7 @@ void slave_cut_release(struct slave_cut *c)
     ips_view_release(&c->view);
 }
 
-/* Time at which the node was passed, on the window's axis. */
+/* Returns the time at which the node was passed, on the window's axis. */
 static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
 {
     if (c->scenario.weighting == IPS_WEIGH_WALL)

@@ -36,8 +36,8 @@ struct slave_cut {
     struct slave_window axis;
 };
 
-/* from_ns 0: no start; to_ns 0: no end. Call slave_cut_release also on
- * failure. */
+/* Prepares *c for the window. from_ns 0: no start; to_ns 0: no end. Call
+ * slave_cut_release also on failure. */
 int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
                    const struct ips_built *b,
                    const struct ips_scenario *scenario, uint64_t from_ns,
@@ -60,7 +60,7 @@ uint64_t slave_cut_cross_arc(const struct slave_cut *c, uint32_t node,
  * the window is max(ns - past, 0) - max(ns - since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
-/* Whether the node was passed in the window. */
+/* Whether the node's time is in the window. */
 bool slave_cut_contains_node(const struct slave_cut *c, uint32_t node);
 
 #endif
