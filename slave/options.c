@@ -258,8 +258,8 @@ static int fill_listen(struct slave_options *opt)
     return 0;
 }
 
-/* Without the keys of this machine no peer at a tls: address would accept
- * us. */
+/* Checks that this machine has the keys for `address`. Without them no peer at
+ * a tls: address would accept this slave. */
 static int check_tls(const char *address, const char *machine)
 {
     struct ips_err err = {0};

@@ -24,7 +24,8 @@ static int archive_path(const char *dir, char out[IPS_PATH_BYTES],
     return 0;
 }
 
-/* Where the last complete block of a truncated file ends. */
+/* Returns the offset at which the last complete block of a truncated file
+ * ends. */
 static uint64_t whole_blocks(int fd, uint64_t size)
 {
     struct slave_block b;
@@ -118,7 +119,7 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
     return rc;
 }
 
-/* Bytes of as many whole frames as fit into one block. */
+/* Returns the size of as many whole frames as fit into one block. */
 static size_t block_of(const uint8_t *p, size_t len)
 {
     size_t at = 0;
@@ -179,7 +180,8 @@ static int report_damage(size_t at, uint64_t length, struct ips_err *err)
                        (unsigned long long)length);
 }
 
-/* Reads the header of the block at `at` and verifies block and checksum. */
+/* Copies the header of the block at `at`, and verifies it and the checksum of
+ * the block. */
 static int block_at(const uint8_t *data, size_t len, size_t at,
                     struct slave_block *b, struct ips_err *err)
 {
@@ -216,7 +218,7 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
     return 0;
 }
 
-/* Committed blocks, and the function that is called for their frames. */
+/* Committed blocks, and the function that is called for each frame in them. */
 struct unpacking {
     const uint8_t *data;
     size_t from, len;

@@ -42,9 +42,9 @@ struct slave_archive {
     uint64_t staged; /* bytes written after `length` and not committed yet */
 };
 
-/* Opens or creates (0600) DIR/archive and cuts it to `committed` bytes. A
- * shorter file (the machine lost power) is no failure: *missing is the number
- * of missing bytes, and the caller reports it. */
+/* Opens or creates (0600) DIR/archive and cuts it to `committed` bytes. If the
+ * file is shorter (the machine lost power), that is no failure: *missing is set
+ * to the number of missing bytes, and the caller reports it. */
 int slave_archive_open(struct slave_archive *a, const char *dir,
                        uint64_t committed, uint64_t *missing,
                        struct ips_err *err) IPS_MUST_USE;
@@ -56,8 +56,8 @@ void slave_archive_close(struct slave_archive *a);
 int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
                         uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
-/* Call commit after SQLite has committed `length + staged`, rollback if that
- * failed. */
+/* Call slave_archive_commit after SQLite has committed `length + staged`,
+ * slave_archive_rollback if that failed. */
 void slave_archive_commit(struct slave_archive *a);
 void slave_archive_rollback(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
@@ -73,10 +73,10 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
  * repack.c: a block holds what one turn found, so a slow program's blocks are
  * small and need many bytes for an event. When a run is quiet, its archive is
  * packed into full blocks in archive.new, step by step. Then the new length is
- * committed together with the closing of the run, and the file is renamed. It
- * is used only if it is smaller. So archive.new has the committed length if and
- * only if the commit was made, and slave_repack_recover can tell after a crash
- * between commit and rename.
+ * committed together with the closing of the run, and the file is renamed. The
+ * new file is used only if it is smaller. So archive.new has the committed
+ * length if and only if the commit was made; by that slave_repack_recover knows
+ * what to do after a crash between commit and rename.
  */
 struct slave_repack;
 struct slave_repack *slave_repack_new(const struct slave_archive *a,
@@ -87,16 +87,17 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
                       struct slave_pack *pack, uint64_t mult_q32,
                       struct ips_err *err) IPS_MUST_USE;
 uint64_t slave_repack_length(const struct slave_repack *r);
-/* Call after the commit: renames the file, and `a` becomes the new archive.
- * Frees `r`. */
+/* Call after the commit: renames archive.new to archive, and makes `a` the new
+ * archive. Frees `r`. */
 int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
                       struct ips_err *err) IPS_MUST_USE;
-/* Call at a start and before the archive is opened for writing. On an error the
- * committed file could not be renamed, and the other file must be kept. */
+/* Renames archive.new if it has the committed length, else removes it. Call at
+ * the start of the slave and before the archive is opened for writing. On an
+ * error the rename failed, and archive.new must be kept. */
 int slave_repack_recover(const char *dir, uint64_t committed,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* The committed frames, unpacked in memory (common/large.h). */
+/* The committed frames of an archive, unpacked in memory (common/large.h). */
 struct slave_archive_map {
     const uint8_t *data; /* NULL: no frames */
     size_t length;
@@ -107,9 +108,10 @@ struct slave_archive_map {
 int slave_archive_map(const char *dir, int fd, uint64_t committed,
                       struct slave_archive_map *out,
                       struct ips_err *err) IPS_MUST_USE;
-/* The same for the bytes [from, committed) only; a block must begin at `from`.
- * Calls `seen` (may be NULL) for each frame right after it was unpacked, while
- * it is in the cache; a negative result ends the unpacking. */
+/* slave_archive_map_from() does the same for the bytes [from, committed) only;
+ * a block must begin at `from`. It calls `seen` (may be NULL) for each frame
+ * right after it was unpacked, while the frame is in the CPU's cache; a
+ * negative result ends the unpacking. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
 int slave_archive_map_from(const char *dir, int fd, uint64_t from,
@@ -121,7 +123,7 @@ void slave_archive_unmap(struct slave_archive_map *m);
 /* Opens DIR/archive for reading; the caller closes it. -1: there is none. */
 int slave_archive_fd(const char *dir);
 
-/* The frame at *at, or NULL at the end; moves *at past it. */
+/* Returns the frame at offset *at and moves *at past it; NULL: the end. */
 const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,
                                              size_t *at);
 

@@ -13,8 +13,8 @@
 /* A column shorter than this shares zstd's tables with the next one. */
 #define OWN_TABLES_BYTES 1024u
 #define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)
-/* A column with at least NOISE_OF_BYTES is tested for noise with NOISE_BYTES of
- * it. */
+/* A column with at least NOISE_OF_BYTES is tested for noise: NOISE_BYTES of it
+ * are compressed. */
 #define NOISE_OF_BYTES (16u << 10)
 #define NOISE_BYTES 2048u
 /* A word of 8 bytes takes at most 10 bytes in a column. */
@@ -107,7 +107,8 @@ static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
     }
 }
 
-/* Feeds zstd. `how` ends one of zstd's blocks after a long column. */
+/* Compresses `data` into `out`. `how` is ZSTD_e_flush after a long column, so
+ * that the next one begins a new block of zstd, with tables of its own. */
 static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
                         const void *data, size_t len, ZSTD_EndDirective how)
 {
@@ -118,7 +119,8 @@ static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
     while (!ZSTD_isError(rc) && out->pos < out->size &&
            (in.pos < in.size || (how != ZSTD_e_continue && rc != 0)));
     if (!ZSTD_isError(rc) && (in.pos < in.size || out->pos == out->size))
-        return (size_t)-1; /* any error code: no room left */
+        /* no room left in `out`: any error code of zstd will do */
+        return (size_t)-1;
     return rc;
 }
 
@@ -177,7 +179,8 @@ static int compress_column(struct slave_pack *p, struct slave_packed *out,
     size_t rc = feed_zstd(p, &to, sizes, head.len, ZSTD_e_continue);
     for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
         size_t len = c->column[i].len;
-        if (noise && i == PACK_BITS) { /* written as a zstd frame of its own */
+        /* noise is written uncompressed, as a zstd frame of its own */
+        if (noise && i == PACK_BITS) {
             rc = feed_zstd(p, &to, NULL, 0, ZSTD_e_end);
             if (!ZSTD_isError(rc))
                 rc = raw_frame(&to, c->column[i].data, len);
@@ -220,7 +223,7 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
 
 /* ---- decoding ---- */
 
-/* Finds the columns in `plain`. */
+/* Finds the columns in p->plain, which holds `plain` bytes. */
 static int find_columns(struct slave_pack *p, size_t plain)
 {
     struct pack_coder *c = &p->coder;

@@ -57,7 +57,8 @@ struct slave_packed {
 /* Packs frames that follow each other, `len` bytes with their headers (at most
  * SLAVE_PACK_RAW_MAX). Decoding gives them in order of stream; frames of one
  * stream become one frame, in the given order. `mult_q32`: ns per tick of most
- * stamps (ips_clock); any value is correct, the true one compresses best. */
+ * stamps, times 2^32 (ips_clock); any value is correct, the true one compresses
+ * best. */
 int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
                       uint64_t mult_q32, struct slave_packed *out,
                       struct ips_err *err) IPS_MUST_USE;

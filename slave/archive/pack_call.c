@@ -12,7 +12,7 @@
 #define CALL_WORDS 8u /* words of a call record, with its head */
 #define SHORT_WORDS 4u
 
-/* A number, split into its length in bits and the bits below the first. */
+/* A number, split into its length in bits and the bits below the highest. */
 struct sized {
     uint64_t low;
     unsigned lows; /* number of bits in `low` */
@@ -38,7 +38,8 @@ static inline struct sized size_cpu(uint64_t now, uint64_t before,
     return make_sized(not ? if_not : if_ran, not );
 }
 
-/* State during a run of calls; its address is never taken elsewhere. */
+/* Coder state while consecutive calls are encoded. Only inlined functions take
+ * its address, so the compiler can keep it in registers. */
 struct run {
     uint8_t *kind, *a, *t, *t_ret, *cpu, *cpu_ret, *two, *five, *site, *seven,
         *bits;
@@ -111,7 +112,7 @@ static inline __attribute__((always_inline)) uint8_t *put_value(uint8_t *p,
     return p;
 }
 
-/* Appends bits: at most 64 minus those left over. */
+/* Appends `lows` bits: at most 64 minus the bits in r->acc. */
 static inline __attribute__((always_inline)) void
 put_low(struct run *r, uint64_t low, unsigned lows)
 {
@@ -143,7 +144,8 @@ put_lows(struct run *r, const struct sized *x, const struct sized *y,
     }
 }
 
-/* Encodes the head of a record; `k`: number of its kind. */
+/* Encodes the head of a record; `k`: index of the head's low word in
+ * c->kind. */
 static inline __attribute__((always_inline)) void
 put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
          uint32_t k)

@@ -121,7 +121,8 @@ static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
     c->acc_bits &= 7;
 }
 
-/* The next `bits` (at most 56) of the column; 8 more bytes must be readable. */
+/* Returns the next `bits` bits of the column PACK_BITS, at most 56, without a
+ * check for its end: 8 more bytes must be readable. */
 ALWAYS_INLINE uint64_t near_bits(struct pack_coder *c, unsigned bits)
 {
     uint64_t word;
@@ -153,8 +154,8 @@ static uint64_t get_bits(struct pack_coder *c, unsigned bits)
     return low | (word & ((1ULL << bits) - 1)) << shift;
 }
 
-/* Writes a number as its length in bits (with one more bit, `flag`) and its
- * remaining bits. */
+/* Writes a number as its length in bits, with `flag` as one more bit, and the
+ * bits below its highest. */
 static void put_sized(struct pack_coder *c, enum pack_column column, uint64_t v,
                       unsigned flag)
 {
@@ -192,8 +193,9 @@ ALWAYS_INLINE void code_stamp(struct pack_coder *c, bool enc,
         *w = from + decode_zigzag(get_sized(c, col, &flag));
 }
 
-/* Codes CPU time, predicted either as if the thread had run since its CPU time
- * was last known, or as if it had not. */
+/* Encodes or decodes CPU time. It is predicted either as if the thread had run
+ * since its CPU time was last known, or as if it had not; the flag says
+ * which. */
 ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
                             enum pack_column col, uint64_t t, uint64_t *w)
 {
@@ -212,7 +214,8 @@ ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
     c->cpu_t = t;
 }
 
-/* Codes an address, predicted as the one that followed `key` before. */
+/* Encodes or decodes an address, predicted as the one that followed `key`
+ * before. */
 ALWAYS_INLINE void code_address(struct pack_coder *c, bool enc,
                                 enum pack_column col, uint32_t key, uint64_t *w)
 {
@@ -277,8 +280,8 @@ ALWAYS_INLINE void code_text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
-/* The same as code_words() for "tRCDLSH", the most frequent records, without
- * its unpredictable switch. */
+/* Does the same as code_words() for the roles "tRCDLSH" of the most frequent
+ * records, without its unpredictable switch statement. */
 ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
                               uint32_t type, uint32_t a, uint64_t *last)
 {
@@ -301,7 +304,8 @@ ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
 
 /* ---- the same for decoding, while the columns have enough bytes left ---- */
 
-/* Most bytes that one call takes of a column: a number has at most 10. */
+/* Upper bound of the bytes that one call takes from a column: at most two
+ * numbers, which have at most 10 bytes each. */
 #define CALL_LEFT 24u
 #define CALL_BITS_LEFT (4 * sizeof(uint64_t))
 
@@ -333,7 +337,7 @@ ALWAYS_INLINE uint64_t near_sized(struct pack_coder *c, enum pack_column column,
     *flag = byte >> 7;
     if (bits <= 1)
         return bits;
-    if (bits > 57) { /* more than one word is sure to contain */
+    if (bits > 57) { /* one 8-byte word may not contain so many bits */
         *bad |= bits > 64;
         return bits > 64 ? 0 : get_bits(c, bits - 1) | 1ULL << (bits - 1);
     }

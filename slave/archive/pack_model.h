@@ -52,7 +52,7 @@ struct pack_coder {
     /* All members from here on are zeroed at the start of a block. */
     uint64_t last_t, record_t; /* last stamp; stamp of the last record */
     uint64_t cpu, cpu_t;       /* last known CPU time, and its stamp */
-    /* last call site; last one that was not predicted */
+    /* last call site; last address that was not predicted */
     uint64_t site, near;
     uint32_t type, link; /* type and channel of the preceding record */
     uint32_t kinds;
@@ -78,7 +78,8 @@ static inline uint64_t pack_zigzag(uint64_t v)
     return v << 1 ^ (0 - (v >> 63));
 }
 
-/* The difference of the low halves of two words, as a number. */
+/* The difference of the low halves of two words, as an unsigned number that is
+ * small if the difference is small (zigzag). */
 static inline uint32_t pack_half(uint64_t now, uint64_t from)
 {
     int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);
@@ -88,7 +89,7 @@ static inline uint32_t pack_hint_of(uint32_t word)
 {
     return (word ^ word >> 8 ^ word >> 16) & 0xff;
 }
-/* The channel that probably comes next. */
+/* Returns the channel that the record after `w` probably uses. */
 static inline uint32_t pack_link_of(const uint64_t *w, unsigned count)
 {
     uint32_t a = (uint32_t)(w[0] >> 32);

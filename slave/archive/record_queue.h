@@ -1,6 +1,7 @@
 /*
- * Hands records from the ingest to the tables of the followed run
- * (graphs/live_tables.h), so that they need not be unpacked from the archive.
+ * Hands new records of one run from the ingest to the tables that are kept up
+ * to date for it (graphs/live_tables.h), so that they need not be unpacked from
+ * the archive.
  * The ingest gives away full buffers and gets used ones back; small batches are
  * appended to the last waiting one. Nothing depends on the queue: if a part is
  * missing, its reader uses the archive.
@@ -40,20 +41,23 @@ struct slave_record_queue *
 slave_record_queue_new(unsigned rooms); /* NULL: out of memory */
 void slave_record_queue_free(struct slave_record_queue *h);
 
-/* Queues `*buffer` (malloc'd, SLAVE_FRAMES_BYTES, with `len` bytes of frames),
- * the archive's bytes [from, until). Afterwards *buffer is a buffer that the
- * caller may fill: the same or another one. */
+/* Queues `*buffer` (malloc'd, SLAVE_FRAMES_BYTES), whose first `len` bytes are
+ * frames: the archive's bytes [from, until), unpacked. Afterwards *buffer is a
+ * buffer that the caller may fill: the same or another one. */
 void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
                             size_t len, uint64_t from, uint64_t until);
-/* The archive was cut back to `length` bytes: drops batches after that. */
+/* Call when the archive was cut back to `length` bytes: drops batches that end
+ * after that. */
 void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
-/* A snapshot ends here: nothing is appended to the last batch. */
+/* Call when a snapshot ends here: nothing is appended to the last batch any
+ * more. */
 void slave_record_queue_seal(struct slave_record_queue *h);
-/* Empties the queue, because another run is followed, and frees its memory. */
+/* Empties the queue and frees its memory, because the tables of another run are
+ * kept up to date from now on. */
 void slave_record_queue_clear(struct slave_record_queue *h);
 
-/* The batches of [from, until) if all of it is queued, else NULL. In both cases
- * batches that begin before `until` are removed from the queue. */
+/* Returns the batches of [from, until) if all of it is queued, else NULL. In
+ * both cases batches that begin before `until` are removed from the queue. */
 struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
                                             uint64_t from, uint64_t until);
 void slave_record_queue_give_back(struct slave_record_queue *h,

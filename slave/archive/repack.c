@@ -10,7 +10,7 @@
 #include "common/paths.h"
 #include "slave/archive/archive.h"
 
-/* packed bytes read in one step, which takes a few ms */
+/* packed bytes that one step reads, so that it takes only a few ms */
 #define STEP_BYTES (128u << 10)
 
 struct slave_repack {
@@ -118,7 +118,8 @@ int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
     snprintf(old, sizeof(old), "%s/archive", r->dir);
     new_path(r->dir, new, sizeof(new));
     int rc = rename(new, old) < 0 ? ips_err_errno(err, "rename %s", new) : 0;
-    /* keep archive.new: if the rename failed, the next start does it */
+    /* an empty name keeps archive.new: if the rename failed, the next start
+     * does it */
     r->dir[0] = '\0';
     if (rc == 0) {
         slave_archive_close(a);

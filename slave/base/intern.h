@@ -50,8 +50,8 @@ static inline bool slave_intern_reserve(struct slave_intern *t)
 }
 
 /* Returns the number of the item with `hash` for which same(arg, number) is
- * true. If there is none, returns a new number and sets *fresh; the caller then
- * stores the item under it. UINT32_MAX: out of memory. */
+ * true. If there is none, sets *fresh and returns a new number, under which the
+ * caller then stores the item. UINT32_MAX: out of memory. */
 static inline uint32_t
 slave_intern_number(struct slave_intern *t, uint64_t hash,
                     bool (*same)(const void *arg, uint32_t number),

@@ -1,7 +1,8 @@
 /*
  * The pool's locks. POOL/slave.lock (flock) is held by the one slave that
- * drains the pool; its pid is in the file, for people to read. POOL/pool.lock
- * serves a private slave that wants to end (docs/design/pool.md).
+ * drains the pool; its pid is in the file, for people to read. While
+ * POOL/pool.lock is held, no run is created or joined: a slave takes it to
+ * close runs, and a private slave before it ends (docs/design/pool.md).
  */
 #ifndef IPS_SLAVE_BASE_LOCK_H
 #define IPS_SLAVE_BASE_LOCK_H
@@ -14,8 +15,8 @@
  * 0700. */
 int slave_lock_make_pool(const char *pool, struct ips_err *err) IPS_MUST_USE;
 
-/* Returns the descriptor, or IPS_E_BUSY (the message names the holder's
- * pid). */
+/* Takes slave.lock. Returns the descriptor, or IPS_E_BUSY (the message names
+ * the holder's pid). */
 int slave_lock_take(const char *pool, struct ips_err *err) IPS_MUST_USE;
 void slave_lock_release(int fd);
 

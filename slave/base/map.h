@@ -63,8 +63,8 @@ static inline struct slave_link *slave_map_skip(struct slave_link *l,
     return l;
 }
 
-/* The first entry with this hash; slave_map_skip(l->next, hash) gives the
- * next. */
+/* Returns the first entry with this hash, or NULL; slave_map_skip(l->next,
+ * hash) gives the next one. */
 static inline struct slave_link *slave_map_first(const struct slave_map *m,
                                                  uint64_t hash)
 {

@@ -22,13 +22,15 @@ enum slave_sched_class {
     SLAVE_LEVEL_NORMAL
 };
 
-/* Pure function. `fill`: 1/1000 of the pool in use. A level is left only when
+/* Chooses the scheduling class; has no side effects. `fill`: 1/1000 of the pool
+ * in use. `waited_for`: a client waits for an answer. A class is left only when
  * `fill` is 50 below the value at which it was entered (hysteresis). */
 enum slave_sched_class slave_sched_class_request(enum slave_sched_class now,
                                                  unsigned fill,
                                                  bool waited_for);
 
-/* Runs the loop in a thread of that level until event_base_loopbreak. */
+/* Runs the event loop, in a thread of that class, until
+ * event_base_loopbreak. */
 void slave_sched_class_apply(struct event_base *base,
                              enum slave_sched_class level);
 

@@ -10,8 +10,8 @@
 
 #include "common/large.h"
 
-/* After this time without a job, memory cached for the next job's arrays is
- * freed. */
+/* After this many seconds without a job, memory cached for the next job's
+ * arrays is freed. */
 #define TIDY_S 1
 
 struct queue {

@@ -64,13 +64,14 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
 /* Waits for the step that is running; releases all jobs that the worker has. */
 void slave_work_stop(struct slave_work *w);
 
-/* Gives a job to the worker: slave_work_give for its next step, slave_work_drop
- * to release and free it. */
+/* Both give a job to the worker: slave_work_give for its next step,
+ * slave_work_drop to release and free it. */
 void slave_work_give(struct slave_work *w, struct slave_job *job);
 void slave_work_drop(struct slave_work *w, struct slave_job *job);
-/* Id of the request whose step is running; 0: none. */
+/* Returns the id of the request whose step is running; 0: none. */
 uint64_t slave_work_current_id(struct slave_work *w);
-/* A job whose step has finished, or NULL. */
+/* Returns a job whose step has finished, which belongs to the loop again, or
+ * NULL. */
 struct slave_job *slave_work_take(struct slave_work *w);
 
 /* For steps: makes job->err the job's last reply. */

@@ -1,4 +1,5 @@
-/* The echo: a detached thread, which lives as long as it is used. */
+/* The echo: a detached thread, which ends after one connection that had the
+ * key, or at its time limit. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -61,7 +62,8 @@ static bool serve_peer(struct echo *e, int fd)
     uint8_t *buffer = NULL, *cpu = malloc(((size_t)BATCH_MAX + 1) * 8);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     slave_wire_tune(fd);
-    /* A client without the key must not block others for long. */
+    /* Waits KEY_MS at most: a client without the key must not block others for
+     * long. */
     bool ours =
         cpu && poll(&p, 1, KEY_MS) == 1 &&
         slave_wire_recv(fd, key, sizeof(key), &e->stopping, NULL) == 0 &&

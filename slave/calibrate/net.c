@@ -18,8 +18,8 @@
 #include "slave/calibrate/wire.h"
 
 #define CONNECT_MS 3000
-#define WARM_UP 3u /* rounds of each length that do not count */
-#define LEAST 3u   /* minimum number of rounds that count */
+#define WARM_UP 3u /* first rounds of each length, which are not counted */
+#define LEAST 3u   /* minimum number of rounds that are counted */
 #define BATCH 50u
 
 /* ---- connecting --------------------------------------------------------- */
@@ -176,8 +176,8 @@ struct rounds {
     uint64_t delay_ns;
 };
 
-/* Sends one batch and appends its rounds; the echo's CPU times come after it,
- * all at once. */
+/* Sends one batch and appends its rounds to *r. The echo sends its CPU times
+ * after the batch, all at once. */
 static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
                       struct rounds *r, struct ips_err *err)
 {

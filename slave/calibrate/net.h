@@ -40,8 +40,9 @@ struct slave_echo_at {
     char address[SLAVE_ECHO_ADDRESSES][SLAVE_ECHO_ADDRESS_BYTES];
     uint32_t count;
 };
-/* Starts to listen for `seconds`. *at: the addresses, "tcp:HOST:PORT" or
- * "unix:@NAME" (abstract), best first. `inside`: only on this machine. */
+/* Starts to listen for `seconds`. *at is set to the addresses, "tcp:HOST:PORT"
+ * or "unix:@NAME" (abstract), best first. `inside`: listens only for this
+ * machine. */
 int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
                      uint32_t seconds, struct slave_echo_at *at,
                      struct ips_err *err) IPS_MUST_USE;
@@ -63,8 +64,9 @@ struct slave_trip_result {
     /* median over the rounds of half the CPU of both ends: the cost of sending
      * and receiving one message */
     uint64_t cpu_ns;
-    /* sums over all rounds: time that both ends were runnable but not running,
-     * beyond their CPU time (they may share a processor); and elapsed time */
+    /* Sums over all rounds. delay_ns: time for which an end was runnable but
+     * not running, less the CPU time of both ends, because ends that share a
+     * processor delay each other by that much; all_ns: elapsed time. */
     uint64_t delay_ns, all_ns;
 };
 /* Measures at least 3 rounds, at most `rounds`; after the first 3 no batch

@@ -72,7 +72,8 @@ static int start_thread(pthread_t *thread, int processor, void *(*run)(void *),
     return failed;
 }
 
-/* Measures `count` sends; all signals must be blocked. */
+/* Measures `count` sends from processor `from` to a receiver on processor `to`;
+ * all signals must be blocked. */
 static int send_batch(int from, int to, uint32_t count, const atomic_bool *stop,
                       uint64_t *cost_ns, struct ips_err *err)
 {

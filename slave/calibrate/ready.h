@@ -20,14 +20,15 @@
 #define SLAVE_READY_ROUNDS_MAX 10000u
 
 struct slave_ready {
-    /* CPU of a send that wakes; IPS_UNMEASURED: only one processor, or
-     * stopped */
+    /* CPU time of a send that wakes a thread; IPS_UNMEASURED: there is only one
+     * processor, or the measurement was stopped */
     uint64_t wake_ns;
     uint32_t load_milli; /* load average in thousandths; UINT32_MAX: unknown */
     uint32_t processors; /* number of processors of the machine */
 };
 
-/* `rounds`: 1 to SLAVE_READY_ROUNDS_MAX. */
+/* Measures *out. `rounds`: number of wake-ups of each kind, 1 to
+ * SLAVE_READY_ROUNDS_MAX. */
 int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
                         struct slave_ready *out,
                         struct ips_err *err) IPS_MUST_USE;

@@ -23,7 +23,7 @@
 
 #define SLAVE_WIRE_YES 'k'
 #define SLAVE_WIRE_HEAD 12u
-/* without any progress for so long, the connection is given up */
+/* after this time without any progress the connection is given up */
 #define SLAVE_WIRE_SILENCE_NS 30000000000ULL
 
 /* Sets TCP_NODELAY, and short timeouts for send and receive, so that `stop` is
@@ -39,13 +39,13 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
 void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
 uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 
-/* Time that this thread was runnable but not running since its start; 0 if the
- * kernel does not report it. */
+/* Returns the time in ns for which this thread was runnable but not running
+ * since its start; 0 if the kernel does not report it. */
 uint64_t slave_wire_delay_ns(void);
 uint64_t slave_wire_now_ns(void); /* current CLOCK_MONOTONIC_RAW time */
 uint64_t slave_wire_cpu_ns(void); /* CPU time of this thread */
-/* Cost of reading the clocks: CPU between two slave_wire_cpu_ns() calls with
- * only clock reads between them. */
+/* Cost of reading the clocks: the CPU time between two slave_wire_cpu_ns()
+ * calls with the same clock reads between them as in a round. */
 uint64_t slave_wire_clock_ns(void);
 
 #endif

@@ -61,8 +61,9 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
 
 /* ---- start and end ---- */
 
-/* Raises the descriptor limit: the slave needs one for each process and each
- * segment. Returns how many it may use. */
+/* Raises the limit of open descriptors to its maximum: the slave needs a
+ * descriptor for each process and each segment. Returns how many of them may be
+ * open segments: about half. */
 static uint32_t raise_descriptors(void)
 {
     struct rlimit r;
@@ -74,8 +75,8 @@ static uint32_t raise_descriptors(void)
     return r.rlim_cur > 200000 ? 100000 : (uint32_t)r.rlim_cur / 2;
 }
 
-/* Removes run directories without a row: an earlier slave was removing that
- * run. */
+/* Removes run directories without a row in the database: an earlier slave was
+ * removing these runs. */
 static void remove_orphans(struct slave_drain *d)
 {
     char runs[IPS_PATH_BYTES + 8], path[IPS_PATH_BYTES + 300];
@@ -324,8 +325,8 @@ static void run_rolled_back(struct slave_run *run)
             s->row = s->saved;
             s->state = s->saved_state;
         }
-        /* The preceding segment, whose end had started this one, is no longer
-         * done. */
+        /* The preceding segment is no longer done, so this one, which was to be
+         * read after it, must wait again. */
         if (s->state == SLAVE_SEG_READING &&
             s->row.seq != s->stream->row.next_seq)
             s->state = SLAVE_SEG_WAITING;

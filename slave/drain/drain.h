@@ -65,7 +65,8 @@ enum slave_segment_state {
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
     SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
     SLAVE_SEG_BAD,     /* refused: never read, removed together with the run */
-    /* the segment's file was removed; freed at the end of the turn */
+    /* the segment's file was removed; the struct is freed at the end of the
+     * turn */
     SLAVE_SEG_GONE,
 };
 
@@ -80,7 +81,9 @@ struct slave_segment {
     int fd; /* descriptor of the file; -1: opened when needed */
     /* mapping of a segment with much data, kept while fd is open */
     struct slave_guarded_mapping mapping;
-    bool cut; /* somebody truncated the file: do not map it again */
+    /* an access to the mapping failed because the file was truncated: do not
+     * map it again */
+    bool cut;
     uint32_t size;
     /* number of the last directory listing that contained this file */
     uint32_t scan;
@@ -101,7 +104,7 @@ struct slave_segment {
 enum slave_image_state {
     SLAVE_IMAGE_UNSEEN, /* in another pid namespace: process not found yet */
     SLAVE_IMAGE_ALIVE,
-    /* by exec: it writes no more, but the process lives */
+    /* an exec replaced the image: it writes no more, but its process lives */
     SLAVE_IMAGE_REPLACED,
     SLAVE_IMAGE_DEAD,
 };
@@ -116,14 +119,15 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     int pidfd; /* pidfd of the process; -1: none */
     /* exit status of the process, coded as in struct ips_stream_in */
     uint32_t dead_status;
-    /* a zombie: the kernel reports its status only after its parent has
-     * waited */
+    /* the process is a zombie: the kernel reports its exit status only after
+     * its parent has waited for it */
     bool dying;
     uint64_t dead_t_ns;
-    uint64_t last_ns; /* monotonic time at which its last data came */
-    /* time of the next check of the pid, if there is no pidfd */
+    uint64_t last_ns; /* monotonic time at which the image's last data came */
+    /* time of the next check whether the process lives, if there is no pidfd */
     uint64_t next_look_ns;
-    /* next search for unrecorded activity, and interval (drain/unrecorded.c) */
+    /* time of the next search for unrecorded activity of the process, and
+     * interval between searches (drain/unrecorded.c) */
     uint64_t next_unrecorded_ns, unrecorded_wait_ns;
     bool ended;        /* a final END record of the image was read */
     bool death_marked; /* the rows of its streams say that the image is dead */
@@ -153,29 +157,30 @@ struct slave_run {
     /* the pool has the run's directory, with a valid control file */
     bool in_pool;
     bool want_sync; /* a client waits: poll all segments now */
-    /* consecutive turns since want_sync that read all there was */
+    /* number of turns since want_sync was set that read all published
+     * records */
     unsigned synced;
     int dirfd; /* descriptor of the run's directory in the pool; -1: none */
     int watch; /* inotify watch of that directory; -1: none */
-    /* watch.c. `appeared`: files of this run that appeared since window_ns.
-     * `churns`: there are so many that its directory is not watched but listed,
-     * next at list_ns. */
+    /* watch.c. `appeared`: number of files of this run that appeared since
+     * window_ns. `churns`: so many appear that watch.c lists the directory,
+     * next at list_ns, and does not watch it by inotify. */
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
-    struct slave_spare_segments
-        /* spare segments (drain/spare_segments.c); NULL: none */
-        *spare_segments;
-    /* Bytes of removed segments and of new spares, not yet counted in
-     * control. */
+    /* spare segments (drain/spare_segments.c); NULL: none */
+    struct slave_spare_segments *spare_segments;
+    /* bytes of removed segments and of new spare segments that the run's
+     * control file does not count yet */
     uint64_t uncounted_released, uncounted_spare;
-    /* the run's archive; its fd is -1 while it is not written */
+    /* the run's archive; its fd is -1 while it is not open for writing */
     struct slave_archive archive;
-    /* queue for a build that follows the run; NULL: none follows */
+    /* queue that hands new records to the live tables of the run
+     * (graphs/live_tables.h); NULL: the run has none */
     struct slave_record_queue *record_queue;
     /* repacking of the archive in progress, or NULL */
     struct slave_repack *repack;
-    /* archive length at which repacking did not make it smaller */
+    /* length of the archive when repacking last failed to make it smaller */
     uint64_t repack_in_vain;
     /* directory of the run's files: STATE/slave-M/runs/RUN */
     char dir[IPS_PATH_BYTES];
@@ -192,18 +197,19 @@ struct slave_run {
     /* load.c: time of the last measurement, and the number of measurements */
     uint64_t load_ns;
     uint32_t load_looks;
-    uint64_t version; /* incremented with every change that a report shows */
-    /* number of requests in progress; while > 0 limits must not remove the
-     * run */
+    uint64_t version; /* incremented with every change that is reported to the
+                         master */
+    /* number of requests in progress; while it is not 0, the archive limits
+     * must not remove the run */
     unsigned pins;
-    /* Members used by serve/precompute.c: */
-    /* monotonic time of the last question about its graph or events; 0:
+    /* Members that serve/precompute.c uses: */
+    /* monotonic time of the last question about the run's graph or events; 0:
      * never */
     uint64_t asked_ns;
-    /* the run was in the pool in this slave's time, and its graph was not built
-     * since it closed */
+    /* the run was in the pool since this slave started, and its graph was not
+     * built since the run was closed */
     bool was_open;
-    /* archive length at which precomputing was last considered */
+    /* length of the archive when precomputing was last considered */
     uint64_t precomputed_bytes;
     /* next time at which precomputing is considered, if there is new data */
     uint64_t precompute_ns;
@@ -251,7 +257,7 @@ struct slave_drain {
     uint64_t failing_since_ns;
     char failing[200]; /* reason of that failure; "": none */
     uint64_t retry_ns;
-    /* incremented with every change that a report shows */
+    /* incremented with every change that is reported to the master */
     uint64_t version;
     /* incremented with every run that appears in the pool */
     uint64_t runs_found;
@@ -275,22 +281,22 @@ void slave_drain_close(struct slave_drain *d);
  * lost. */
 uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
-/* Highest fill (used bytes / quota) of the runs in the pool, in 1/1000. */
+/* Returns the highest fill (used bytes / quota) of the runs in the pool, in
+ * 1/1000. */
 unsigned slave_drain_fill(const struct slave_drain *d);
-/* Number of runs in the pool, i.e. not closed. */
+/* Returns the number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find(const struct slave_drain *d,
                                    const char *name);
 
 /* ---- shared by the files above --------------------------------------- */
 
-uint64_t slave_now_ns(void); /* Current CLOCK_MONOTONIC time. */
+uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC in ns */
 uint64_t slave_real_ns(void);
 
 void slave_run_touch(struct slave_run *run);
-/* Reads two things from the control file: the run's fill, and the losses that
- * no segment could record (for a process that never got a segment, the only
- * trace). */
+/* Reads the run's fill from its control file, and the losses that no segment
+ * could record. A process that never got a segment leaves no other trace. */
 void slave_run_refresh_control(struct slave_run *run);
 void slave_segment_touch(struct slave_segment *seg);
 void slave_stream_touch(struct slave_stream *st);
@@ -299,7 +305,8 @@ void slave_segment_set_state(struct slave_segment *seg,
 
 /* Functions of run.c: */
 int slave_run_restore(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
-/* Takes in a pool directory with a valid control file. Takes over `dirfd`. */
+/* Adds the run of a pool directory that has a valid control file, or opens a
+ * known run again. Takes ownership of `dirfd` only if it succeeds. */
 int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
                     const struct ips_control *control,
                     struct ips_err *err) IPS_MUST_USE;
@@ -312,8 +319,9 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
 /* Whether all processes of the run that were seen have ended; false if none was
  * seen. */
 bool slave_run_all_dead(const struct slave_run *run);
-/* Closes the run if it is over. slave_run_closes_end() releases the lock that
- * the turn's closes share. */
+/* slave_run_try_close() closes the run if it is over. All closes of a turn
+ * share pool.lock; slave_run_closes_end() releases it at the end of the
+ * turn. */
 void slave_run_closes_end(struct slave_drain *d);
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
@@ -340,16 +348,19 @@ void slave_watch_remove(struct slave_drain *d, struct slave_run *run);
 /* drain/spare_segments.c: segments made in advance for runs whose processes
  * start and end often. */
 struct slave_spare_segments;
-/* Takes over a spare that an earlier slave left in the directory. */
+/* Takes over the spare segment `name`, which an earlier slave left in the
+ * directory of the run. */
 void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
                                 const char *name);
-/* Makes new spares and adopts those that were taken, when it is time. */
+/* If it is time: adopts the spare segments that processes have taken, and makes
+ * new ones, or removes all of them if none was taken for long. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
                                uint64_t now_ns);
-/* Time of the next turn for spares; UINT64_MAX: never. */
+/* Returns the monotonic time of the next turn for spare segments; UINT64_MAX:
+ * never. */
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
-/* Removes all spares that no process has taken. Returns how many had been
- * taken. */
+/* Removes all spare segments that no process has taken and adopts the others.
+ * Returns how many had been taken. */
 unsigned slave_spare_segments_withdraw(struct slave_drain *d,
                                        struct slave_run *run);
 /* Frees the slave's data about spares; their files stay. */
@@ -393,8 +404,9 @@ bool slave_ingest_ring_segment(struct slave_run *run, struct slave_segment *seg,
                                const struct ips_segment_header *head,
                                bool gone);
 
-/* drain/reclaim.c: adds the run's uncounted bytes to its control file. If that
- * fails, they are added with the next bytes or a second later. */
+/* drain/reclaim.c: adds uncounted_released and uncounted_spare to the run's
+ * control file. If that fails, they are added by a later call, about a second
+ * later. */
 void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run);
 
 /* drain/reclaim.c: hands back or removes a segment that is committed. */

@@ -26,7 +26,8 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
     (void)sigaction(sig, &before, NULL);
 }
 
-/* Checked each time: a library may have replaced the handler. */
+/* Installs the SIGBUS handler unless it is installed. Called for each mapping,
+ * because a library may have replaced the handler. */
 static bool catch_sigbus(void)
 {
     struct sigaction now;

@@ -33,13 +33,13 @@ struct slave_guarded_mapping {
                      slave_guarded_allocated_end() */
 };
 
-/* Returns false, with *v empty, if the file cannot be mapped. */
+/* Maps `len` bytes of the file. Returns false, with *v empty, if that fails. */
 bool slave_guarded_open(struct slave_guarded_mapping *v, int fd, size_t len);
 void slave_guarded_close(struct slave_guarded_mapping *v);
 
-/* End of the file's allocated pages after `at`, checked only as far as `upto`.
- * Reading a hole of a tmpfs file would allocate a page, which its writer's
- * quota does not count. */
+/* Returns the end of the file's allocated pages after `at`, which is checked
+ * only as far as `upto`. Reading a hole of a tmpfs file would allocate a page
+ * that the quota of the file's writer does not count. */
 size_t slave_guarded_allocated_end(struct slave_guarded_mapping *v, int fd,
                                    size_t at, size_t upto);
 

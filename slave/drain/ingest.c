@@ -213,7 +213,8 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
 
 /* ---- damage ----- */
 
-/* Disk usage of the damaged segments of this run that were kept before. */
+/* Returns the disk usage of the copies of damaged segments that are in this
+ * directory already. */
 static uint64_t stored_bytes(int dirfd)
 {
     uint64_t sum = 0;
@@ -319,8 +320,9 @@ static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
     seg->since_ns = 0;
 }
 
-/* Handles an unpublished reservation at the cursor. Returns true if it was
- * skipped. */
+/* Skips an unpublished reservation at the cursor if its writer is dead, or if
+ * it stayed unpublished too long (PENDING_CLOSED_NS, PENDING_OPEN_NS). Returns
+ * true if it was skipped. */
 static bool skip_pending_reservation(struct slave_run *run,
                                      struct slave_segment *seg, bool closed,
                                      bool gone, uint64_t now_ns)
@@ -331,7 +333,8 @@ static bool skip_pending_reservation(struct slave_run *run,
     size_t bytes = record_bytes_of_word(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
-        /* published in the meantime, or incomplete: tried again later */
+        /* the reservation was published in the meantime, or is incomplete: the
+         * next poll sees it again */
         return false;
     if (!seg->since_ns)
         seg->since_ns = now_ns;
@@ -344,9 +347,9 @@ static bool skip_pending_reservation(struct slave_run *run,
     return true;
 }
 
-/* Handles zeroes at the cursor of a segment that has no writer any more. A
- * writer that was killed after it reserved space and before it marked the
- * reservation leaves a hole, which records of a signal handler may follow.
+/* Skips an unmarked hole at the cursor of a segment that has no writer any
+ * more. A writer that was killed after it reserved space and before it marked
+ * the reservation leaves zeroes, which records of a signal handler may follow.
  * Returns true if such a hole was skipped. */
 static bool skip_unmarked_hole(struct slave_run *run, struct slave_segment *seg)
 {
@@ -385,9 +388,9 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-/* The stream's next segment was begun before this one was closed, perhaps in a
- * segment that was handed back. Poll those at once: a fast writer soon needs
- * this one again. */
+/* Polls the stream's handed-back segments at once. Its writer began the next
+ * segment before it closed `seg`, perhaps in one of them; and a fast writer
+ * soon needs `seg` again. */
 static void poll_drained_segments(const struct slave_run *run,
                                   const struct slave_segment *seg)
 {
@@ -396,10 +399,10 @@ static void poll_drained_segments(const struct slave_run *run,
             s->next_poll_ns = s->wait_ns = 0;
 }
 
-/* Notes the call that the stream's thread is in, or was in when it ended. For a
- * live thread the call counts only if the header shows it both before and after
- * the records were read: else it may have ended meanwhile, and its record may
- * be among them. */
+/* Notes the call that the thread of the stream is in, or was in when the thread
+ * ended. For a live thread the call counts only if the header shows it both
+ * before and after the records were read: otherwise the call may have ended
+ * meanwhile, and its record may be among those read. */
 static void note_call_in_progress(struct slave_run *run,
                                   struct slave_segment *seg,
                                   const struct ips_segment_header *before,

@@ -38,8 +38,8 @@
     (50 * SLAVE_MS_NS) /* longest wait for a zombie's exit status              \
                         */
 #define PROC_SCAN_NS SLAVE_SECOND_NS
-/* Must be less than the time for which a run is quiet (QUIET_NS in run.c)
- * before this is checked. */
+/* The environments are read again after this time. It must be less than
+ * QUIET_NS (run.c), for which a run is quiet before they are checked. */
 #define ENVIRONMENT_NS (50 * SLAVE_MS_NS)
 
 static uint64_t clock_ns(clockid_t clock)
@@ -56,8 +56,8 @@ void slave_liveness_open(struct slave_drain *d)
     d->pidns_initial = d->pidns == IPS_PIDNS_INITIAL;
 }
 
-/* This machine's clock as the agent's stamps show it: test options shift the
- * agent's stamps, so the same shift is applied before comparing. */
+/* Returns this machine's clock as the agent's stamps show it: test options
+ * shift the agent's stamps, so the same shift is applied here. */
 static uint64_t agent_clock_ns(const struct ips_control *c)
 {
     int64_t since =
@@ -91,8 +91,8 @@ void slave_liveness_drop(struct slave_image *image)
     image->pidfd = -1;
 }
 
-/* Start time of a process, field 22 of /proc/PID/stat, in ns since boot; 0:
- * unknown. */
+/* Returns the start time of a process, field 22 of /proc/PID/stat, in ns since
+ * boot; 0: unknown. */
 static uint64_t start_boot_ns(uint32_t pid)
 {
     char path[64], text[1024];
@@ -164,7 +164,7 @@ static int pidfd_open_raw(uint32_t pid)
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 }
 
-/* The death of a process ends all its images, the replaced ones too. */
+/* Marks all images of the process as dead, the replaced ones too. */
 static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
@@ -177,8 +177,9 @@ static void process_died(struct slave_image *image)
             image_ended(i, SLAVE_IMAGE_DEAD);
 }
 
-/* If no recorded parent waits for the process, only the pidfd has its status,
- * and only after its parent waited: give the parent STATUS_NS. */
+/* Handles the pidfd's event that a process ended. If no recorded parent waits
+ * for the process, only the pidfd has its exit status, and only after the
+ * parent has waited: gives the parent STATUS_NS for that. */
 static void on_process_end_event(struct slave_drain *d,
                                  struct slave_image *image, uint32_t events)
 {
@@ -214,8 +215,8 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
     image->next_look_ns = slave_now_ns() + LOOK_NS;
 }
 
-/* An exec makes a new image in the same process: the older images write no
- * more. */
+/* Marks the older images of the process as replaced: an exec made a new image
+ * in the same process, so they write no more. */
 static void replace_older(struct slave_image *image)
 {
     for (struct slave_image *i = image->run->images; i; i = i->next) {
@@ -270,8 +271,8 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- other pid namespaces ---- */
 
-/* The last number of the NSpid line, i.e. the pid in the innermost namespace; 0
- * if the process is in no namespace below the slave's. */
+/* Returns the last number of the NSpid line, i.e. the pid in the innermost
+ * namespace; 0 if the process is in no namespace below the slave's. */
 static uint32_t parse_nspid(const char *pid)
 {
     char path[64], line[512];
@@ -301,8 +302,9 @@ static uint32_t parse_nspid(const char *pid)
     return last;
 }
 
-/* If the namespace cannot be read (another user's process), the pid alone
- * decides; at worst a dead process counts as alive. */
+/* Whether the process is in that pid namespace. If its namespace cannot be read
+ * (another user's process), the answer is yes, so the pid alone decides; at
+ * worst a dead process counts as alive. */
 static bool in_namespace(const char *pid, uint64_t pidns)
 {
     char path[64];
@@ -378,8 +380,8 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- before a run is closed ---- */
 
-/* IPS's own programs may have been started from within the run's
- * environment. */
+/* Whether the process is one of IPS's own programs. They may have been started
+ * with the environment of the run, but are not part of it. */
 static bool is_ips_program(const char *pid)
 {
     char path[64], exe[4096];
@@ -458,6 +460,6 @@ bool slave_liveness_environment(struct slave_drain *d, const char *run)
         if (each_process(add_environment, d))
             d->carried_ns = 0;
     }
-    /* out of memory: assume that some process has the run */
+    /* 0: out of memory; then assume that some process has the run */
     return !d->carried_ns || run_in_environments(d, run);
 }

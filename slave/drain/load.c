@@ -10,7 +10,8 @@
 
 #define OFTEN_NS (100 * SLAVE_MS_NS)
 #define SELDOM_NS SLAVE_SECOND_NS
-/* first measurements of a run, taken at the short interval */
+/* number of measurements at the start of a run that are taken at the short
+ * interval OFTEN_NS */
 #define OFTEN 20u
 #define LOAD_MAX 1000000u /* plausible maximum of runnable threads */
 

@@ -40,8 +40,8 @@ int slave_poolfs_segment(int dirfd, const char *file,
 int slave_poolfs_header(int fd, struct ips_segment_header *out,
                         struct ips_err *err) IPS_MUST_USE;
 
-/* Checks a header that was read already (`state` first) like
- * slave_poolfs_header, except for the file's size. */
+/* Checks a header like slave_poolfs_header, except for the file's size. The
+ * caller has read the header, and its `state` before the rest. */
 int slave_poolfs_header_check(struct ips_segment_header *out,
                               struct ips_err *err) IPS_MUST_USE;
 
@@ -49,8 +49,8 @@ int slave_poolfs_header_check(struct ips_segment_header *out,
  * dot. */
 bool slave_poolfs_run_name(const char *name);
 
-/* Bytes used and size of the file system that holds the pool. Returns 0 or
- * -1. */
+/* Gets the used bytes and the size of the file system that holds the pool.
+ * Returns 0 or -1. */
 int slave_poolfs_usage(const char *root, uint64_t *used, uint64_t *size);
 
 #endif

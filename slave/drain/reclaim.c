@@ -99,7 +99,8 @@ static void reclaim_done(struct slave_drain *d, struct slave_run *run,
     }
     int fd = slave_ingest_fd(d, run, seg, &err);
     if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
-        /* retried later; removed at the latest when its writer is gone */
+        /* tried again later; the segment is removed at the latest when its
+         * writer is gone */
         return;
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");

@@ -22,7 +22,8 @@
 #define LOCK_TRIES 20u
 #define LOCK_PAUSE_NS 100000
 #define CLOSE_TRY_NS (50 * SLAVE_MS_NS)
-/* An archive with more bytes per event is repacked before the run is closed. */
+/* An archive with more bytes per event than this is repacked before the run is
+ * closed. */
 #define REPACK_EVENT_BYTES 8u
 
 void slave_run_touch(struct slave_run *run)
@@ -150,7 +151,8 @@ static bool same_stream(const struct ips_segment_header *a,
            a->stream_stamp == b->stream_stamp;
 }
 
-/* The caller sets the stream's number; the row is not stored yet. */
+/* Adds a stream and, if needed, its image to the run. The caller sets the
+ * stream's number; the row is not stored yet. */
 static struct slave_stream *add_stream(struct slave_run *run,
                                        const struct ips_segment_header *head)
 {
@@ -328,7 +330,8 @@ static void merge_control(struct slave_run *run,
     if (run->row.id == 0) {
         *kept = *control;
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            /* start from 0: slave_run_refresh_control adds the losses */
+            /* slave_run_refresh_control then adds all losses of the control
+             * file */
             kept->lost[i] = 0;
         return;
     }
@@ -351,7 +354,8 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     if (!run)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = ips_path_make(run->dir, 0700, err);
-    /* Before slave_archive_open, which cuts off what was not committed. */
+    /* Must come before slave_archive_open, which cuts off what was not
+     * committed. */
     if (rc == 0)
         rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
@@ -361,8 +365,8 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
                                 &missing, err);
     if (rc < 0)
         return rc;
-    /* Images whose segments are all gone are not found by a file: track them
-     * here. */
+    /* No file leads to an image whose segments are all gone, so such images are
+     * tracked here. */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->last_ns == 0)
             slave_liveness_track(d, i, 0);
@@ -401,7 +405,8 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 
 bool slave_run_all_dead(const struct slave_run *run)
 {
-    /* A replaced image does not count: a later image of its process does. */
+    /* Only the last image of a process counts, not those that an exec
+     * replaced. */
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
             !i->dying)
@@ -445,7 +450,7 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
                      run->row.name, strerror(errno));
 }
 
-/* Called with pool.lock held: nobody can join the run meanwhile. */
+/* Called with pool.lock held, so no process can join the run meanwhile. */
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
@@ -495,7 +500,9 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
                  (unsigned long long)row.archive_bytes);
 }
 
-/* Returns false while the archive is being repacked. */
+/* Does the next step of repacking the archive, if its size per event makes that
+ * worthwhile. Returns false while there is more to do, else true: also if it
+ * failed or would save nothing. */
 static bool is_repacked(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
@@ -524,8 +531,8 @@ static bool is_repacked(struct slave_drain *d, struct slave_run *run)
 }
 
 /* Takes pool.lock for all runs that this turn closes. If runs are created one
- * after the other, somebody holds it nearly always; so this tries several
- * times. */
+ * after the other, some process holds the lock nearly always; so this tries
+ * several times. */
 static bool take_pool_lock(struct slave_drain *d)
 {
     const struct timespec pause = {0, LOCK_PAUSE_NS};
@@ -614,8 +621,8 @@ static void remove_run(struct slave_drain *d, struct slave_run **at,
     d->version++;
 }
 
-/* The run that was closed first, but never the one closed last: its user is
- * about to ask about it. */
+/* Returns the run that was closed first and is not in use, but never the one
+ * closed last: its user is probably about to ask about it. */
 static struct slave_run **oldest_closed(struct slave_drain *d)
 {
     struct slave_run **oldest = NULL;
@@ -632,8 +639,8 @@ static struct slave_run **oldest_closed(struct slave_drain *d)
     return oldest;
 }
 
-/* Measured here because the worker writes graph files without telling the
- * loop. */
+/* Measures the size of the graph file. The worker writes these files without
+ * reporting it to the loop. */
 static void measure_graph(struct slave_run *run)
 {
     char path[IPS_PATH_BYTES + 16];

@@ -6,7 +6,8 @@
 
 #define FORGET_NS SLAVE_SECOND_NS
 
-/* Not for other pid namespaces, where a death is only a guess. */
+/* Whether the data of the image can be freed. Never in other pid namespaces,
+ * where a death is only a guess. */
 static bool image_over(const struct slave_drain *d, const struct slave_image *i)
 {
     return i->state == SLAVE_IMAGE_DEAD && i->death_marked &&
@@ -42,7 +43,8 @@ void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
     for (struct slave_image *i = run->images; i; i = i->next)
         i->in_use = false;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
-        /* Not polled yet after a restart: it may belong to any stream. */
+        /* This segment was not polled since the restart, so it may belong to
+         * any stream. */
         if (s->state == SLAVE_SEG_NEW)
             return;
         if (s->stream)

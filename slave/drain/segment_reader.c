@@ -13,8 +13,8 @@
 #define LOOK_AHEAD 2048u
 
 /* Returns how many of the `len` bytes hold published records; *stop says what
- * follows them. The bytes may change meanwhile, so each record's head is read
- * once. */
+ * follows them. `is_end`: the segment ends after them. The bytes may change
+ * meanwhile, so each record's head is read once. */
 static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
                               enum slave_segment_stop *stop)
 {
@@ -38,7 +38,7 @@ static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
         if (n > len - at)
             break;
         /* Prefetching never faults. Each head says where the next one is, so
-         * without it the memory accesses could not overlap. */
+         * without prefetching the memory accesses could not overlap. */
         __builtin_prefetch(p + at + LOOK_AHEAD);
         at += n;
     }
@@ -75,7 +75,8 @@ static void drop_mapping(struct slave_segment *seg)
     seg->cut = true;
 }
 
-/* Looks through the mapping. Returns false if pread must be used. */
+/* Finds the published records through the mapping. Returns false if pread must
+ * be used. */
 static bool look_by_mapping(struct slave_segment *seg, size_t len,
                             struct slave_segment_look *look)
 {

@@ -17,18 +17,20 @@
 
 #include "slave/drain/drain.h"
 
-/* What follows the published records that were found. */
+/* The bytes after the published records that were found. */
 enum slave_segment_stop {
     SLAVE_STOP_ZERO,    /* zeroes: no record written there yet */
     SLAVE_STOP_PENDING, /* a reservation that is not published yet */
-    /* not read yet, or a record cut off by the read limit */
+    /* bytes that were not read yet, or a record that the read limit cut off */
     SLAVE_STOP_MORE,
     SLAVE_STOP_WRONG /* no valid record, or the file was truncated */
 };
 
 #define SLAVE_LOOK_FIRST_BYTES 4096u
 struct slave_segment_look {
-    /* input: how many bytes to read; the other members are results */
+    /* input: how many bytes to read at most. Results: `left` bytes of the
+     * segment follow the cursor; published records fill the first `extent` of
+     * them. */
     size_t most;
     size_t left, extent;
     enum slave_segment_stop stop_reason;
@@ -40,8 +42,9 @@ int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
                               struct slave_segment_look *look,
                               struct ips_err *err) IPS_MUST_USE;
 
-/* Copies `len` published bytes at the cursor into a frame. *wrong: not all of
- * them are valid records. */
+/* Copies `len` published bytes at the cursor into a frame and moves the cursor
+ * past the valid records. Sets *wrong if not all of the bytes are valid
+ * records. */
 int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
                               struct slave_segment *seg, size_t len,
                               bool *wrong, struct ips_err *err) IPS_MUST_USE;

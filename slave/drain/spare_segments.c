@@ -27,10 +27,11 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* Files that must appear within watch.c's window before spares are made: for a
- * few processes they are not worth it. */
+/* Number of files that must appear within watch.c's window before spares are
+ * made: for a few processes they are not worth it. */
 #define BEGIN_FILES 8u
-/* polling interval after one was taken; doubled while none is */
+/* polling interval after a process took a spare; it doubles while none is
+ * taken */
 #define LOOK_NS (5 * SLAVE_MS_NS)
 #define LOOK_MAX_NS (500 * SLAVE_MS_NS)
 /* spares that no process took during this time are removed */
@@ -75,7 +76,8 @@ static void close_spare(struct slave_drain *d, struct slave_spare_segments *sp,
     d->open_fds--;
 }
 
-/* Whether spares may be made: enough descriptors and quota. Fills `*c`. */
+/* Whether spares may be made: descriptors and quota are left, and the run is
+ * not a ring. Reads the control file into *c. */
 static bool may_make_spare_segments(const struct slave_drain *d,
                                     struct slave_run *run,
                                     struct ips_control *c)
@@ -93,7 +95,7 @@ static void refill_segments(struct slave_drain *d, struct slave_run *run)
     if (run->spare_segments->count == IPS_SPARES ||
         !may_make_spare_segments(d, run, &c))
         return;
-    /* At most a sixteenth of the quota. */
+    /* All spares together take at most a sixteenth of the quota. */
     uint64_t most = c.quota_bytes / 16 / IPS_SPARE_FIRST_BYTES;
     for (uint32_t n = 0; n < IPS_SPARES && n < most; n++) {
         if (run->spare_segments->fd[n] >= 0)
@@ -128,7 +130,8 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
              (unsigned long long)(now_ns + sp->made_ever++));
     if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
         if (errno == EEXIST)
-            return; /* name exists already: tries another one next time */
+            /* the name exists already: the next turn tries another one */
+            return;
         ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
         close_spare(d, sp, n);
         return;
@@ -248,7 +251,8 @@ void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
     int fd = slave_poolfs_segment(run->dirfd, name, &err);
     if (fd < 0)
         return;
-    /* Processes do not take a file that another user put there, either. */
+    /* Takes over only a file of the slave's own user: processes do not take
+     * another user's file as a spare, either. */
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
         st.st_size < (off_t)IPS_SPARE_FIRST_BYTES || !spare_segments_of(run)) {
         close(fd);

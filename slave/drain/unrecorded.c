@@ -34,7 +34,7 @@ static void add_found(struct looked *l, struct slave_unrecorded_row *row)
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        /* not stored: it is found again at the next look */
+        /* not stored: the next search finds it again */
         ips_log_debug("unseen: %s", err.msg);
 }
 
@@ -101,8 +101,8 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
         return false;
-    /* Read-only files, such as caches of the C library, are mapped by all
-     * processes. */
+    /* Mappings of ordinary files that the process cannot write do not count:
+     * caches of the C library, for example, are mapped by all processes. */
     return row->writes || strncmp(path, "/dev/shm/", 9) == 0 ||
            strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/SYSV", 5) == 0;
 }
@@ -137,7 +137,8 @@ static void look_at_maps(struct looked *l)
         fclose(f);
 }
 
-/* Notes are small: only the first bytes are searched. */
+/* Whether the ELF note segment `h` contains a note of the Go linker. Notes are
+ * small, so only the first bytes are searched. */
 static bool go_note(int fd, const Elf64_Phdr *h)
 {
     char buf[512];
@@ -174,7 +175,8 @@ bool slave_unrecorded_is_go_program(int fd)
     return false;
 }
 
-/* A running program is a regular file, so reading it does not block. */
+/* Adds a row if the process runs a Go program. A running program is a regular
+ * file, so reading it does not block. */
 static void look_at_program(struct looked *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_OWN,
@@ -240,7 +242,8 @@ static void add_text(struct words *w, const char *text)
         w->more++;
 }
 
-/* Name of the last process that had the pid, or else the pid alone. */
+/* Writes the name of the last process that had the pid, or the pid if there is
+ * no such process. */
 static void name_of(const struct words *w, uint32_t pid, char *out, size_t size)
 {
     for (uint32_t i = w->b->proc_count; i > 0; i--)
@@ -273,7 +276,8 @@ static int by_object(const void *va, const void *vb)
     return a->pid < b->pid ? -1 : a->pid > b->pid;
 }
 
-/* Rows [from, to) belong to one object and are sorted by pid. */
+/* Adds a line for an object that several processes map and one may write. Rows
+ * [from, to) are of that object and sorted by pid. */
 static void describe_shared_object(struct words *w,
                                    const struct slave_unrecorded_row *rows,
                                    uint32_t from, uint32_t to)

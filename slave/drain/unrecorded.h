@@ -5,8 +5,9 @@
  * OpenMP wait for each other in that way, and Go programs make all system calls
  * so). The slave looks for them in /proc of a run's living processes: 0.1 s
  * after a process was first seen, then after 0.4, 1.6 ... and at last every 60
- * s. It misses processes that live shorter and uses that begin and end in
- * between; the certificate says so. The agent adds what goes through syscall().
+ * s. It misses processes that live shorter, and activity that begins and ends
+ * in between; the certificate says so. The agent itself reports what a program
+ * requests through the C library's syscall().
  *
  * Rows are stored in the database (table unseen), so an answer has them after a
  * restart, too.
@@ -19,30 +20,31 @@
 
 struct slave_drain;
 
-/* Looks at the processes that are due, a few at a time. */
+/* Searches the processes that are due for unrecorded activity, a few in each
+ * call. */
 void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
-/* Texts for the certificate, from these rows and from what the build found: one
- * line for each process with io_uring, AIO or direct system calls, and for each
- * shared object that several processes map and one may write; at most
- * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns their
- * number; 0 also if out of memory. */
+/* Makes texts for the certificate from `rows` and from what the build found:
+ * one line for each process with io_uring, AIO or direct system calls, and for
+ * each shared object that several processes map and one may write; at most
+ * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns the number
+ * of lines; 0 also if out of memory. */
 #define SLAVE_UNSEEN_LINES 32u
 uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
                                const struct slave_unrecorded_row *rows,
                                uint32_t count, char ***out);
 
-/* The number of these rows that stand for unrecorded calls (not for shared
- * memory or a runtime). */
+/* Number of unrecorded ways to communicate that were found: those in the build
+ * and, among the rows, io_uring and AIO; shared memory and runtimes do not
+ * count. */
 uint32_t slave_unrecorded_count(const struct ips_built *b,
                                 const struct slave_unrecorded_row *rows,
                                 uint32_t count);
 
 /* Parses a line of /proc/PID/maps into a row's dev, ino, path and kind. Returns
- * false if the mapping is none of interest. `pool`: mappings of files below it
- * belong to the agent. A library whose threads synchronise without recorded
- * calls counts only if the process has several threads; the caller checks
- * that. */
+ * false if the mapping is of no interest. Mappings of files below `pool` belong
+ * to the agent. A library whose threads synchronise without recorded calls
+ * counts only if the process has several threads; the caller checks that. */
 bool slave_unrecorded_of_map(const char *line, const char *pool,
                              struct slave_unrecorded_row *row);
 

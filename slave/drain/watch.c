@@ -23,13 +23,14 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* Churn: at least CHURN_FILES new files in CHURN_WINDOW_NS. It ends with fewer
- * than QUIET_FILES. */
+/* Churn mode begins when at least CHURN_FILES new files appear within
+ * CHURN_WINDOW_NS. It ends after a window with fewer than QUIET_FILES. */
 #define CHURN_FILES 24u
 #define QUIET_FILES 4u
 #define CHURN_WINDOW_NS (200 * SLAVE_MS_NS)
 #define LIST_NS (10 * SLAVE_MS_NS)
-/* Listing takes at most 1/LIST_PART of the time. */
+/* In churn mode, listing the directory takes at most 1/LIST_PART of the
+ * time. */
 #define LIST_PART 32u
 
 int slave_watch_open(struct slave_drain *d, struct ips_err *err)
@@ -67,8 +68,8 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
             for (struct slave_run *r = d->runs; r; r = r->next)
                 if (ev.wd == r->watch || ev.mask & IN_Q_OVERFLOW)
                     of_a_run = r->scan_now = true;
-            /* In the pool directory, or in a directory that is not a run
-             * yet. */
+            /* The file appeared in the pool directory, or in a directory that
+             * is not a run yet: list the pool. */
             if (ev.mask & IN_Q_OVERFLOW || !of_a_run)
                 d->scan_now = true;
         }
@@ -76,7 +77,7 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
     (void)now_ns;
 }
 
-/* Counts `fresh` new files; starts or ends churn mode. */
+/* Adds `fresh` to the number of new files, and begins or ends churn mode. */
 static void look_for_churn(struct slave_drain *d, struct slave_run *run,
                            uint32_t fresh, uint64_t now_ns)
 {
@@ -97,10 +98,9 @@ static void look_for_churn(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-/* Reads a directory's control file. The directory is seen as soon as it exists,
- * and its control file appears a moment later. If there is none yet, an inotify
- * watch is added; then the file is tried once more, because it may have
- * appeared in between. */
+/* Reads the control file of a directory of the pool. The file appears a moment
+ * after the directory. If it does not exist yet, adds an inotify watch, then
+ * tries once more, because the file may have appeared in between. */
 static int read_control(struct slave_drain *d, int fd,
                         struct ips_control *control, struct ips_err *err)
 {
@@ -148,7 +148,8 @@ static void check_directory(struct slave_drain *d, const char *name)
         if (rc == 0)
             return;
     } else if (rc == IPS_E_NOT_FOUND || rc == IPS_E_CORRUPT) {
-        /* Perhaps it is just being created: tried again later. */
+        /* Perhaps the run is just being created: the next listing tries
+         * again. */
         ips_log_debug("pool: run %s: %s", name, err.msg);
         close(fd);
         return;

@@ -6,7 +6,7 @@
 #include "analysis/graph/contract.h"
 #include "common/large.h"
 
-/* Curves for channels within this machine, by transport. */
+/* Indexes of the curves for channels within this machine, by transport. */
 struct own {
     uint32_t tcp, local;
 };
@@ -32,8 +32,8 @@ static bool goes_local(const struct ips_end *e)
            e->kind == IPS_CHAN_UNIX_DGRAM;
 }
 
-/* Assigns a curve to every end: that of the machine it is joined to, or else
- * one of this machine's own. */
+/* Assigns a curve to every channel end: that of the machine to which the end is
+ * joined or, if it is joined to none, one of this machine's own. */
 static int lay_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
                       struct own own, struct ips_err *err)
 {

@@ -11,13 +11,13 @@
 #include "proto/message.h"
 #include "slave/graphs/graphs.h"
 
-/* Call after g->joined was set. Sets g->mtimes from the request, or removes
- * them if it has no curves. IPS_E_PROTOCOL: a malformed curve. */
+/* Sets g->mtimes from the request, or removes them if it has no curves. Call
+ * after g->joined was set. IPS_E_PROTOCOL: a malformed curve. */
 int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err) IPS_MUST_USE;
 
-/* The graph under the weights of a scenario. IPS_E_PROTOCOL: the scenario needs
- * message times and no PeersAsk brought any. */
+/* Makes *out, the graph under the weights of a scenario. IPS_E_PROTOCOL: the
+ * scenario needs message times and no PeersAsk brought any. */
 int slave_graph_view_of_scenario(const struct slave_graph *g,
                                  const struct ips_scenario *scenario,
                                  struct ips_view *out,

@@ -40,15 +40,16 @@ struct slave_graphfile { /* map NULL: no file is mapped */
     uint64_t last_ns; /* slave_last_ns() of the graph */
 };
 
-/* Data that is stored with a graph. */
+/* Data that the file holds in addition to the graph. */
 struct slave_graphfile_more {
     const struct ips_peer_row *peers; /* the peers that were set */
     uint32_t peer_count;
-    struct slave_joins_cached joins; /* computed with these peers; or empty */
-    uint64_t join_bound;             /* of struct slave_graph */
+    /* the joins computed with these peers; all 0: none */
+    struct slave_joins_cached joins;
+    uint64_t join_bound; /* slave_graph.join_bound */
 };
 
-/* Writes DIR/graph. */
+/* Writes DIR/graph. *bytes is set to its size. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
                           const struct slave_graphfile_more *more,
@@ -61,8 +62,8 @@ int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          struct slave_graphfile_more *more,
                          struct ips_err *err) IPS_MUST_USE;
-/* Whether the part is as it was written. Reads the part only the first time.
- * `g`: the graph in the file. */
+/* Whether the part of the file is as it was written; true if no file is mapped.
+ * Reads the part only the first time. `g`: the graph in the file. */
 bool slave_graphfile_need(struct slave_graphfile *f, const struct ips_graph *g,
                           enum slave_graphfile_part part);
 void slave_graphfile_release(struct slave_graphfile *f);

@@ -9,7 +9,7 @@
 #include "analysis/graph/graph.h"
 #include "proto/graph_wire.h"
 
-/* Lays `g` out in a zeroed `w`; `g` must outlive it. The caller sets the
+/* Fills the zeroed `w` from `g`, which must outlive it. The caller sets the
  * optional parts: t_ns, site, at, wait, delay, probe, origin, end_count and
  * total_cpu_ns. Returns 0 or IPS_E_NO_MEMORY; release `w` in any case. */
 int slave_graph_lay(struct ips_wire_graph *w, const struct ips_graph *g,

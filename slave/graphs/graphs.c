@@ -144,8 +144,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Whether a question uses the graph, which is entry `number` of the list,
- * counted from 1. */
+/* Whether a question uses the graph now or probably will soon. `number`:
+ * position of the graph in the list of the last used, counted from 1. */
 static bool is_in_use(const struct slave_graph *g, unsigned number,
                       uint64_t now)
 {
@@ -255,7 +255,7 @@ int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
-    /* slave_graphs_find and _get cannot find the graph any more */
+    /* so that slave_graphs_find and _get do not find the graph any more */
     g->generation = g->snap->key = 0;
     return ips_err_set(err, IPS_E_BUSY,
                        "run %s: the file of its graph was damaged and has been "
@@ -372,8 +372,8 @@ struct slave_store *slave_graphs_store(struct slave_graphs *gs,
     return gs->store;
 }
 
-/* Stores the IRT in the database, for later slaves. A failure is only
- * logged. */
+/* Stores the build's tables (IRT: processes, threads, waits, channels, traffic)
+ * in the database, unless they are there. A failure is only logged. */
 static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
 {
     struct ips_err err = {0};
@@ -486,8 +486,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (!kept)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < count; i++) {
-        /* Field by field, so that the padding stays zero: it goes into a
-         * file. */
+        /* Copies field by field, so that the padding stays zero: it is written
+         * to a file. */
         kept[i].end = rows[i].end;
         kept[i].traced = rows[i].traced;
         kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;
@@ -505,7 +505,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->join_bound = 0;
     if (rc < 0) {
         free(kept);
-        /* slave_graphs_find and _get cannot find the graph any more */
+        /* so that slave_graphs_find and _get do not find the graph any more */
         g->generation = g->snap->key = 0;
         g->needs_write = false;
         return rc;

@@ -29,17 +29,19 @@
 
 #define SLAVE_GRAPHS_MAX 8
 /* A question uses its graph in several requests, and requests of other
- * questions come in between. So the graphs used last are kept for this time
- * even if memory is short (arrays beyond the limit are in files): else two
- * questions about two runs would evict each other's graphs. */
+ * questions come in between. So the SLAVE_GRAPHS_HELD graphs used last are kept
+ * for SLAVE_GRAPHS_HELD_NS after their use even if memory is short (arrays
+ * beyond the limit are in files): else two questions about two runs would evict
+ * each other's graphs. */
 #define SLAVE_GRAPHS_HELD 3u
 #define SLAVE_GRAPHS_HELD_NS (20 * 1000000000ull)
-/* Larger graphs are written to their files only after the answer. */
+/* Graphs with this many nodes or more are written to their files only after the
+ * answer was sent. */
 #define SLAVE_GRAPHS_KEEP_NODES 100000u
-/* limit for all kept graphs together */
+/* maximum number of nodes of all kept graphs together */
 #define SLAVE_GRAPHS_MAX_NODES 40000000u
 
-/* What was committed of a run at one moment: the input of a build. */
+/* The committed data of a run at one moment: the input of a build. */
 struct slave_snapshot {
     char run[64];
     char dir[IPS_PATH_BYTES];
@@ -50,7 +52,7 @@ struct slave_snapshot {
      * open it by name */
     int archive_fd;
     uint64_t archive_bytes;
-    /* snapshots with equal keys have equal input; slave_snapshot_key */
+    /* made by slave_snapshot_key; snapshots with equal keys have equal input */
     uint64_t key;
     struct slave_stream_row *streams;
     uint32_t stream_count;
@@ -64,7 +66,7 @@ struct slave_snapshot {
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
-/* The run's CPU costs by code, with names: made when first needed. */
+/* The run's CPU costs by code location, with names: made when first needed. */
 struct slave_profile_cache {
     struct ips_procs p;
     struct slave_symbols names; /* names of the code locations of p.map */
@@ -102,14 +104,14 @@ struct slave_graph {
     struct slave_joins_cached joins;
     /* the graph's file must be written */
     bool needs_write;
-    /* CPU costs by code; NULL: not needed yet */
+    /* CPU costs by code location; NULL: not needed yet */
     struct slave_profile_cache *profile_cache;
     /* waits with call sites; NULL: not needed yet */
     struct slave_waits *waits;
     /* upper bound for the graph's joins, ips_joins_size_bound() + 1; 0: not
      * computed */
     uint64_t join_bound;
-    /* +1 when the peers change: answers in progress then fail */
+    /* incremented when the peers change: answers in progress then fail */
     uint64_t revision;
 };
 
@@ -119,7 +121,7 @@ struct slave_graphs {
     struct slave_incremental incremental;
     struct slave_live_tables live_tables;
     uint64_t next_generation;
-    /* path of the database; "": do not store the IRT */
+    /* path of the database; "": no tables of builds are stored */
     char db[IPS_PATH_BYTES];
     /* path of this program, to run as a helper (base/helper.h); "": none */
     char helper[IPS_PATH_BYTES];
@@ -128,7 +130,7 @@ struct slave_graphs {
     struct slave_store *store;
     /* number of running SQL helper processes (serve/sql.c) */
     uint32_t sql_helpers;
-    /* number of whole builds and continuations since the start */
+    /* number of builds since the slave started, whole and incremental ones */
     uint64_t builds;
     atomic_uint permille; /* progress of the build in 1/1000; 1000: none runs */
 };
@@ -137,8 +139,9 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
                        const char *helper);
 void slave_graphs_release(struct slave_graphs *gs);
 
-/* Gets the graph of this snapshot (taken over in any case) from memory, file or
- * records. *out has one more reference. O(records) at worst. */
+/* Gets the graph of this snapshot from memory, file or records, and adds a
+ * reference to it. Takes ownership of `snap` in any case. O(records) at
+ * worst. */
 int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
                      struct slave_graph **out,
                      struct ips_err *err) IPS_MUST_USE;
@@ -147,21 +150,23 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
 int slave_graphs_precompute(struct slave_graphs *gs,
                             const struct slave_snapshot *s,
                             struct ips_err *err) IPS_MUST_USE;
-/* The graph of that generation, with one more reference. IPS_E_BUSY: it was
- * dropped. */
+/* Finds the graph of that generation and adds a reference to it. IPS_E_BUSY:
+ * the graph was dropped. */
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Call before reading that part of `g`. IPS_E_BUSY: its file is damaged and was
- * removed; the next question builds the graph again. */
+/* Checks that the part of the graph's file is intact; call before reading that
+ * part of `g`. IPS_E_BUSY: the file is damaged and was removed; the next
+ * question builds the graph again. */
 int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
 
-/* Writes files of graphs that no question waited for. */
+/* Writes the files of graphs that were not written before the answer was sent
+ * (SLAVE_GRAPHS_KEEP_NODES). */
 void slave_graphs_keep(struct slave_graphs *gs);
 
-/* What was committed of a run, in the form that a build reads. */
+/* The committed data of a run, in the form that a build reads. */
 struct slave_input {
     struct slave_records *records;
     struct ips_build_input in;
@@ -169,7 +174,7 @@ struct slave_input {
 };
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
-/* Fills one stream, without its records. */
+/* Fills *to from the row of a stream, without the records. */
 void slave_input_stream(struct ips_stream_in *to,
                         const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
@@ -179,10 +184,12 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
                               struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
-/* The database, or NULL if there is none or opening it failed. */
+/* Returns the database, which the first call opens; NULL if there is none or it
+ * cannot be opened. */
 struct slave_store *slave_graphs_store(struct slave_graphs *gs,
                                        struct ips_err *err);
-/* Names the code locations of a map of that graph's run. */
+/* Fills *names with the names of the code locations of `map`, which belongs to
+ * the graph's run. */
 int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
                       const struct ips_codemap *map,
                       struct slave_symbols *names,

@@ -9,8 +9,9 @@
  * dropped when half of the memory limit (common/large.h) is used; then each
  * question needs a whole build.
  *
- * Invariant: the kept state was read from the archive that is there now:
- * another file of that name has another inode or another first block.
+ * Invariant: the state kept from one question to the next was read from the
+ * archive that exists now: another file of that name would have another inode
+ * or another first block.
  *
  * Thread: the worker's.
  */
@@ -20,22 +21,24 @@
 #include "slave/build/incremental/grow.h"
 #include "slave/graphs/records.h"
 
-/* Archive bytes; smaller archives are built quickly anyway. */
+/* size of the archive from which on a build may be incremental; smaller
+ * archives are built quickly anyway */
 #define SLAVE_GROWING_BYTES (16u << 10)
 
 struct slave_incremental {
     /* state of the incremental build; NULL: none */
     struct b_incremental *build;
     char run[64];
-    /* identify its archive; `first`: checksum of the first block */
+    /* device and inode of the run's archive, and checksum of its first block */
     uint64_t dev, ino, first;
     /* size of the archive when an incremental build was last started */
     uint64_t tried;
 };
 
-/* ips_build() by the shortest way. `begin`: an incremental build may start
- * here. `out` NULL: no graph is needed yet, so only an incremental build is
- * continued or started. */
+/* Makes what ips_build() makes, with the least work: continues the incremental
+ * build if there is one of this run, else builds all. `begin`: an incremental
+ * build may be started here. `out` NULL: no graph is needed yet, so only an
+ * incremental build is continued or started. */
 int slave_incremental_build(struct slave_incremental *w,
                             const struct slave_snapshot *s,
                             const struct slave_records *records,
@@ -49,7 +52,7 @@ void slave_incremental_free(struct slave_incremental *w);
  * times the size of the records, and its arrays must not go to files. */
 bool slave_incremental_fits(const struct ips_build_input *in);
 /* Whether memory is short: half of the limit is used, or arrays are in files.
- * Then no state is kept. */
+ * Then no incremental build or table state is kept. */
 bool slave_incremental_full(void);
 
 #endif

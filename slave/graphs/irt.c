@@ -1,5 +1,5 @@
-/* Stores the IRT of a build as rows: process, thread, wait, channel,
- * traffic. */
+/* Stores the IRT (intermediate results) of a build in tables: process, thread,
+ * wait, channel, traffic. */
 #include <stdlib.h>
 
 #include "common/types.h"
@@ -15,7 +15,8 @@ struct messages {
     uint64_t out, out_bytes, in, in_bytes;
 };
 
-/* Messages of each process, summed over its threads. */
+/* Returns the messages of each process, summed over its threads; free()
+ * them. */
 static struct messages *sum_messages(const struct ips_built *b,
                                      struct ips_err *err)
 {

@@ -38,9 +38,9 @@ struct slave_joins_cached { /* if all 0, nothing is cached */
 void slave_joins_drop(struct slave_joins_cached *k);
 
 struct slave_graph;
-/* The joins of `g` in that scenario: cached ones, or new ones, which are cached
- * if possible and else made in *own. If *used is set, call slave_joins_put
- * afterwards. */
+/* Gets the joins of `g` in that scenario. *out points to the cached ones, after
+ * making and caching them if needed; if they cannot be cached, to *own. If
+ * *used is set, call slave_joins_put afterwards. */
 int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
                     struct ips_joins *own, const struct ips_joins **out,
                     bool *used, struct ips_err *err) IPS_MUST_USE;

@@ -24,8 +24,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* If the run or its archive is another one, drops the state and starts with
- * this run. Returns false if there is no archive. */
+/* If the run or its archive is not that of the state, drops the state and
+ * starts with this run. Returns false if there is no archive. */
 static bool reset_if_other_run(struct slave_live_tables *f,
                                const struct slave_snapshot *s)
 {
@@ -101,8 +101,8 @@ static bool news_streams(struct news *n, const struct slave_snapshot *s)
     return true;
 }
 
-/* Iterates over the frames of batches that were handed over, or of one batch
- * that was unpacked. */
+/* Returns the next frame, NULL at the end, of batches that were handed over, or
+ * of one batch that was unpacked from the archive. */
 static const struct slave_frame *next_frame(const struct slave_batch **b,
                                             size_t *at)
 {
@@ -116,7 +116,8 @@ static const struct slave_frame *next_frame(const struct slave_batch **b,
     return slave_archive_next(&m, at);
 }
 
-/* Returns 0, or IPS_E_CORRUPT for a stream that the snapshot lacks. */
+/* Sorts the new frames by stream. IPS_E_CORRUPT: a frame of a stream that the
+ * snapshot lacks. */
 static int news_chunks(struct news *n, const struct slave_snapshot *s,
                        const struct slave_batch *first, struct ips_err *err)
 {

@@ -39,18 +39,19 @@ struct slave_live_tables {
     uint64_t key;      /* key of the snapshot that the tables correspond to */
     uint64_t stored, store_due_ns;
     /* Counters since this run was chosen: */
-    /* turns that started the tables, read the archive, used handed-over
-     * records */
+    /* number of turns that started the tables, that read new records from the
+     * archive, and that used handed-over records */
     uint64_t begun, unpacked, queued;
 };
 
 /* Brings the tables up to date with the snapshot of an open run, if possible,
- * and stores them if it is time. `h` may be NULL. */
+ * and stores them if it is time. `h`: queue of the new records, or NULL. */
 int slave_live_tables_turn(struct slave_graphs *gs,
                            const struct slave_snapshot *s,
                            struct slave_record_queue *h,
                            struct ips_err *err) IPS_MUST_USE;
-/* Stores the tables now. */
+/* Stores the tables in the database now, unless the stored ones are up to
+ * date. */
 int slave_live_tables_store(struct slave_graphs *gs,
                             struct ips_err *err) IPS_MUST_USE;
 void slave_live_tables_free(struct slave_live_tables *f);

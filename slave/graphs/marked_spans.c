@@ -22,7 +22,8 @@ struct making {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The last node of the current chain that was passed at time `t`. */
+/* Returns the last node of the current chain that was passed by time `t`;
+ * *since: ns from then to t. */
 static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
 {
     const struct ips_graph *g = &m->b->g;
@@ -59,7 +60,8 @@ static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
 
 /* ---- names --------------------------------------------------------------- */
 
-/* *name UINT32_MAX: this name was not asked for. Negative: too many names. */
+/* Finds the number of the name `text`, or adds the name. *name UINT32_MAX: this
+ * name was not asked for. Returns < 0 if there are too many names. */
 static int name_of(struct making *m, const char *text, size_t len,
                    uint32_t *name)
 {
@@ -93,7 +95,8 @@ static int name_of(struct making *m, const char *text, size_t len,
 
 enum edge { BEGIN, END, NEXT };
 
-/* The text after `word` and blanks; NULL: the text begins with another word. */
+/* Returns the text after its first word `word` and the blanks; NULL: it begins
+ * with another word. */
 static const char *after_word(const char *text, const char *word)
 {
     size_t n = strlen(word);

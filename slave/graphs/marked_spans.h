@@ -28,7 +28,8 @@ enum slave_marked_span_by { SLAVE_BY_MARK, SLAVE_BY_TASK };
 struct slave_marked_span {
     uint32_t name; /* name of the span: index into slave_marked_spans.name */
     uint32_t first, last;
-    uint64_t first_ns, last_ns; /* ns since the nodes `first` and `last` */
+    /* ns from the nodes `first` and `last` to the start and end of the span */
+    uint64_t first_ns, last_ns;
 };
 struct slave_marked_spans { /* rows are sorted by chain, then by end */
     char name[SLAVE_BRACKET_NAMES][SLAVE_BRACKET_NAME_BYTES];
@@ -38,8 +39,8 @@ struct slave_marked_spans { /* rows are sorted by chain, then by end */
     uint64_t unended;
 };
 
-/* `b` is the build of `in`, and has `at`. name "": all names. IPS_E_LIMIT: too
- * many names. O(records). */
+/* Makes the spans. `b` is the build of `in`, and has b->g.at. `name` "": all
+ * names. IPS_E_LIMIT: too many names. O(records). */
 int slave_marked_spans_make(const struct ips_build_input *in,
                             const struct ips_built *b,
                             enum slave_marked_span_by by, const char *name,

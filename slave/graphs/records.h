@@ -19,7 +19,8 @@ struct slave_snapshot;
 
 struct slave_records {
     struct slave_records *next; /* list in order of last use, latest first */
-    /* may be kept in the list; else only for its current user */
+    /* the records may be kept in the list after use; else they are only for
+     * their current user */
     bool is_shared;
     char run[64];
     uint64_t dev, ino; /* device and inode of the archive */
@@ -27,7 +28,7 @@ struct slave_records {
     uint64_t first, last;
     uint64_t bytes;   /* number of archive bytes that were read */
     uint64_t last_at; /* offset of the last block that was read */
-    /* a piece: the records that one question read */
+    /* the records that one question read */
     struct slave_records_piece {
         struct slave_archive_map map;
         uint64_t until; /* archive offset of the piece's end */
@@ -42,20 +43,23 @@ struct slave_records {
     } * streams;
     uint32_t stream_count;
     uint64_t seen_bytes, all_bytes; /* unpacked bytes so far, and in total */
-    /* where progress is reported while records are read */
+    /* set to the progress in 1/1000 while records are read */
     atomic_uint *permille;
 };
 
-/* Gets at least all records of the snapshot: kept in *list, or a copy for this
- * use only. Meanwhile *permille rises to B_BUILT_READ. */
+/* Gets at least all records of the snapshot: takes those kept in *list and
+ * reads the new ones, or reads all for this use only. Meanwhile *permille rises
+ * to B_BUILT_READ. */
 int slave_records_get(struct slave_records **list,
                       const struct slave_snapshot *s, atomic_uint *permille,
                       struct slave_records **out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Frames of a stream that are in the first `bytes` of the archive. */
+/* Sets *out to the frames of a stream that are in the first `bytes` of the
+ * archive, and returns their number. */
 uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
                               uint64_t bytes, const struct ips_chunk **out);
-/* Ends the use of records from slave_records_get. */
+/* Ends the use of records from slave_records_get: keeps them in *list if they
+ * may be kept and memory is not short, else frees them. */
 void slave_records_put(struct slave_records **list, struct slave_records *r);
 /* Drops the records kept for that run; NULL: for all runs. */
 void slave_records_drop(struct slave_records **list, const char *run);

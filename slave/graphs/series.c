@@ -12,7 +12,7 @@ struct making {
     const struct ips_clock *clock;
     uint64_t *cpu, *messages, *bytes, *wait; /* bins of the current row */
     uint32_t chain;
-    /* cache: bin of the last lookup, because the next is mostly near */
+    /* bin of the last lookup; the next lookup is mostly near */
     uint32_t bin;
 };
 struct point {
@@ -21,7 +21,7 @@ struct point {
 
 /* ---- bins ---- */
 
-/* The bin of t; requires edges[0] <= t < edges[bins]. */
+/* Returns the bin of t; requires edges[0] <= t < edges[bins]. */
 static uint32_t bin_of(struct making *m, uint64_t t)
 {
     const uint64_t *e = m->ask->edges;
@@ -74,8 +74,9 @@ static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
 
 /* ---- readings ---- */
 
-/* The thread's CPU clock showed `cpu` at t. A reading that runs backwards
- * (damaged records, or an older reading) is ignored. */
+/* Handles a reading of the thread's CPU clock, which showed `cpu` at t. A
+ * reading that runs backwards (damaged records, or an older reading) is
+ * ignored. */
 static void add_reading(struct making *m, uint64_t t, uint64_t cpu)
 {
     struct point *last = &m->last[m->chain];
@@ -111,7 +112,7 @@ static void on_io(struct making *m, uint32_t type, const uint8_t *data)
     m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
 }
 
-/* Records of a moment: `cpu` follows their head. */
+/* Handles a record of a single moment, in which `cpu` follows the head. */
 static void on_moment(struct making *m, const uint8_t *data)
 {
     struct {
@@ -122,7 +123,7 @@ static void on_moment(struct making *m, const uint8_t *data)
     add_reading(m, b_time(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
-/* Common beginning of FORK, JOIN, ACQUIRE and RELEASE. */
+/* Handles a FORK, JOIN, ACQUIRE or RELEASE; `r` is their common beginning. */
 static void on_interval(struct making *m, const uint8_t *data)
 {
     struct {

@@ -16,7 +16,8 @@
 #include "slave/build/build.h"
 
 struct slave_series_ask {
-    /* [bins + 1] limits of the bins, increasing, local raw ns; borrowed */
+    /* [bins + 1] limits of the bins, increasing, in ns of this machine's
+     * CLOCK_MONOTONIC_RAW; borrowed */
     const uint64_t *edges;
     uint32_t bins;
     /* [chains] row of each chain, IPS_NONE: left out; NULL: row 0 for all */
@@ -39,7 +40,7 @@ int slave_series_make(const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_series_release(struct slave_series *s);
 
-/* The time of the last known event, at least b->first_ns. */
+/* Returns the time of the last known event, at least b->first_ns. */
 uint64_t slave_last_ns(const struct ips_built *b);
 
 #endif

@@ -13,7 +13,7 @@ static bool contains_time(const struct window *w, uint64_t t)
     return t >= w->from && t < w->to;
 }
 
-/* The part of `ns`, spread evenly from t0 to t1, that had passed by t. */
+/* Returns the part before t of `ns` that are spread evenly from t0 to t1. */
 static uint64_t ns_passed(uint64_t ns, uint64_t t0, uint64_t t1, uint64_t t)
 {
     if (t <= t0)
@@ -31,7 +31,7 @@ static uint64_t share_ns(const struct window *w, uint64_t ns, uint64_t t0,
     return ns_passed(ns, t0, t1, w->to) - ns_passed(ns, t0, t1, w->from);
 }
 
-/* Returns false if the lifetime is outside the window. */
+/* Cuts a lifetime to the window. Returns false if it is outside the window. */
 static bool cut_life(const struct window *w, uint64_t start, uint64_t end,
                      uint64_t *from, uint64_t *to)
 {

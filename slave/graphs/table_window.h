@@ -6,8 +6,8 @@
  * the run: time between two moments is spread evenly, and a window's share is
  * the difference of two sums rounded down. CPU time is spread between the nodes
  * of the graph (mostly calls); a thread's CPU after its last node is spread
- * from there to its end. A wait is counted in the window in which its call
- * returned. Source: IPS-3, IPS-13.
+ * from there to its end. The time of a wait is spread evenly over the wait; it
+ * is counted in the window in which its call returned. Source: IPS-3, IPS-13.
  */
 #ifndef IPS_SLAVE_GRAPHS_TABLE_WINDOW_H
 #define IPS_SLAVE_GRAPHS_TABLE_WINDOW_H
@@ -16,13 +16,15 @@
 
 struct slave_window_thread {
     bool outside;
-    /* lifetime cut to the window, local raw ns */
+    /* lifetime cut to the window, in ns of this machine's
+     * CLOCK_MONOTONIC_RAW */
     uint64_t start_ns, end_ns;
     uint64_t cpu_ns;
     uint64_t wait_ns[IPS_WAIT_COUNT], wait_count[IPS_WAIT_COUNT];
 };
 struct slave_window_process {
-    /* `earlier`: the process started before the window */
+    /* `outside`: no part of its lifetime is in the window; `earlier`: it
+     * started before the window */
     bool outside, earlier;
     uint64_t start_ns, end_ns;
     uint64_t cpu_ns; /* sum over the process's threads */
@@ -34,7 +36,8 @@ struct slave_table_window {
     struct slave_window_process *processes;
 };
 
-/* Window from <= t < to, local raw. `waits`: all waits of the graph. */
+/* The window is from <= t < to, in ns of this machine's CLOCK_MONOTONIC_RAW.
+ * `waits`: all waits of the graph. */
 int slave_table_window_make(const struct ips_built *b,
                             const struct ips_wait_row *waits,
                             uint32_t wait_count, uint64_t from, uint64_t to,

@@ -8,8 +8,9 @@
 
 #include "slave/graphs/graphs.h"
 
-/* One row for each traffic row of g; window from <= t < to, local raw. The rows
- * of adjacent windows that cover the run add up to the run's traffic. */
+/* Makes one row for each traffic row of g. The window is from <= t < to, in ns
+ * of this machine's CLOCK_MONOTONIC_RAW. The rows of adjacent windows that
+ * cover the run add up to the run's traffic. */
 int slave_traffic_window_make(struct slave_graphs *gs,
                               const struct slave_graph *g, uint64_t from_ns,
                               uint64_t to_ns, struct ips_traffic_window *out,

@@ -138,7 +138,8 @@ static int by_node(const void *va, const void *vb)
     return (node > r->node) - (node < r->node);
 }
 
-/* Of a wait that another thread of this machine ended by giving back a lock. */
+/* If another thread of this machine ended wait `i` by releasing a lock, sets
+ * the call site of the release. */
 static int make_giver(struct making *k, const struct ips_graph *g, uint32_t i)
 {
     const struct ips_wait_row *r = &k->w->row[i];
@@ -219,8 +220,8 @@ int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
     return rc;
 }
 
-/* Builds the graph again, to get its waits. The same records must give the same
- * graph. */
+/* Builds the graph again, to get its waits. Fails if the new graph differs: the
+ * same records give the same graph, so the run has changed. */
 static int rebuild_waits(const struct slave_input *from,
                          const struct slave_graph *g,
                          struct ips_wait_rows *rows, struct ips_err *err)

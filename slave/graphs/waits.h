@@ -1,8 +1,8 @@
 /*
- * The single waits of a run's graph, and the code locations where they
- * happened. Made during the build if they will be asked for next; else when
- * first needed, by building the graph again with waits (build/waits.h). Kept
- * with the graph. Thread: the worker's.
+ * Every wait of a run's graph, and the code location where it happened. The
+ * waits are made during the build if they will be asked for next; else when
+ * first needed, by building the graph again with waits (build/waits.h). They
+ * are kept with the graph. Thread: the worker's.
  *
  * The location of a wait is the innermost frame of its stack that is not in the
  * C or C++ library. Without a stack (waits of up to 50 us) it is the call's
@@ -25,7 +25,10 @@ struct slave_waits {
      * `site` */
     struct ips_wait_row *row;
     uint32_t count;
-    uint32_t *giver; /* [count] of `site`: from where who let it go did; 0 */
+    /* [count] call site, index into `site`, at which another thread released
+     * the lock and so ended the wait; 0: unknown, or the wait ended in
+     * another way */
+    uint32_t *giver;
     struct ips_lock_row *lock;
     uint32_t lock_count;
     /* calls that have not ended, in order of their chains */
@@ -44,7 +47,8 @@ struct slave_waits {
 /* Makes g->waits. The first call is O(records) and reads symbol files. */
 int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
-/* Makes g->waits from rows that the build of `g` from `in` made. */
+/* Makes g->waits from rows that the build of `g` from `in` made. Takes arrays
+ * over from `rows`. */
 int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
                                 const struct slave_input *in,
                                 struct ips_wait_rows *rows,

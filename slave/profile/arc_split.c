@@ -18,8 +18,8 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->first = b_calloc((size_t)a->pool_count + 1, sizeof(*out->first), err);
-    /* For each symbol, and last for none: index + 1 of its part in the current
-     * pool. */
+    /* [symbols + 1] index + 1 of the symbol's entry in the current pool; the
+     * last element is for samples without a symbol */
     uint32_t *part =
         b_calloc((size_t)names->symbol_count + 1, sizeof(*part), err);
     if (!out->first || !part)

@@ -33,7 +33,7 @@ struct point {
     uint64_t t, cpu;
 };
 
-/* CPU at time t, by linear interpolation between a and b. */
+/* Returns the CPU at time t, by linear interpolation between a and b. */
 static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
 {
     if (b.t <= a.t || b.cpu <= a.cpu)
@@ -42,7 +42,7 @@ static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
                               (ips_min_u64(t, b.t) - a.t) / (b.t - a.t));
 }
 
-/* CPU of the arc from its start to time t. */
+/* Returns the CPU of the arc from its start to time t. */
 static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
                           const struct slave_arc_view *v, uint32_t node,
                           uint64_t t)
@@ -227,7 +227,8 @@ static int add_sampled_row(struct summing *m, uint32_t chain,
     return 0;
 }
 
-/* Total time and calls of single arcs are unknown. */
+/* Adds `ns` to the row of this chain and code location. Total time and number
+ * of calls are unknown for single arcs. */
 static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
                          uint64_t ns)
 {
@@ -255,7 +256,8 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
     return 0;
 }
 
-/* The chain that contains `node`; called with increasing nodes. */
+/* Returns the chain that contains `node`; `chain` is a chain before it or the
+ * same. */
 static uint32_t advance_rows(const struct ips_graph *g, uint32_t chain,
                              uint32_t node)
 {

@@ -112,7 +112,8 @@ static bool make_lock_room(struct making *m)
     return true;
 }
 
-/* Adds the sample to the lock times if a lock is taken or released in it. */
+/* Adds the sample to the lock times if its stack takes or releases a lock, or
+ * yields the CPU. */
 static void add_lock(struct making *m, const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];

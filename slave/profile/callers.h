@@ -27,14 +27,14 @@ struct slave_lock_time {
 struct slave_callers {
     uint32_t *leaf, *caller; /* symbol indexes */
     uint64_t *ns;
-    uint64_t *steps; /* sum of ns * number of calls between the two */
+    uint64_t *steps; /* sum of ns * number of calls between leaf and caller */
     uint32_t count;
     struct slave_lock_time *lock;
     uint32_t lock_count;
 };
 
-/* O(frames of all stacks). At most SLAVE_CALLERS_MOST frames are used; later
- * stacks are left out. */
+/* O(frames of all stacks). At most SLAVE_CALLERS_MOST pairs, and as many lock
+ * times, are kept; further ones are left out. */
 #define SLAVE_CALLERS_MOST (1u << 22)
 int slave_callers_make(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,

@@ -14,9 +14,9 @@ struct slave_top {
     uint32_t bin, symbol; /* symbol: index into the names' symbols */
     uint64_t ns;
 };
-/* For each bin the `most` procedures with the greatest self time, greatest
- * first; bins in order. Free *out with ips_free_large. A sample counts with its
- * whole weight in the bin where it was taken. */
+/* Finds, for each bin, the `most` procedures with the greatest self time,
+ * greatest first; bins in order. Free *out with ips_free_large. A sample counts
+ * with its whole weight in the bin in which it was taken. */
 int slave_window_tops(const struct slave_profile_cache *costs,
                       const struct ips_built *b,
                       const struct slave_proc_names *names,
@@ -24,10 +24,10 @@ int slave_window_tops(const struct slave_profile_cache *costs,
                       struct slave_top **out, uint32_t *count,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* Costs of one window (local raw ns, from <= t < to) from the samples, entries
- * and exits in it, for slave_proc_table_make; thread rows count only the
- * window's samples. Free with slave_arc_profile_free; the costs must outlive
- * it. */
+/* Makes the costs of one window from the samples, entries and exits in it, for
+ * slave_proc_table_make. The window is from <= t < to, in ns of this machine's
+ * CLOCK_MONOTONIC_RAW. Thread rows count only the window's samples. Free with
+ * slave_arc_profile_free; `costs` must outlive *out. */
 int slave_window_profile(const struct slave_profile_cache *costs,
                          const struct ips_built *b, uint64_t from_ns,
                          uint64_t to_ns, struct slave_profile_cache *out,

@@ -11,7 +11,7 @@
 
 /* frames kept of one stack; outer frames are left out */
 #define SLAVE_SITE_FRAMES 32u
-/* stacks kept of one stream; then the oldest is replaced */
+/* stacks kept of one stream; beyond that, the oldest is replaced */
 #define SLAVE_SITES_KEPT 512u
 
 struct slave_noted;
@@ -26,8 +26,8 @@ struct slave_sites {
     uint32_t noted_count, noted_capacity;
     uint32_t *locations;
     uint32_t location_count, location_capacity;
-    /* The last stack of each site of one stream. It also holds for a later wait
-     * at that site that has no stack of its own. */
+    /* The last stack of each site of one stream. A later wait at that site that
+     * has no stack of its own gets this one. */
     struct slave_recent_stack *recent;
     uint32_t recent_count, recent_next, recent_stream;
 };
@@ -37,7 +37,7 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
-/* Notes the row's call site: a return address; 0: unknown. */
+/* Notes the row's call site. `address`: a return address; 0: unknown. */
 int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
                      const struct ips_segment_header *head, uint64_t address,
                      uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
@@ -59,8 +59,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_sites_clear(struct slave_sites *s);
 
-/* Text of a code location: "procedure (file.c:12)", "procedure (module)" or
- * "module+0x1f"; malloc'd. */
+/* Returns the text of a code location: "procedure (file.c:12)", "procedure
+ * (module)" or "module+0x1f"; malloc'd. */
 char *slave_location_text(const struct ips_codemap *map,
                           const struct slave_symbols *names, uint32_t place);
 

@@ -54,7 +54,7 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("pthread_mutex_trylock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_timedlock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_clocklock"), SLAVE_LOCK_TAKES, true},
-    /* The recording library calls it only after a failed attempt. */
+    /* The recording library calls this function only after a failed attempt. */
     {TEXT_AND_LENGTH("pthread_spin_lock"), SLAVE_LOCK_SLEEPS, false},
     {TEXT_AND_LENGTH("sched_yield"), SLAVE_LOCK_YIELDS, false},
     {TEXT_AND_LENGTH("mtx_lock"), SLAVE_LOCK_TAKES, false},
@@ -67,7 +67,8 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("IO_lock_unlock"), SLAVE_LOCK_GIVES, true},
 };
 
-/* Strips such prefixes: "__GI___lll_lock_wake" becomes lll_lock_wake. */
+/* Strips leading "_", "GI_" and "libc_": "__GI___lll_lock_wake" becomes
+ * "lll_lock_wake". */
 static void strip_prefixes(const char **name, size_t *len)
 {
     static const char *const before[] = {"_", "GI_", "libc_"};

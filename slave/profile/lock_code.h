@@ -24,7 +24,7 @@ enum slave_lock_code {
                           to change */
 };
 
-/* The class of procedure `name` in `module` (a path). */
+/* Returns the class of procedure `name` in `module` (a path). */
 enum slave_lock_code slave_lock_code(const char *name, size_t len,
                                      const char *module);
 /* Whether `module` is the C library or its loader; whether it is the library
@@ -32,7 +32,8 @@ enum slave_lock_code slave_lock_code(const char *name, size_t len,
 bool slave_lock_is_library(const char *module);
 bool slave_lock_is_recorder(const char *module);
 
-/* A sample whose innermost procedures handle a lock or yield the CPU. */
+/* The use of a lock, or a yield of the CPU, that the innermost procedures of a
+ * sample's stack show. */
 struct slave_lock_use {
     uint32_t site;   /* symbol of the procedure that took or released the lock;
                         for a lock inside the C library: the library's function
@@ -42,7 +43,8 @@ struct slave_lock_use {
     bool contended, gives, library, yields;
 };
 struct slave_proc_names;
-/* `symbols` [count]: the stack, innermost first. False: it handles no lock. */
+/* Finds the use of a lock in a stack: `symbols` [count], innermost first.
+ * Returns false if the stack shows none. */
 bool slave_lock_use(const struct slave_proc_names *names,
                     const uint32_t *symbols, uint32_t count,
                     struct slave_lock_use *out);

@@ -24,16 +24,17 @@ struct slave_proc_names {
     uint32_t of_count, of_capacity;
 };
 
-/* The costs must outlive the names. O(locations). */
+/* Numbers the procedures, or lines, of the costs' code locations. `costs` must
+ * outlive *out. O(locations). */
 int slave_proc_names_make(const struct slave_profile_cache *costs,
                           enum slave_proc_by by, struct slave_proc_names *out,
                           struct ips_err *err) IPS_MUST_USE;
 void slave_proc_names_release(struct slave_proc_names *n);
 
-/* slave_proc_of_sample: the procedure whose self time a sample at this location
- * is. slave_proc_of_entry: the procedure that was entered at this location; an
- * entry's address is that of the outermost procedure, not of one inlined at its
- * start. IPS_NONE: none. */
+/* slave_proc_of_sample: the procedure to whose self time a sample at this
+ * location counts. slave_proc_of_entry: the procedure that was entered at this
+ * location; an entry's address is that of the outermost procedure, not of one
+ * inlined at its start. IPS_NONE: none. */
 static inline uint32_t slave_proc_of_sample(const struct slave_proc_names *n,
                                             uint32_t place)
 {

@@ -159,7 +159,8 @@ void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
         uint64_t self = slave_share_next(&share, r->sampled_self_ns);
-        /* Round up, so that it is not less than the self times below it. */
+        /* Rounded up, so that a procedure's total time is not less than the
+         * self times that it contains. */
         uint64_t total =
             (uint64_t)(((ips_u128)covered * r->sampled_total_ns + raw - 1) /
                        raw);

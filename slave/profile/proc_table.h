@@ -20,7 +20,8 @@ struct slave_proc_row {
     uint64_t sampled_self_ns, sampled_total_ns;
     /* number of calls; IPS_CPU_UNKNOWN: not counted */
     uint64_t calls;
-    /* local raw time from which calls were only counted, not timed; 0: never */
+    /* time (ns of CLOCK_MONOTONIC_RAW) from which calls were only counted, not
+     * timed; 0: never */
     uint64_t counted_from_ns;
     bool exact;
 };

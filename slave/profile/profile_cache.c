@@ -84,7 +84,7 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = ips_procs_make(&in.in, &g->b, &c->p, err);
     slave_input_release(gs, &in);
-    /* of a closed run: usually nothing else needs the records */
+    /* drop the records of a closed run: usually nothing else needs them */
     if (g->snap->closed)
         slave_records_drop(&gs->records, g->snap->run);
     if (rc == 0)

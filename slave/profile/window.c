@@ -37,7 +37,7 @@ void slave_cut_release(struct slave_cut *c)
     ips_view_release(&c->view);
 }
 
-/* Time at which the node was passed, on the window's axis. */
+/* Returns the time at which the node was passed, on the window's axis. */
 static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
 {
     if (c->scenario.weighting == IPS_WEIGH_WALL)
@@ -45,14 +45,16 @@ static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
     return c->g->at ? c->g->at[node] : c->g->t_ns[node];
 }
 
-/* The part of [begin, begin + ns] that lies in the window. */
+/* Returns the length of the part of [begin, begin + ns] that is in the
+ * window. */
 static uint64_t overlap_ns(uint64_t begin, uint64_t ns, struct slave_window w)
 {
     return ips_sub_sat(ips_min_u64(ns, ips_sub_sat(w.to_ns, begin)),
                        ips_min_u64(ns, ips_sub_sat(w.from_ns, begin)));
 }
 
-/* The part before t of `ns` that is spread evenly over [begin, end]. */
+/* Returns the part before t of `ns` that are spread evenly over [begin,
+ * end]. */
 static uint64_t spread_ns(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
 {
     if (t >= end)

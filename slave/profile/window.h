@@ -29,36 +29,38 @@ struct slave_cut {
     const struct ips_graph *g;     /* the graph; borrowed */
     struct ips_scenario scenario;
     struct ips_view view;
-    struct slave_window local; /* the window in local raw ns */
+    /* the window in ns of this machine's CLOCK_MONOTONIC_RAW */
+    struct slave_window local;
     /* the window as the weighting measures time: for wall, ns since the run's
      * origin; else as `local` */
     struct slave_window axis;
 };
 
-/* from_ns 0: no start; to_ns 0: no end. Call slave_cut_release also on
- * failure. */
+/* Prepares *c for the window. from_ns 0: no start; to_ns 0: no end. Call
+ * slave_cut_release also on failure. */
 int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
                    const struct ips_built *b,
                    const struct ips_scenario *scenario, uint64_t from_ns,
                    uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
 void slave_cut_release(struct slave_cut *c);
 
-/* ns in the window of the chain arc into `node`, which must not be the chain's
- * first. */
+/* Length in ns of the part of the chain arc into `node` that is in the window.
+ * `node` must not be the chain's first. */
 uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
                        uint32_t node);
-/* The run delay, within the window, of the chain arc into `node`; 0 if
+/* Run delay in ns, within the window, of the chain arc into `node`; 0 if
  * unknown. */
 uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node);
-/* The part in the window of the `ns` that end at `node`: a cross arc or, in
- * `wall`, the time before a chain that no recorded thread started. */
+/* Length in ns of the part in the window of an interval of `ns` that ends at
+ * `node`: a cross arc or, in `wall`, the time before a chain that no recorded
+ * thread started. */
 uint64_t slave_cut_cross_arc(const struct slave_cut *c, uint32_t node,
                              uint64_t ns);
 /* Like slave_cut_cross_arc, for a caller that learns the ns later: the part in
  * the window is max(ns - past, 0) - max(ns - since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
-/* Whether the node was passed in the window. */
+/* Whether the node's time is in the window. */
 bool slave_cut_contains_node(const struct slave_cut *c, uint32_t node);
 
 #endif
