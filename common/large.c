@@ -235,7 +235,8 @@ static void *allocate_large(size_t bytes, enum contents contents)
         p = NULL;
     }
     pthread_mutex_unlock(&all.lock);
-    if (p && again && zeroed) /* takes a quarter of the time of fresh pages */
+    if (p && again && zeroed) /* clearing these takes a quarter of the time of
+                                 getting fresh pages */
         memset(p, 0, bytes);
     return p;
 }

@@ -21,8 +21,7 @@
 /* most nodes or rows in a piece */
 #define IPS_PIECE_ITEMS 65536u
 #define IPS_OUT_BUFFER_BYTES                                                   \
-    (64u << 20) /* unsent, then the peer is dropped                            \
-                 */
+    (64u << 20) /* most unsent bytes; above that the peer is closed */
 
 /* Length of the frame at the start of the `len` bytes, header included. > 0:
  * the whole frame is there; 0: more bytes are needed; < 0: the frame is longer

@@ -191,7 +191,7 @@ static int check_directory(const char *path, struct ips_err *err)
 }
 
 /* Whether a daemon of an older version, or a program that is not ours, still
- * answers on the path; the lock is held. */
+ * answers on the path, although this process has the lock. */
 static bool somebody_answers(const struct ips_address *to)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

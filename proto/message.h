@@ -33,7 +33,8 @@ void ips_send_error(struct ips_peer *peer, uint64_t id,
  * becomes IPS_E_PROTOCOL). */
 int ips_reply_error(const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 
-/* protobuf-c takes char * even where it only reads. */
+/* Returns `text` without const, or "" for NULL: protobuf-c takes char * even
+ * where it only reads. */
 char *ips_wire_text(const char *text);
 
 #endif

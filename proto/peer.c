@@ -43,7 +43,8 @@ struct ips_peer {
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
     bool accepted; /* true: the other side connected to us */
-    /* it closed before its Hello, so there is no refusal to log */
+    /* the other side closed the connection: a failure before its Hello is no
+     * refusal, and is not logged */
     bool left;
     struct ips_traffic_count traffic;
     /* the message while on_message runs, until ips_peer_take */

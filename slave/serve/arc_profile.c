@@ -11,7 +11,8 @@
 #include "slave/serve/procs.h"
 #include "slave/symbols/arc_procs.h"
 
-#define PIECE_SYMBOLS 1024u /* of at most 5.1 KB */
+/* symbols in a reply; a symbol has at most 5.1 KB */
+#define PIECE_SYMBOLS 1024u
 
 struct arc_profile {
     struct slave_proc_names names;
@@ -27,8 +28,9 @@ struct arc_profile {
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
-    uint32_t begun;     /* index of the current arc's first share */
-    bool windowed, cpu; /* cpu: only CPU time in the window */
+    uint32_t begun; /* index of the current arc's first share */
+    /* windowed: the request has a window; cpu: only CPU time is wanted */
+    bool windowed, cpu;
     struct slave_cut cut;
     /* By node, if `windowed`: see PortionsAnswer. */
     B_ARRAY(uint32_t) window_node;

@@ -202,8 +202,8 @@ static void send_progress(struct slave_graph_ask *j)
     }
 }
 
-/* Reports that the failure is not ours but that of the machine that sent the
- * message. */
+/* Reports that the computation failed because another machine, c->blamed, sent
+ * an invalid message. */
 static void send_blame(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -216,7 +216,7 @@ static void send_blame(struct slave_graph_ask *j)
     drop_engine(c);
 }
 
-/* Phase II: makes the values those of the graph, as after FinishAsk. */
+/* Phase II: stores the computed values in the graph, as FinishAsk does. */
 static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;

@@ -260,7 +260,8 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
                                              : ips_clock_ns(&h->clock, stamp);
 }
 
-/* `ns`: how long the call took, if this row is its end; else 0. */
+/* Adds the call site to the row `r`. `ns`: how long the call took, if this row
+ * is its end; else 0. */
 static void note_site(struct events_job *j, struct event_row *r,
                       const struct stream_entry *p, uint64_t site,
                       uint64_t t_ns, uint64_t ns)
@@ -360,8 +361,9 @@ static void plain_at(struct events_job *j, const struct stream_entry *p,
 
 #define AS(type) ((const struct type *)(const void *)rec)
 
-/* Channel text like "mutex 3:0x7f..."; memory private to the process has no
- * device and inode. */
+/* Adds a row for a lock operation. Its channel text is "mutex
+ * DEVICE:INODE+OFFSET", or "mutex 0x7f..." if the lock is in memory private to
+ * the process. */
 static void sync_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_sync *s, const char *type, bool ret,
                      uint64_t t_ns)
@@ -544,7 +546,7 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
     case IPS_REC_RELEASE_SHORT:
         lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
-    /* record types are not an enum: the others, and those of later versions */
+    /* all other types; those that only a later version defines are ignored */
     default:
         process_events(j, p, h, rec);
     }

@@ -107,8 +107,9 @@ static bool reads_tables(const struct slave_graph_ask *j)
            r->ask_case == IPS__REQUEST__ASK_EXPAND;
 }
 
-/* Whether the request reads only those and SLAVE_PART_PATH. For a profile that
- * holds if it has no window and the run has no records of code. */
+/* Whether the request reads only tables, joins and SLAVE_PART_PATH. A profile
+ * request does so if it has no window and the run has no samples, entries,
+ * exits or counters of procedures. */
 static bool reads_path(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);

@@ -8,8 +8,8 @@
 #include "slave/graphs/graphs.h"
 
 /* serve/graph.c, serve/events.c: make the job of a request; its steps run on
- * the worker. `snap` is taken over. NULL: out of memory, or not such a
- * request. */
+ * the worker. They take `snap` over. NULL: out of memory, or a request that the
+ * function does not handle. */
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state);

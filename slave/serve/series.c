@@ -50,7 +50,8 @@ static int check_ask(const Ips__SeriesAsk *ask, struct ips_err *err)
                               ask->tops);
 }
 
-/* With tops: one row for each process; else one row for all. */
+/* Makes one row for each process if the request asks for `tops`; else one row
+ * for all processes together. */
 static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
                        const Ips__SeriesAsk *ask)
 {

@@ -17,7 +17,8 @@
 struct wait_rows {
     uint32_t sent_places, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
-    char **text; /* texts of the current page, freed with the next one */
+    char *
+        *text; /* texts of the current page, freed when the next one is made */
     uint32_t text_count, text_capacity;
     /* [IPS_PIECE_ITEMS] columns of waits */
     uint32_t *node, *cause, *code_location, *giver;

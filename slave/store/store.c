@@ -142,7 +142,8 @@ static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         if (i)
             out[at++] = ' ';
-        /* fast path: nearly always so, and done for each stream in each turn */
+        /* fast path: nearly every count is below 10, and this runs for each
+         * stream in each turn */
         if (lost[i] < 10)
             out[at++] = (char)('0' + lost[i]);
         else
@@ -411,8 +412,8 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
     return rc;
 }
 
-/* Ends an iteration. SQLITE_DONE: success. `rc` non-zero: the callback ended
- * it. */
+/* Ends an iteration. `step` is what sqlite3_step returned last; SQLITE_DONE:
+ * success. `rc` non-zero: the callback ended the iteration. */
 static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
                     int rc, struct ips_err *err)
 {

@@ -23,7 +23,8 @@
  *  procedure(run, process, ...) CPU time of each process by procedure
  *  symbol(module, address, grade, text) names of code addresses (symbols.h),
  *                           shared by all runs; `module` is a build id in hex.
- *                           Above SLAVE_SYMBOLS_KEPT the oldest rows go
+ *                           Above SLAVE_SYMBOLS_KEPT rows the oldest are
+ * deleted
  *
  * Invariants:
  *  - run.archive_bytes, stream and segment rows of one turn commit together
@@ -130,7 +131,8 @@ int slave_store_begin(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 int slave_store_commit(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 void slave_store_rollback(struct slave_store *s);
 
-/* Insert or replace a row. put_run sets row->id of a new run. */
+/* The slave_store_put_... functions insert or replace a row.
+ * slave_store_put_run sets row->id of a new run. */
 int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
                         struct ips_err *err) IPS_MUST_USE;
 int slave_store_put_stream(struct slave_store *s, int64_t run,
@@ -162,8 +164,8 @@ int slave_store_segments(struct slave_store *s, int64_t run,
 
 #define SLAVE_SYMBOLS_KEPT 2000000
 
-/* Get: the stored name of (module, address); *text is malloc'd, or NULL if
- * there is none. store/symbol.c */
+/* slave_store_get_symbol: the stored name of (module, address). *text is
+ * malloc'd, or NULL if none is stored. Defined in store/symbol.c. */
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,
                            struct ips_err *err) IPS_MUST_USE;

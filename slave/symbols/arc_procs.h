@@ -123,9 +123,9 @@ struct slave_window {
 };
 #define SLAVE_WINDOW_ALL ((struct slave_window){0, UINT64_MAX})
 
-/* The part of the k-th of an arc's own samples that lies in the window. The
- * sample's weight is spread evenly over the time since the sample before; the
- * last one's up to the arc's end. */
+/* How much of the weight of the arc's k-th own sample, in ns, lies in the
+ * window. The sample's weight is spread evenly over the time since the sample
+ * before; the last one's up to the arc's end. */
 uint64_t slave_arc_sample_in(const struct slave_arcs *a,
                              const struct ips_graph *g,
                              const struct slave_arc_view *v, uint32_t node,
@@ -180,8 +180,8 @@ uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         uint32_t node);
 
 /* Divides `ns` in proportion: each call of slave_share_next gets the share of
- * `part` in `whole`. Zero it, then call slave_share_begin; the parts must add
- * up to whole > 0. */
+ * `part` in `whole`. Call slave_share_begin first; the parts must add up to
+ * whole > 0. */
 struct slave_share {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;

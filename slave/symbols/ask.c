@@ -268,7 +268,7 @@ int slave_symbols_main(FILE *in, FILE *out)
         .addresses = addresses,
         .count = count};
     int rc = become_user((uint32_t)strtoul(uid, NULL, 10), &err);
-    /* Set it again: changing the user has cleared PR_SET_PDEATHSIG. */
+    /* Set PR_SET_PDEATHSIG again, because changing the user has cleared it. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
         rc = slave_symbols_read(&ask, put_answer, out, &err);

@@ -5,7 +5,8 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-/* forks searched between an image and the ancestor that loaded a module */
+/* how many ancestors of an image are searched for the one that loaded a module
+ */
 #define PARENTS_MAX 256
 #define MEMO_SLOTS 4096u
 
@@ -20,8 +21,9 @@ struct code_image {
     uint64_t longest_span; /* size of the image's largest span, in bytes */
 };
 
-/* The module at the addresses [start, end) during a time. IPS_NONE: nothing is
- * there from then on, even if the parent had a module there. */
+/* The module at the addresses [start, end) during [from_ns, to_ns). `module` is
+ * IPS_NONE: nothing is there during that time, even if the parent had a module
+ * there. */
 struct code_span {
     uint64_t start, end, bias, from_ns, to_ns;
     uint32_t image, module, order;

@@ -80,7 +80,8 @@ struct ips_procs {
     struct ips_thread_cost *threads;
     uint32_t thread_count;
     struct slave_arcs arcs; /* the same costs, assigned to arcs of the graph */
-    /* covers only a part of the run, but the threads' CPU covers all of it */
+    /* true: these are the costs of a window only, but cpu_ns of `threads`
+     * covers the whole run */
     bool of_window;
 };
 
