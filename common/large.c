@@ -185,7 +185,7 @@ static void *map_pages(size_t bytes, int flags, int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Aligned to the size of a huge page. */
+/* Maps memory aligned to the size of a huge page. */
 static char *map_memory(size_t bytes)
 {
     char *p = map_pages(bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);

@@ -18,12 +18,13 @@ struct arc_profile {
     struct slave_proc_names names;
     struct slave_arc_mixes mixes;
     uint32_t sent_symbols;
-    struct slave_callers callers; /* empty unless they were asked for */
+    struct slave_callers callers; /* callers and lock times; empty unless the
+                                     request asks for them */
     uint32_t sent_callers;
     bool sent_locks;
     uint32_t *locks; /* four columns of the page, one after the other */
     uint64_t *lock_ns;
-    uint32_t chain, node; /* next arc */
+    uint32_t chain, node; /* the arc to send next leads to `node` */
     char *texts;          /* symbol texts of the page */
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
@@ -172,7 +173,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* Adds a share of the current arc. The same procedure may come several times.
+/* Callback of slave_arc_split: adds a share of the current arc. A procedure for
+ * which it is called several times gets one share.
  */
 static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {

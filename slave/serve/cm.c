@@ -348,8 +348,8 @@ static void on_accept(struct ips_peer *peer, void *arg)
 
 /* ---- computations -------------------------------------------------------- */
 
-/* The first letter to that machine: connects, or chooses the master as
- * relay. */
+/* Called for the first letter to a machine: connects to it, or chooses the
+ * master as relay. */
 static void connect_to_machine(struct slave_serve *v, struct slave_comp *c,
                                uint32_t part)
 {

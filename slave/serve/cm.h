@@ -32,12 +32,13 @@ int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
 void slave_cm_end(struct slave_serve *v, const struct slave_job *job);
 /* Sends the letters that the worker has put into the job's mailbox. */
 void slave_cm_flush(struct slave_serve *v, const struct slave_job *job);
-/* The connection to the master has drained: sends what was held back. */
+/* Call when the connection to the master has drained: sends the letters held
+ * back for links that go through the master. */
 void slave_cm_drained(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
 void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m);
-/* Drops incoming connections that have not named a known computation for too
- * long. */
+/* Drops incoming connections that in 10 s have not named a computation known
+ * here. */
 void slave_cm_tick(struct slave_serve *v, uint64_t now_ns);
 /* Number of computations in progress. */
 unsigned slave_cm_count(const struct slave_serve *v);

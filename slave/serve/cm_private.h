@@ -14,11 +14,13 @@ struct slave_cm {
     /* begun: WANTS letters were sent; opened: OPENED was reported to the
      * root */
     bool begun, opened;
-    /* the graph, with message times of its sends if asked for */
+    /* the graph of the job; its sends have message times if the request wants
+     * them */
     struct ips_graph linked;
     struct ips_cm_links links;
     bool has_links;
-    /* [links.peer_count] lists that come in several letters */
+    /* [links.peer_count] incomplete list of each peer: a list may come in
+     * several letters */
     struct ips_cm_bytes *letter_parts;
     uint64_t match_bytes;
     uint32_t scenario_number;
@@ -41,7 +43,8 @@ struct slave_cm {
     uint64_t path_left;
 };
 
-/* Prepares the job's reply with an answer of that kind. */
+/* Makes the job's reply an answer of kind `kind`, and returns it to be filled.
+ */
 Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
                                Ips__CmAnswer__Kind kind);
 /* Answers a WALK letter with the first segments of the path; slave_cm_pieces

@@ -403,7 +403,8 @@ static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
     return rc;
 }
 
-/* Handles letters until the mail is read or an answer is due (returns 1). */
+/* Handles received letters until none is left (returns 0) or an answer to the
+ * root is ready (returns 1). */
 static int read_mail(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;

@@ -17,7 +17,7 @@
 #include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
-/* rows in a reply with call sites, which are longer */
+/* rows in a reply if they have call sites, which makes them longer */
 #define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
 /* the agent records stacks only of calls longer than this */
@@ -158,7 +158,8 @@ static int note_channel(struct events_job *j, uint32_t stream,
     return 0;
 }
 
-/* Notes the CHAN records of a stream; records were checked when unpacked. */
+/* Adds the CHAN records of a stream to j->channels. The lengths of records were
+ * checked when they were unpacked. */
 static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
 {
     const struct ips_stream_in *in = &j->in.streams[stream];

@@ -21,9 +21,9 @@ struct slave_graph_ask {
     /* table: [channel ends] the process that uses the end; negative: no
      * process, or several */
     int64_t *user;
-    /* table: cut to a window, if one was asked for */
+    /* table: processes and threads, cut to the window if one was asked for */
     struct slave_table_window window;
-    /* table: traffic cut to a window, if one was asked for */
+    /* table: traffic of the channels, cut to the window if one was asked for */
     struct ips_traffic_window traffic;
     struct slave_graph *graph;
     uint64_t revision;

@@ -35,7 +35,8 @@
  * consists of several requests, with pauses between them. */
 #define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
 
-/* Whether a run that was asked about has enough new data. */
+/* Whether the run was asked about, and has enough new data for a precompute
+ * job. */
 bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
 /* Starts a job if there is one to do. Call after every turn of the drain. */
 void slave_precompute_turn(struct slave_serve *v);

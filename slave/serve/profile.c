@@ -17,7 +17,7 @@ struct step {
 
 struct profile {
     struct slave_arc_sum sum;
-    /* costs made from `sum`, for the rows */
+    /* profile made from `sum`, for the rows of the answer */
     struct slave_profile_cache profile_cache;
     bool have_costs;
     struct slave_proc_names names; /* procedure names, for the steps */

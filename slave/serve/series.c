@@ -96,7 +96,8 @@ static int add_up(struct slave_graph_ask *j)
     return 0;
 }
 
-/* Adds the process with the most CPU in each bin. */
+/* Adds a row for each bin: the process with the most CPU in it. Returns the
+ * number of rows. */
 static size_t put_processes(const struct series_answer *a, Ips__SeriesTop *row)
 {
     size_t count = 0;

@@ -41,7 +41,8 @@
 enum sql_frame_kind {
     SQL_MORE,
     SQL_LAST,
-    /* the question needs the procedures: make them and ask again */
+    /* the question needs the procedures: the worker makes them and runs a new
+       helper */
     SQL_PROCEDURES
 };
 struct sql_frame {
@@ -316,7 +317,7 @@ struct sql_ask {
     int64_t run;
     struct sql_rows own; /* rows, if the worker answers without a helper */
     pid_t helper;        /* pid of the helper; 0: none */
-    int fd;              /* descriptor from which its output is read */
+    int fd;              /* descriptor from which the helper's output is read */
     bool procedures;     /* the procedures are in the database already */
     /* the frame that is being read, as far as it has come */
     uint8_t *data;

@@ -423,8 +423,8 @@ static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
     return rc;
 }
 
-/* Copies a blob of exactly `len` bytes; else leaves *out zeroed. The magic
- * number then shows that the row is old or damaged. */
+/* Copies a blob of exactly `len` bytes. Another blob is ignored, and *out stays
+ * zeroed: its magic number then shows that the row is old or damaged. */
 static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
 {
     const void *p = sqlite3_column_blob(q, at);

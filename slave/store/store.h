@@ -65,8 +65,9 @@ struct slave_run_row {
     uint64_t events;
     uint64_t torn;     /* number of reservations that were never published */
     uint64_t given_up; /* number of segments given up as damaged */
-    /* total: the streams' losses plus those counted in the control file;
-     * control.lost is the part of the latter that is included here */
+    /* all losses of the run: those of its streams, and those counted in its
+     * control file; control.lost says how many of the latter are included here
+     */
     uint64_t lost[IPS_LOST_COUNT];
     uint64_t processes, threads, untraced;
     uint64_t closed_real_ns;
@@ -119,8 +120,10 @@ struct slave_unrecorded_row {
 struct slave_load_row { /* the machine's load during a run, see drain/load.h */
     uint64_t samples;
     uint64_t us;          /* time that the samples stand for, in us */
-    uint64_t runnable_us; /* number of runnable threads times us */
-    uint64_t average_us;  /* one-minute load average times us */
+    uint64_t runnable_us; /* sum over the samples of (runnable threads * us of
+                             the sample) */
+    uint64_t average_us;  /* sum over the samples of (one-minute load average *
+                             us of the sample) */
 };
 
 int slave_store_open(const char *path, struct slave_store **out,
@@ -196,8 +199,9 @@ int slave_store_unrecorded(struct slave_store *s, int64_t run,
                                        void *arg),
                            void *arg, struct ips_err *err) IPS_MUST_USE;
 
-/* add: adds to the run's sums, in a transaction of its own. load: reads the
- * sums; all 0 if there are none. store/load.c */
+/* slave_store_add_load adds to the run's sums, in a transaction of its own.
+ * slave_store_load reads the sums; all are 0 if nothing was added. Defined in
+ * store/load.c. */
 int slave_store_add_load(struct slave_store *s, int64_t run,
                          const struct slave_load_row *row,
                          struct ips_err *err) IPS_MUST_USE;

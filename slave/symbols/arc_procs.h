@@ -17,9 +17,9 @@
  *    same two kinds of nodes on the same two channel ends; if none of these has
  *    a sample, of the same thread between such kinds of nodes on any ends; else
  *    of the same process. In a loop "receive, f, send, receive, g, send" f and
- *    g are distinguished, however short they are; similar arcs that differ only
- *    in what the program knows are not.
- *  - nobody: w is `unsampled`.
+ *    g are distinguished, however short they are. Similar arcs that differ only
+ * in the program's data are not.
+ *  - nobody: none of these sources exists, and w is `unsampled`.
  *
  * CPU burnt by spinning belongs to no arc (build.h, struct ips_spun), and a
  * sample taken there counts for none. Pure. Source: IPS-12, IPS-13; ALGORITHMS
@@ -85,9 +85,9 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err) IPS_MUST_USE;
-/* Adds the CPU clock from `from` to `to` as time of the code location `place`.
- * *last: a cursor that the caller keeps for each place of each chain, first
- * 0. */
+/* Adds the CPU time between the clock readings `from` and `to` to the code
+ * location `place`. *last: a cursor that the caller keeps for each place of
+ * each chain; 0 at first. */
 int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err) IPS_MUST_USE;

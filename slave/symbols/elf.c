@@ -443,7 +443,7 @@ static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
     free(scopes);
 }
 
-/* The place from which an inlined procedure was called. */
+/* Finds the file and line from which an inlined procedure was called. */
 static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
                       int *line)
 {
@@ -461,8 +461,8 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* The innermost scope below `die` that contains `at`. Searches also procedures
- * within types within procedures, which libdw does not find. */
+/* Finds the innermost scope below `die` that contains `at`. Also searches
+ * procedures within types within procedures, which libdw does not find. */
 static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
                        Dwarf_Die *out)
 {

@@ -155,7 +155,7 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
 
 /* ---- samples ---- */
 
-/* The weight of a sample (procs.h); m->cpu is the CPU clock at the one
+/* The weight of a sample (procs.h); m->cpu is the CPU clock at the sample
  * before. */
 static uint64_t sample_weight(const struct making *m,
                               const struct ips_rec_sample *r)
@@ -403,7 +403,8 @@ static int take_stream(struct making *m)
 static void find_unsampled(const struct making *m)
 {
     const struct ips_procs *p = m->p;
-    /* sampling period; also used for threads without samples */
+    /* longest sampling period of a thread; also used for threads without
+     * samples */
     uint64_t period = 0;
     /* whether the records say when timers started; those of older agents do not
      */
