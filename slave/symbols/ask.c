@@ -174,7 +174,7 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        /* such a file cannot be passed to the helper: its names stay unknown */
+        /* the request has no form for this: the names stay unknown */
         return 0;
     FILE *f = write_ask(ask, err);
     int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)

@@ -80,7 +80,7 @@ struct ips_procs {
     uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
-    struct slave_arcs arcs; /* the same costs, assigned to arcs of the graph */
+    struct slave_arcs arcs; /* the costs above, assigned to arcs of the graph */
     /* true: these are the costs of a window only, but cpu_ns of `threads`
      * covers the whole run */
     bool of_window;
