@@ -33,13 +33,13 @@ struct ips_address {
  * machines without TLS. To be called before threads exist. */
 void ips_address_allow_insecure(bool allow);
 
-/* Returns 0, IPS_E_USAGE (unparseable, a host name, path too long for the
- * kernel) or IPS_E_REFUSED (not loopback, and without TLS; the message says
- * what to do). */
+/* Parses an address. Returns 0, IPS_E_USAGE (unparseable, a host name, path too
+ * long for the kernel) or IPS_E_REFUSED (not loopback, and without TLS; the
+ * message says what to do). */
 int ips_address_parse(const char *text, struct ips_address *out,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* The same, if only the return value is needed. */
+/* Checks an address as ips_address_parse does, without storing it. */
 int ips_address_check(const char *address, struct ips_err *err) IPS_MUST_USE;
 
 #endif

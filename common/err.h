@@ -47,7 +47,7 @@ int ips_err_set(struct ips_err *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Puts context before the message in `e` ("context: message") and returns the
- * code in `e`. */
+ * code in `e`, or IPS_E_IO if `e` is NULL. */
 int ips_err_wrap(struct ips_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

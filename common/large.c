@@ -185,7 +185,7 @@ static void *map_pages(size_t bytes, int flags, int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Aligned to the size of a huge page. */
+/* Maps memory aligned to the size of a huge page. */
 static char *map_memory(size_t bytes)
 {
     char *p = map_pages(bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -235,7 +235,8 @@ static void *allocate_large(size_t bytes, enum contents contents)
         p = NULL;
     }
     pthread_mutex_unlock(&all.lock);
-    if (p && again && zeroed) /* takes a quarter of the time of fresh pages */
+    if (p && again && zeroed) /* clearing these takes a quarter of the time of
+                                 getting fresh pages */
         memset(p, 0, bytes);
     return p;
 }

@@ -21,21 +21,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Smaller arrays come from malloc and are not counted. */
-#ifndef IPS_LARGE_MIN /* tests set less, to find code that releases an array   \
-                         with free() */
+/* Smaller arrays come from malloc and are not counted. Tests set a smaller
+ * value, to find code that releases an array with free(). */
+#ifndef IPS_LARGE_MIN
 #define IPS_LARGE_MIN ((size_t)1 << 20)
 #endif
 
 /* Zeroed memory. NULL: neither memory nor disk space for a file. */
 void *ips_calloc_large(size_t count, size_t size);
-/* The same with undefined contents, for callers that write all of it. Reuses a
- * mapping that was released shortly before, if there is one: otherwise a
- * quarter of the time of a build goes into the kernel's clearing of fresh
- * pages. */
+/* Like ips_calloc_large, but with undefined contents, for callers that write
+ * all of the array. Reuses a mapping that was released shortly before, if there
+ * is one: otherwise a quarter of the time of a build goes into the kernel's
+ * clearing of fresh pages. */
 void *ips_alloc_large(size_t count, size_t size);
-/* Zeroed memory, for callers that will write little of it or nothing: untouched
- * pages take neither memory nor time. */
+/* Like ips_calloc_large, for callers that will write only a small part of the
+ * array: untouched pages take neither memory nor time. */
 void *ips_calloc_large_sparse(size_t count, size_t size);
 /* Moves the array `v` (from here, from malloc, or NULL) of `old` bytes to one
  * of `bytes` bytes; added bytes are undefined. NULL: no memory, and `v` is
@@ -47,9 +47,9 @@ void ips_trim_large(void *v, size_t bytes);
  * allowed. */
 void ips_free_large(void *v);
 
-/* Released mappings are kept for ips_alloc_large: at most 1 GB, at most a
- * quarter of the limit, and no more than the limit leaves. This unmaps them.
- * Returns whether there were any. */
+/* Unmaps the released mappings that are kept for ips_alloc_large, and returns
+ * whether there were any. Kept are at most 1 GB, at most a quarter of the
+ * limit, and no more than the limit leaves. */
 bool ips_large_unmap_reusable(void);
 
 /* From now on at most `bytes` are in memory; arrays beyond that are in files in

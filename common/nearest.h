@@ -22,7 +22,8 @@ struct ips_nearest {
 };
 
 void ips_nearest_begin(struct ips_nearest *n, const char *word);
-/* Cost: O(length of word * length of name). */
+/* Offers a valid name as a candidate. Cost: O(length of word * length of name).
+ */
 void ips_nearest_offer(struct ips_nearest *n, const char *name);
 /* The end of an error message: "; did you mean 'NAME'?", or "". Also "" if the
  * word is a valid name itself. */

@@ -41,8 +41,8 @@ int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
 int ips_path_make(const char *dir, unsigned mode,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* The same for a state directory, accessible to its user only. If it is not
- * writable, the error says what to do. */
+/* Makes a state directory as ips_path_make does, accessible to its user only.
+ * If it is not writable, the error says what to do. */
 int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
 /* Whether `name` is a valid run name: 1 to 63 letters, digits, '.', '_' and

@@ -20,7 +20,8 @@
 struct ips_client {
     int fd;
     SSL *tls;       /* TLS state, which owns both BIOs; NULL: no TLS */
-    BIO *came, *go; /* bytes received for it; bytes that it wants to send */
+    BIO *came, *go; /* came: encrypted bytes for `tls` to read; go: encrypted
+                       bytes that it wants to send */
     bool greeted;
     uint8_t *in; /* [cap]; in[at..have) is received but not decoded yet */
     size_t at, have, cap;
@@ -145,7 +146,8 @@ static int tls_flush(struct ips_client *c, struct ips_err *err)
     return 0;
 }
 
-/* After a call on c->tls failed with `result`: 0 if the call must be made
+/* Handles the failure `result` of a call on c->tls: sends what TLS wants to
+ * send, and receives if it needs more bytes. Returns 0 if the call must be made
  * again. */
 static int tls_retry(struct ips_client *c, int result, uint64_t deadline,
                      struct ips_err *err)

@@ -14,15 +14,14 @@
 
 #define IPS_PROTOCOL 1
 #define IPS_FRAME_MAX_BYTES (8u << 20) /* limit of one frame */
-#define IPS_HELLO_MAX_BYTES 4096u      /* limit before the Hello */
+#define IPS_HELLO_MAX_BYTES 4096u      /* limit of a frame before the Hello */
 #define IPS_HELLO_WAIT_S 10            /* time limit for the Hello */
 /* limit of an unpacked message */
 #define IPS_DECODE_MAX_BYTES (256u << 20)
 /* most nodes or rows in a piece */
 #define IPS_PIECE_ITEMS 65536u
 #define IPS_OUT_BUFFER_BYTES                                                   \
-    (64u << 20) /* unsent, then the peer is dropped                            \
-                 */
+    (64u << 20) /* most unsent bytes; above that the peer is closed */
 
 /* Length of the frame at the start of the `len` bytes, header included. > 0:
  * the whole frame is there; 0: more bytes are needed; < 0: the frame is longer
@@ -31,8 +30,9 @@
 int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Unpacks a whole frame. NULL with err set: not an Envelope with a body. Free
- * the result with ips__envelope__free_unpacked. */
+/* Unpacks a whole frame. Returns NULL with err set if it is no Envelope with a
+ * body, or memory is short. Free the result with ips__envelope__free_unpacked.
+ */
 Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
                                 struct ips_err *err) IPS_MUST_USE;
 

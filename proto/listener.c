@@ -53,7 +53,8 @@ static void log_more(void)
     refusals.more = 0;
 }
 
-/* Counts a refusal at now_ns. True: log it by itself. */
+/* Counts a refusal at now_ns. Returns true if it is to be logged by itself; of
+ * the others only the number is logged. */
 static bool add_refusal(uint64_t now_ns)
 {
     if (!refusals.since_ns ||
@@ -87,8 +88,9 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
     clock_gettime(CLOCK_MONOTONIC, &ts);
     if (!add_refusal((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec)) {
         const struct timeval wait = {MINUTE_S, 0};
-        if (refusals.more ==
-            1) /* log the number even if no further refusal comes */
+        /* The first refusal that is not shown: log the number of such refusals
+         * after a minute, even if no further one comes. */
+        if (refusals.more == 1)
             event_base_once(base, -1, EV_TIMEOUT, on_minute, NULL, &wait);
         return;
     }
@@ -191,7 +193,7 @@ static int check_directory(const char *path, struct ips_err *err)
 }
 
 /* Whether a daemon of an older version, or a program that is not ours, still
- * answers on the path; the lock is held. */
+ * answers on the path, although this process has the lock. */
 static bool somebody_answers(const struct ips_address *to)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -18,7 +18,8 @@
 Ips__Hello ips_hello(Ips__Hello__Role role);
 void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
 
-/* Put a message into an envelope and send it; nothing is kept. */
+/* Put a message into an envelope and send it. The message is packed at once, so
+ * the caller may free it. */
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request);
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply);
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report);
@@ -29,11 +30,12 @@ void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message);
 void ips_send_error(struct ips_peer *peer, uint64_t id,
                     const struct ips_err *why);
 
-/* 0, or the error that a reply carries, which is stored in err (an unknown code
- * becomes IPS_E_PROTOCOL). */
+/* Returns 0, or the error that the reply carries, which is also stored in err.
+ * An unknown code becomes IPS_E_PROTOCOL. */
 int ips_reply_error(const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 
-/* protobuf-c takes char * even where it only reads. */
+/* Returns `text` without const, or "" for NULL: protobuf-c takes char * even
+ * where it only reads. */
 char *ips_wire_text(const char *text);
 
 #endif

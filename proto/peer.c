@@ -23,7 +23,8 @@
 #define FAREWELL_WAIT_S 5
 
 enum peer_state {
-    PEER_OPENING, /* connected, but no Hello from the other side yet */
+    PEER_OPENING, /* connecting, or connected without a Hello from the other
+                     side yet */
     PEER_TALKING,
     PEER_FINISHING, /* queued messages are sent, nothing is read */
     PEER_FAILED,    /* the connection failed, and on_close will be called */
@@ -43,7 +44,8 @@ struct ips_peer {
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
     bool accepted; /* true: the other side connected to us */
-    /* it closed before its Hello, so there is no refusal to log */
+    /* the other side closed the connection: a failure before its Hello is no
+     * refusal, and is not logged */
     bool left;
     struct ips_traffic_count traffic;
     /* the message while on_message runs, until ips_peer_take */
@@ -340,7 +342,8 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making, sending ------------------------------------------------ */
 
-/* Opens a bufferevent for the connection; it owns `tls`. */
+/* Opens a bufferevent for the connection. Takes over `tls`, even if it fails.
+ */
 static struct bufferevent *open_channel(struct event_base *base, int fd,
                                         SSL *tls)
 {
@@ -366,8 +369,8 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
         SSL_free(tls);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
     }
-    /* Writing to a closed connection then fails instead of ending this
-     * process. */
+    /* Ignore SIGPIPE: writing to a closed connection then fails instead of
+     * ending this process. */
     if (counter == 0)
         signal(SIGPIPE, SIG_IGN);
     p->base = base;

@@ -37,8 +37,9 @@ struct ips_tls_owner {
  * is readable by others, or the certificate has expired. */
 int ips_tls_use(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* 0 if keys are loaded: those of ips_tls_use, else those in $IPS_TLS, which are
- * loaded now. IPS_E_USAGE if neither was given; the message says what to do. */
+/* Returns 0 if keys are loaded. If ips_tls_use has loaded none, loads those in
+ * the directory $IPS_TLS now. IPS_E_USAGE: neither directory was given; the
+ * message says what to do. */
 int ips_tls_ready(struct ips_err *err) IPS_MUST_USE;
 
 /* TLS state for a connection to `to`, or (NULL) for an accepted one. The caller
@@ -57,8 +58,9 @@ void ips_tls_other(const struct ssl_st *tls, struct ips_tls_owner *out);
 int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                        const char *machine, struct ips_err *err) IPS_MUST_USE;
 
-/* The same for this process' own keys, before it uses `address`; 0 if that is
- * no tls: address. Loads the keys if they are not loaded yet. */
+/* Checks this process's own certificate in the same way as ips_tls_check_role,
+ * before the process uses `address`. Returns 0 if that is no tls: address.
+ * Loads the keys if they are not loaded yet. */
 int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
                            const char *machine,
                            struct ips_err *err) IPS_MUST_USE;

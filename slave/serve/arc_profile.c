@@ -11,24 +11,27 @@
 #include "slave/serve/procs.h"
 #include "slave/symbols/arc_procs.h"
 
-#define PIECE_SYMBOLS 1024u /* of at most 5.1 KB */
+/* symbols in a reply; a symbol has at most 5.1 KB */
+#define PIECE_SYMBOLS 1024u
 
 struct arc_profile {
     struct slave_proc_names names;
     struct slave_arc_mixes mixes;
     uint32_t sent_symbols;
-    struct slave_callers callers; /* empty unless they were asked for */
+    struct slave_callers callers; /* callers and lock times; empty unless the
+                                     request asks for them */
     uint32_t sent_callers;
     bool sent_locks;
     uint32_t *locks; /* four columns of the page, one after the other */
     uint64_t *lock_ns;
-    uint32_t chain, node; /* next arc */
+    uint32_t chain, node; /* the arc to send next leads to `node` */
     char *texts;          /* symbol texts of the page */
     B_ARRAY(uint32_t) of_node;
     B_ARRAY(uint32_t) of_symbol;
     B_ARRAY(uint64_t) ns;
-    uint32_t begun;     /* index of the current arc's first share */
-    bool windowed, cpu; /* cpu: only CPU time in the window */
+    uint32_t begun; /* index of the current arc's first share */
+    /* windowed: the request has a window; cpu: only CPU time is wanted */
+    bool windowed, cpu;
     struct slave_cut cut;
     /* By node, if `windowed`: see PortionsAnswer. */
     B_ARRAY(uint32_t) window_node;
@@ -170,7 +173,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* Adds a share of the current arc. The same procedure may come several times.
+/* Callback of slave_arc_split: adds a share of the current arc. A procedure for
+ * which it is called several times gets one share.
  */
 static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {

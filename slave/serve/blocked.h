@@ -5,8 +5,8 @@
 
 #include "slave/build/waits.h"
 
-/* What the thread waits for: "the mutex at 0x55d0c0", "bytes from pipe 13:771".
- * The caller frees the text; NULL: out of memory. */
+/* Describes what the thread waits for, for example "the mutex at 0x55d0c0" or
+ * "bytes from pipe 13:771". The caller frees the text; NULL: out of memory. */
 char *slave_blocked_text(const struct ips_built *b,
                          const struct ips_blocked_row *r);
 /* Whether only recorded threads can end the wait. */

@@ -12,7 +12,8 @@
 #include "slave/base/work.h"
 #include "slave/serve/private.h"
 
-/* Makes the job for such a request; NULL: out of memory. */
+/* Makes the job for a ReadyAsk, EchoAsk or TripAsk request. NULL: out of
+ * memory. */
 struct slave_job *slave_calibrate_job(const Ips__Request *q);
 
 static inline bool slave_calibrate_asked(const Ips__Request *q)

@@ -14,7 +14,8 @@
 #define STRANGERS_MAX 1024u
 
 enum link_state {
-    LINK_IDLE,    /* no message for it yet, or the other slave is to connect */
+    LINK_IDLE, /* no message for that machine yet, or that machine must connect
+                */
     LINK_CALLING, /* this slave is connecting to the other one */
     LINK_DIRECT,
     LINK_RELAY,
@@ -133,8 +134,8 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
                        uint32_t part)
 {
     struct link *k = &c->link[part];
-    /* After a connection was lost, the state is LINK_DIRECT without a wire
-     * until the job, which was told, ends. */
+    /* A link that lost its connection stays LINK_DIRECT, without a wire, until
+     * its job ends; the job has received SLAVE_LETTER_FAILED. */
     struct ips_peer *peer = k->state == LINK_RELAY               ? v->peer
                             : k->state == LINK_DIRECT && k->wire ? k->wire->peer
                                                                  : NULL;
@@ -347,8 +348,8 @@ static void on_accept(struct ips_peer *peer, void *arg)
 
 /* ---- computations -------------------------------------------------------- */
 
-/* The first letter to that machine: connects, or chooses the master as
- * relay. */
+/* Called for the first letter to a machine: connects to it, or chooses the
+ * master as relay. */
 static void connect_to_machine(struct slave_serve *v, struct slave_comp *c,
                                uint32_t part)
 {

@@ -6,8 +6,8 @@
  * Of two slaves the one with the lower number connects to the other's address
  * and sends LINK; the other replies LINKED once it knows the computation's key.
  * If the connection fails, messages go through the master, and RELAY tells the
- * other slave so. Until then messages to it are held back. A connection belongs
- * to one computation and ends with it.
+ * other slave so. Messages are held back until one of the two ways is open. A
+ * connection belongs to one computation and ends with it.
  *
  * Thread: the loop's.
  */
@@ -25,19 +25,20 @@ void slave_cm_close(struct slave_serve *v);
 /* Address at which other slaves reach this one; "": none. */
 const char *slave_cm_address(const struct slave_serve *v);
 
-/* A job of CmAsk begins; slave_cm_end: it ends or is cancelled. Returns 0 or an
- * error code. */
+/* slave_cm_begin registers the computation of a CmAsk job. slave_cm_end removes
+ * it; call it when the job ends or is cancelled. */
 int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
                    const Ips__CmAsk *ask, struct ips_err *err) IPS_MUST_USE;
 void slave_cm_end(struct slave_serve *v, const struct slave_job *job);
-/* Sends the letters that the worker has put into its box. */
+/* Sends the letters that the worker has put into the job's mailbox. */
 void slave_cm_flush(struct slave_serve *v, const struct slave_job *job);
-/* The connection to the master has drained: sends what was held back. */
+/* Call when the connection to the master has drained: sends the letters held
+ * back for links that go through the master. */
 void slave_cm_drained(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
 void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m);
-/* Drops incoming connections that have not named a known computation for too
- * long. */
+/* Drops incoming connections that in 10 s have not named a computation known
+ * here. */
 void slave_cm_tick(struct slave_serve *v, uint64_t now_ns);
 /* Number of computations in progress. */
 unsigned slave_cm_count(const struct slave_serve *v);

@@ -13,10 +13,11 @@
 #include "analysis/graph/graph.h"
 #include "proto/message.h"
 
-/* Limit for the unread letters of one job; exceeding it is the senders'
- * error. */
+/* Most bytes of received letters that one job has not read yet. Letters beyond
+ * the limit are lost, and the job fails. */
 #define SLAVE_BOX_BYTES (512u << 20)
-/* Limit for one letter; longer data is sent in several (`more`). */
+/* Most bytes of data in one letter. Longer data is sent in several letters, all
+ * but the last marked `more`. */
 #define SLAVE_LETTER_BYTES (4u << 20)
 /* A letter from the loop itself: the computation has failed; `data` has the
  * reason. */
@@ -45,7 +46,8 @@ struct slave_box {
     struct slave_letters in, out;
     size_t in_bytes;
     bool overflow;
-    /* State of the connections, set by the loop for the worker's answer. */
+    /* How many links this slave has switched to the master as relay, and why
+     * the first one; set by the loop, for the worker's answer. */
     uint32_t relayed;
     char relayed_why[200];
 };
@@ -66,8 +68,8 @@ bool slave_box_has_mail(struct slave_box *b);
 /* Moves all letters to send to the end of `to`. */
 void slave_box_take_outgoing(struct slave_box *b, struct slave_letters *to);
 /* Functions that the worker calls: */
-/* Returns false if more than SLAVE_BOX_BYTES came, so that letters were
- * lost. */
+/* Moves all received letters to the end of `to`. Returns false if more than
+ * SLAVE_BOX_BYTES came, so that letters were lost. */
 bool slave_box_read(struct slave_box *b, struct slave_letters *to);
 void slave_box_send(struct slave_box *b, struct slave_letter *letter);
 

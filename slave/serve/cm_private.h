@@ -14,13 +14,14 @@ struct slave_cm {
     /* begun: WANTS letters were sent; opened: OPENED was reported to the
      * root */
     bool begun, opened;
-    /* the graph, with message times of its sends if asked for */
+    /* the graph of the job; its sends have message times if the request wants
+     * them */
     struct ips_graph linked;
     struct ips_cm_links links;
     bool has_links;
-    struct ips_cm_bytes
-        /* [links.peer_count] lists that come in several letters */
-        *letter_parts;
+    /* [links.peer_count] incomplete list of each peer: a list may come in
+     * several letters */
+    struct ips_cm_bytes *letter_parts;
     uint64_t match_bytes;
     uint32_t scenario_number;
     struct ips_scenario scenario;
@@ -28,11 +29,11 @@ struct slave_cm {
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
-    /* number of a machine that sent an invalid message, or NONE */
+    /* number of a machine that sent an invalid message, or IPS_CM_NONE */
     uint32_t blamed;
     bool gave_up;  /* the failure was reported; the job waits to be cancelled */
     bool reported; /* cm-sync: the root was told that no chain is unfinished */
-    /* number of batches received when that was reported */
+    /* number of batches received when `reported` was set */
     uint64_t reported_batches;
     char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
@@ -42,11 +43,12 @@ struct slave_cm {
     uint64_t path_left;
 };
 
-/* Prepares the job's reply with an answer of that kind. */
+/* Makes the job's reply an answer of kind `kind`, and returns it to be filled.
+ */
 Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
                                Ips__CmAnswer__Kind kind);
 /* Answers a WALK letter with the first segments of the path; slave_cm_pieces
- * gives the others while j->cm->has_path. */
+ * sends further ones in later replies, while j->cm->has_path is set. */
 int slave_cm_walk(struct slave_graph_ask *j,
                   const struct slave_letter *l) IPS_MUST_USE;
 int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a) IPS_MUST_USE;

@@ -202,8 +202,8 @@ static void send_progress(struct slave_graph_ask *j)
     }
 }
 
-/* Reports that the failure is not ours but that of the machine that sent the
- * message. */
+/* Reports that the computation failed because another machine, c->blamed, sent
+ * an invalid message. */
 static void send_blame(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -216,7 +216,7 @@ static void send_blame(struct slave_graph_ask *j)
     drop_engine(c);
 }
 
-/* Phase II: makes the values those of the graph, as after FinishAsk. */
+/* Phase II: stores the computed values in the graph, as FinishAsk does. */
 static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -403,7 +403,8 @@ static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
     return rc;
 }
 
-/* Handles letters until the mail is read or an answer is due (returns 1). */
+/* Handles received letters until none is left (returns 0) or an answer to the
+ * root is ready (returns 1). */
 static int read_mail(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;

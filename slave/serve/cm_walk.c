@@ -4,7 +4,7 @@
 
 #include "slave/serve/cm_private.h"
 
-/* Sends the next segments of j->cm->path, from its end backwards. */
+/* Fills `a` with the next segments of j->cm->path, from its end backwards. */
 int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
 {
     struct slave_cm *c = j->cm;

@@ -17,7 +17,7 @@
 #include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
-/* rows in a reply with call sites, which are longer */
+/* rows in a reply if they have call sites, which makes them longer */
 #define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
 /* the agent records stacks only of calls longer than this */
@@ -158,7 +158,8 @@ static int note_channel(struct events_job *j, uint32_t stream,
     return 0;
 }
 
-/* Notes the CHAN records of a stream; records were checked when unpacked. */
+/* Adds the CHAN records of a stream to j->channels. The lengths of records were
+ * checked when they were unpacked. */
 static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
 {
     const struct ips_stream_in *in = &j->in.streams[stream];
@@ -260,7 +261,8 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
                                              : ips_clock_ns(&h->clock, stamp);
 }
 
-/* `ns`: how long the call took, if this row is its end; else 0. */
+/* Adds the call site to the row `r`. `ns`: how long the call took, if this row
+ * is its end; else 0. */
 static void note_site(struct events_job *j, struct event_row *r,
                       const struct stream_entry *p, uint64_t site,
                       uint64_t t_ns, uint64_t ns)
@@ -360,8 +362,9 @@ static void plain_at(struct events_job *j, const struct stream_entry *p,
 
 #define AS(type) ((const struct type *)(const void *)rec)
 
-/* Channel text like "mutex 3:0x7f..."; memory private to the process has no
- * device and inode. */
+/* Adds a row for a lock operation. Its channel text is "mutex
+ * DEVICE:INODE+OFFSET", or "mutex 0x7f..." if the lock is in memory private to
+ * the process. */
 static void sync_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_sync *s, const char *type, bool ret,
                      uint64_t t_ns)
@@ -544,7 +547,7 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
     case IPS_REC_RELEASE_SHORT:
         lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
-    /* record types are not an enum: the others, and those of later versions */
+    /* all other types; those that only a later version defines are ignored */
     default:
         process_events(j, p, h, rec);
     }

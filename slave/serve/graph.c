@@ -107,8 +107,9 @@ static bool reads_tables(const struct slave_graph_ask *j)
            r->ask_case == IPS__REQUEST__ASK_EXPAND;
 }
 
-/* Whether the request reads only those and SLAVE_PART_PATH. For a profile that
- * holds if it has no window and the run has no records of code. */
+/* Whether the request reads only tables, joins and SLAVE_PART_PATH. A profile
+ * request does so if it has no window and the run has no samples, entries,
+ * exits or counters of procedures. */
 static bool reads_path(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
@@ -155,7 +156,6 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     return rc < 0 ? rc : verify_needed_parts(j);
 }
 
-/* Finds the graph of that generation; fails if it changed between steps. */
 int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
                      uint64_t generation)
 {
@@ -253,8 +253,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    /* Only what this machine itself knows: earlier questions may have set
-     * peers, and must not change this answer. */
+    /* Count only what this machine knows by itself: earlier questions may have
+     * set peers, and must not change this answer. */
     a->external = b->counts.external - b->counts.external_decided;
     a->idle = b->counts.idle - b->counts.idle_decided;
     a->any = b->counts.order_dependent;

@@ -18,11 +18,12 @@ struct slave_graph_ask {
     Ips__Envelope *ask; /* our own copy of the request */
     struct slave_snapshot *snap;
     Ips__RunState *state; /* sync: our own copy of the run's state */
-    /* table: the only process that uses each end; < 0: none or several */
+    /* table: [channel ends] the process that uses the end; negative: no
+     * process, or several */
     int64_t *user;
-    /* table: cut to a window, if one was asked for */
+    /* table: processes and threads, cut to the window if one was asked for */
     struct slave_table_window window;
-    /* table: traffic cut to a window, if one was asked for */
+    /* table: traffic of the channels, cut to the window if one was asked for */
     struct ips_traffic_window traffic;
     struct slave_graph *graph;
     uint64_t revision;
@@ -50,15 +51,15 @@ struct slave_graph_ask {
         Ips__BracketsAnswer marked_spans;
     } answer;
     struct ips_view view; /* subgraph: the view that is being sent */
-    const struct ips_joins
-        /* reduce: points to the graph's cached joins (`shared`) or to
-         * `joins` */
-        *reduced_joins;
+    /* reduce: points to the graph's cached joins (`shared`) or to
+     * `joins` */
+    const struct ips_joins *reduced_joins;
     bool shared;
     struct ips_joins joins;
     size_t joins_at;
     struct ips_wire_graph wire;
-    uint64_t *unended; /* subgraph: unended time of each node, if asked for */
+    uint64_t *unended; /* subgraph: [nodes] unended wait in ns
+                          (docs/glossary.md), if asked for */
     struct ips_wire_cursor cursor;
     struct ips_wire_piece piece;
     struct ips_path path; /* expand: path between the current pair */
@@ -102,10 +103,13 @@ static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
     return (struct slave_graph_ask *)(void *)job;
 }
 
-/* Sets j->graph once per job: for Table and Ends the newest graph. */
+/* Sets j->graph if it is not set yet: for Sync to a graph of all records, for
+ * other requests to the newest graph of the run. Builds the graph if there is
+ * none. */
 int slave_graph_newest(struct slave_graph_ask *j,
                        struct slave_graphs *gs) IPS_MUST_USE;
-/* Finds the graph of a generation; fails if it changed between steps. */
+/* Sets j->graph to the graph of that generation. IPS_E_BUSY: the graph's peers
+ * changed between two steps of the job. */
 int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
                      uint64_t generation) IPS_MUST_USE;
 /* Allocates `n` messages of `size` bytes, and pointers to them in j->ptrs.

@@ -8,12 +8,12 @@
 #include "slave/graphs/graphs.h"
 
 /* serve/graph.c, serve/events.c: make the job of a request; its steps run on
- * the worker. `snap` is taken over. NULL: out of memory, or not such a
- * request. */
+ * the worker. They take `snap` over. NULL: out of memory, or a request that the
+ * function does not handle. */
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state);
-/* Whether slave_graph_job handles such a request. */
+/* Whether slave_graph_job handles requests of this kind. */
 bool slave_graph_knows(const Ips__Request *request);
 /* The request that a job from slave_graph_job answers. */
 const Ips__Request *slave_graph_ask_of(const struct slave_job *job);

@@ -257,7 +257,7 @@ static int expand_room(struct slave_graph_ask *j)
     return 0;
 }
 
-/* The nodes of the pair number j->at. */
+/* Finds the two nodes of pair number j->at of the request. */
 static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                    uint32_t *from, uint32_t *to, struct ips_err *err)
 {
@@ -280,7 +280,8 @@ static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-/* Writes the nodes of the next pair and their chains into pair row `n`. */
+/* Writes the nodes of pair number j->at, and their chains, into row `n` of the
+ * reply's pairs. */
 static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                      size_t n, uint32_t *pair_from, uint32_t *pair_to)
 {

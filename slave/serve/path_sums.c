@@ -12,8 +12,8 @@ void slave_path_sums_release(struct slave_path_sums *s)
 
 struct adding {
     struct slave_path_sums *s;
-    /* segments come backwards: the last one seen, which follows the next one on
-     * the path */
+    /* The segment seen last. Segments come in backward order, so on the path it
+     * follows the segment that comes next. */
     struct ips_path_segment later;
     bool order_dependent;
 };

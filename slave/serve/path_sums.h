@@ -16,7 +16,7 @@ struct slave_path_sum {
     /* kind (enum ips_segment_kind) and xkind (enum ips_xkind) of its
      * segments */
     uint8_t kind, xkind;
-    bool has_ns; /* whether its segments have ns > 0 */
+    bool has_ns; /* true: all its segments have ns > 0; false: all have 0 ns */
     /* chain of the segment that precedes each of its segments */
     uint32_t before;
     uint32_t chain;
@@ -29,7 +29,8 @@ struct slave_path_sums { /* must be zeroed before use */
 };
 void slave_path_sums_release(struct slave_path_sums *s);
 
-/* Adds the segments of ips_path_between(). O(nodes of the path). */
+/* Adds the segments of the path that ips_path_between() finds. O(nodes of the
+ * path). */
 int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
                         const struct ips_est *e, uint32_t from, uint32_t to,
                         struct ips_err *err) IPS_MUST_USE;

@@ -8,9 +8,8 @@
 struct precompute {
     struct slave_job job; /* must be the first member: see precompute_of */
     struct slave_snapshot *snap;
-    struct slave_record_queue
-        /* queue of new records, if the tables are wanted; else NULL */
-        *record_queue;
+    /* queue of new records, if the tables are wanted; else NULL */
+    struct slave_record_queue *record_queue;
     /* whether to unpack new records and continue the graph's build */
     bool graph;
     uint64_t given_ns;
@@ -134,7 +133,8 @@ bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
                              (news > 0 && now_ns >= run->precompute_ns));
 }
 
-/* Selects the open run asked about last, the only one to be followed. */
+/* Selects the open run asked about last: only its tables are kept up to date.
+ */
 static void choose_followed_run(struct slave_serve *v)
 {
     struct slave_run *best = NULL;

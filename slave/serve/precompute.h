@@ -21,11 +21,11 @@
 
 #include "slave/serve/private.h"
 
-/* Runs with fewer events are built fast enough on demand. */
+/* Graphs of runs with fewer events are built fast enough on demand. */
 #define SLAVE_AHEAD_EVENTS 100000u
-/* A job starts when an archive has grown by this number of bytes (packed). For
- * less growth it waits SLAVE_AHEAD_NS, and SLAVE_AHEAD_SHARE times the duration
- * of the last job. */
+/* A job starts when an archive has grown by this number of bytes (packed). With
+ * less growth it starts when SLAVE_AHEAD_NS, and SLAVE_AHEAD_SHARE times the
+ * duration of the last job, have passed since the end of that job. */
 #define SLAVE_AHEAD_BYTES (256u << 10)
 #define SLAVE_AHEAD_NS 1000000000ull
 #define SLAVE_AHEAD_SHARE 20u
@@ -35,7 +35,8 @@
  * consists of several requests, with pauses between them. */
 #define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
 
-/* Whether a run that was asked about has enough new data. */
+/* Whether the run was asked about, and has enough new data for a precompute
+ * job. */
 bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
 /* Starts a job if there is one to do. Call after every turn of the drain. */
 void slave_precompute_turn(struct slave_serve *v);

@@ -40,11 +40,10 @@ struct slave_serve {
         reported_found;
     struct sync_wait *syncs;
     struct task *tasks;
-    struct slave_job
-        /* serve/precompute.c: its job, while the worker has it; else NULL */
-        *precompute;
+    /* the job of serve/precompute.c that the worker has; NULL: none */
+    struct slave_job *precompute;
     int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
-    /* questions were answered since graph files were last written */
+    /* true: questions were answered since graph files were last written */
     bool needs_write;
     struct partial *partials;
     struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */
@@ -66,15 +65,18 @@ struct slave_snapshot *slave_serve_snapshot(struct slave *s,
                                             struct ips_err *err);
 /* Makes a snapshot and a job for the request. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
-/* Continues a job that waited for mail or for its descriptor. */
+/* Continues a job that waited for letters from other slaves, or for its
+ * descriptor. */
 void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job);
-/* Continues parked jobs that may run; ends cancelled ones. */
+/* Gives each parked job back to the worker if its next reply can be sent now.
+ * Ends parked jobs that were cancelled. */
 void slave_serve_unpark(struct slave_serve *v);
 /* A deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
-/* serve/partial.c: returns true if `q` was stored as part of a list, or
- * completed a list, which was then dispatched. */
+/* serve/partial.c. Returns true if `q` belongs to a list that spans several
+ * requests. It was then stored, or it completed the list, which was dispatched,
+ * or an error was sent. Returns false for any other request. */
 bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q);
 /* The request was cancelled: drops the part of its list that has come. */
 void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);

@@ -72,7 +72,8 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
 }
 
-/* Not for lines: a procedure's calls cannot be divided among its lines. */
+/* Adds up the calls of all rows. Not for lines: a procedure's calls cannot be
+ * divided among its lines. */
 static void count_calls(struct proc_answer *p, bool by_line)
 {
     for (uint32_t i = 0; i < p->t.row_count && !by_line; i++) {

@@ -16,11 +16,12 @@ struct proc_answer { /* state of a job that sends procedures: j->procs */
     Ips__ProcedureTotals totals;
 };
 
-/* The next page of j->procs->t, from row j->at on, which is advanced; valid
- * until the job's next step. */
+/* Makes the next page of rows of j->procs->t, from row j->at on, and advances
+ * j->at. The rows are valid until the job's next step. */
 int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
                      size_t *count) IPS_MUST_USE;
-/* Copies a text with a NUL to *at, and advances *at past it. */
+/* Copies `text` and a NUL to *at, advances *at past them, and returns the copy.
+ */
 char *slave_procs_put(char **at, const char *text, uint32_t len);
 
 #endif

@@ -17,7 +17,7 @@ struct step {
 
 struct profile {
     struct slave_arc_sum sum;
-    /* costs made from `sum`, for the rows */
+    /* profile made from `sum`, for the rows of the answer */
     struct slave_profile_cache profile_cache;
     bool have_costs;
     struct slave_proc_names names; /* procedure names, for the steps */
@@ -102,8 +102,9 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* The piece's weight in the window; without a weighting (`lane`), the limit
- * `most` of the request. */
+/* Returns the piece's weight in the window, in ns, and stores it. Without a
+ * weighting (`lane`), returns the limit `most` of the request and stores
+ * nothing. */
 static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
                          uint32_t chain, uint32_t from, uint32_t to)
 {
@@ -165,7 +166,7 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* Adds a piece that ends at `node` but is not of its chain. */
+/* Adds a piece without chain arcs: it is the cross arc into `node`. */
 static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
                             uint32_t node)
 {
@@ -177,7 +178,8 @@ static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
             slave_cut_cross_arc(&p->cut, node, ask->most[piece]);
 }
 
-/* Refuses overlapping pieces, too: each arc counts once. */
+/* Adds the pieces of the request. Refuses invalid ones, and overlapping ones,
+ * because each arc may count only once. */
 static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
 {
     const struct ips_graph *g = &j->graph->b.g;

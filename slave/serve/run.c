@@ -148,7 +148,7 @@ void slave_serve_report(struct slave_serve *v)
     for (size_t i = 0; i < report.n_runs; i++)
         free(report.runs[i]);
     free(report.runs);
-    if (all || rc < 0) /* if sending failed, the next report has all runs */
+    if (all || rc < 0) /* if memory was short, the next report has all runs */
         v->next_full_report_ns = rc < 0 ? 0 : now + FULL_REPORT_NS;
     v->reported_version = d->version;
     v->reported_found = d->runs_found;
@@ -193,7 +193,8 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     slave_work_drop(v->s->work, job);
 }
 
-/* `run`: NULL for a job about no run. */
+/* Gives a new job to the worker. `run`: the run that the job is about, pinned
+ * until the job ends; NULL: none. */
 static void start_job(struct slave_serve *v, struct slave_job *job,
                       struct slave_run *run)
 {

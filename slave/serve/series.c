@@ -50,7 +50,8 @@ static int check_ask(const Ips__SeriesAsk *ask, struct ips_err *err)
                               ask->tops);
 }
 
-/* With tops: one row for each process; else one row for all. */
+/* Makes one row for each process if the request asks for `tops`; else one row
+ * for all processes together. */
 static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
                        const Ips__SeriesAsk *ask)
 {
@@ -95,7 +96,8 @@ static int add_up(struct slave_graph_ask *j)
     return 0;
 }
 
-/* Adds the process with the most CPU in each bin. */
+/* Adds a row for each bin: the process with the most CPU in it. Returns the
+ * number of rows. */
 static size_t put_processes(const struct series_answer *a, Ips__SeriesTop *row)
 {
     size_t count = 0;

@@ -85,7 +85,8 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
             run->want_sync = true;
     }
     slave_precompute_turn(v);
-    /* A new run is reported at once: a client that asks next means that run. */
+    /* A new run is reported at once, because a client's next question may be
+     * about it. */
     if (v->ready && s->drain.runs_found != v->reported_found) {
         v->next_report_ns = now_ns + REPORT_NS;
         slave_serve_report(v);

@@ -49,10 +49,11 @@ struct slave {
     struct slave_serve *serve;
     int lock_fd;  /* descriptor of slave.lock, held */
     int state_fd; /* descriptor of the state directory's lock, held */
-    int wake_fd;  /* eventfd: the worker has a result */
+    int wake_fd;  /* eventfd that the worker signals when it has a result */
     bool stopping;
-    bool had_run;         /* a run has been in the pool since the start */
-    uint64_t busy_ns;     /* monotonic time of the last request or open run */
+    bool had_run;     /* a run has been in the pool since the start */
+    uint64_t busy_ns; /* monotonic time at which there last was a request or an
+                         open run */
     unsigned sched_class; /* current scheduling class, base/sched_class.h */
     unsigned wanted_level;
 };
@@ -60,8 +61,8 @@ struct slave {
 /* Functions of serve.c: connection, reports, dispatch. */
 int slave_serve_open(struct slave *s, struct ips_err *err) IPS_MUST_USE;
 void slave_serve_close(struct slave *s);
-/* Call after every turn of the drain: answers finished syncs, reports
- * changes. */
+/* Call after every turn of the drain: answers the Sync requests that are due,
+ * and reports changes to the master. */
 void slave_serve_turn(struct slave *s, uint64_t now_ns);
 /* Handles the jobs whose step has finished; called when the worker woke the
  * loop. */

@@ -32,8 +32,8 @@
 /* after this time a piece is sent with the rows that it has */
 #define PIECE_SQL_NS (200 * SLAVE_MS_NS)
 #define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
-/* The timer waits so much longer than the question's time limit: where SQLite
- * does check its limits, it then reports itself which one was exceeded. */
+/* The timer expires this long after the question's time limit. So where SQLite
+ * checks its limits, it has time to report which one was exceeded. */
 #define SQL_GRACE_NS (500 * SLAVE_MS_NS)
 #define SQL_HELPER_BYTES ((uint64_t)512 << 20)
 #define SQL_HELPERS_MOST 16u
@@ -41,7 +41,8 @@
 enum sql_frame_kind {
     SQL_MORE,
     SQL_LAST,
-    /* the question needs the procedures: make them and ask again */
+    /* the question needs the procedures: the worker makes them and runs a new
+       helper */
     SQL_PROCEDURES
 };
 struct sql_frame {
@@ -316,12 +317,13 @@ struct sql_ask {
     int64_t run;
     struct sql_rows own; /* rows, if the worker answers without a helper */
     pid_t helper;        /* pid of the helper; 0: none */
-    int fd;              /* descriptor from which its output is read */
+    int fd;              /* descriptor from which the helper's output is read */
     bool procedures;     /* the procedures are in the database already */
     /* the frame that is being read, as far as it has come */
     uint8_t *data;
     size_t len, capacity;
-    /* columns: from the first frame; piece: last one sent */
+    /* columns: the first frame, which has the column names; piece: the frame
+     * sent last */
     Ips__SqlAnswer *columns, *piece;
     char why[200];
 };
@@ -340,9 +342,9 @@ static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
     return rc < 0 ? rc : slave_graph_profile_cache(gs, j->graph, &j->job.err);
 }
 
-/* Makes sure that the tables exist. Without a SyncAsk before, they may be of an
- * older build: those of a closed run are then made again; those of an open run
- * are made only if there are none. */
+/* Makes sure that the run's IRT tables exist. Without a SyncAsk before, they
+ * may come from an older build. Then those of a closed run are made again;
+ * those of an open run are used as they are. */
 static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_irt_row irt;

@@ -158,8 +158,8 @@ static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
     return j->user[e->peer_end];
 }
 
-/* If several processes use the peer end: its number + 1. The master takes from
- * their rows which of them received what. */
+/* If several processes use the peer end: its number + 1; else 0. The rows of
+ * these processes then show the master which of them received what. */
 static uint32_t peer_shared(const struct slave_graph_ask *j, uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];

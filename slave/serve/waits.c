@@ -17,7 +17,8 @@
 struct wait_rows {
     uint32_t sent_places, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
-    char **text; /* texts of the current page, freed with the next one */
+    /* texts of the current page, freed when the next one is made */
+    char **text;
     uint32_t text_count, text_capacity;
     /* [IPS_PIECE_ITEMS] columns of waits */
     uint32_t *node, *cause, *code_location, *giver;
@@ -97,7 +98,8 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
     return fine ? 0 : no_memory(j);
 }
 
-/* Keeps the text until the next page, then frees it. NULL: out of memory. */
+/* Takes over a malloc'd text, which is freed when the next page is made, and
+ * returns it. NULL (out of memory) is returned as it is. */
 static char *keep_text(struct wait_rows *w, char *text)
 {
     if (text && w->text_count < w->text_capacity)

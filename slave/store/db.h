@@ -1,5 +1,5 @@
-/* Shared by store.c, graphs/irt.c and store/symbol.c: statements and
- * helpers. */
+/* The prepared statements and helper functions that the files of store/ and
+ * graphs/irt.c share. */
 #ifndef IPS_SLAVE_STORE_DB_H
 #define IPS_SLAVE_STORE_DB_H
 

@@ -110,7 +110,7 @@ struct slave_sql {
     /* the statement being prepared reads the procedures view */
     bool procedures;
     char refused[200]; /* what the authorizer refused */
-    uint64_t used_ns;  /* time of the earlier steps */
+    uint64_t used_ns;  /* ns that the earlier steps took */
     uint64_t began_ns; /* start time of the current step */
     /* memory that SQLite used when the question was opened */
     int64_t memory;

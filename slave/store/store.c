@@ -142,7 +142,8 @@ static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         if (i)
             out[at++] = ' ';
-        /* fast path: nearly always so, and done for each stream in each turn */
+        /* fast path: nearly every count is below 10, and this runs for each
+         * stream in each turn */
         if (lost[i] < 10)
             out[at++] = (char)('0' + lost[i]);
         else
@@ -411,8 +412,8 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
     return rc;
 }
 
-/* Ends an iteration. SQLITE_DONE: success. `rc` non-zero: the callback ended
- * it. */
+/* Ends an iteration. `step` is what sqlite3_step returned last; SQLITE_DONE:
+ * success. `rc` non-zero: the callback ended the iteration. */
 static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
                     int rc, struct ips_err *err)
 {
@@ -422,8 +423,8 @@ static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
     return rc;
 }
 
-/* Copies a blob of exactly `len` bytes; else leaves *out zeroed. The magic
- * number then shows that the row is old or damaged. */
+/* Copies a blob of exactly `len` bytes. Another blob is ignored, and *out stays
+ * zeroed: its magic number then shows that the row is old or damaged. */
 static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
 {
     const void *p = sqlite3_column_blob(q, at);

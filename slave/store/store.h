@@ -23,7 +23,8 @@
  *  procedure(run, process, ...) CPU time of each process by procedure
  *  symbol(module, address, grade, text) names of code addresses (symbols.h),
  *                           shared by all runs; `module` is a build id in hex.
- *                           Above SLAVE_SYMBOLS_KEPT the oldest rows go
+ *                           Above SLAVE_SYMBOLS_KEPT rows the oldest are
+ * deleted
  *
  * Invariants:
  *  - run.archive_bytes, stream and segment rows of one turn commit together
@@ -64,8 +65,9 @@ struct slave_run_row {
     uint64_t events;
     uint64_t torn;     /* number of reservations that were never published */
     uint64_t given_up; /* number of segments given up as damaged */
-    /* total: the streams' losses plus those counted in the control file;
-     * control.lost is the part of the latter that is included here */
+    /* all losses of the run: those of its streams, and those counted in its
+     * control file; control.lost says how many of the latter are included here
+     */
     uint64_t lost[IPS_LOST_COUNT];
     uint64_t processes, threads, untraced;
     uint64_t closed_real_ns;
@@ -118,8 +120,10 @@ struct slave_unrecorded_row {
 struct slave_load_row { /* the machine's load during a run, see drain/load.h */
     uint64_t samples;
     uint64_t us;          /* time that the samples stand for, in us */
-    uint64_t runnable_us; /* number of runnable threads times us */
-    uint64_t average_us;  /* one-minute load average times us */
+    uint64_t runnable_us; /* sum over the samples of (runnable threads * us of
+                             the sample) */
+    uint64_t average_us;  /* sum over the samples of (one-minute load average *
+                             us of the sample) */
 };
 
 int slave_store_open(const char *path, struct slave_store **out,
@@ -130,7 +134,8 @@ int slave_store_begin(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 int slave_store_commit(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 void slave_store_rollback(struct slave_store *s);
 
-/* Insert or replace a row. put_run sets row->id of a new run. */
+/* The slave_store_put_... functions insert or replace a row.
+ * slave_store_put_run sets row->id of a new run. */
 int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
                         struct ips_err *err) IPS_MUST_USE;
 int slave_store_put_stream(struct slave_store *s, int64_t run,
@@ -162,8 +167,8 @@ int slave_store_segments(struct slave_store *s, int64_t run,
 
 #define SLAVE_SYMBOLS_KEPT 2000000
 
-/* Get: the stored name of (module, address); *text is malloc'd, or NULL if
- * there is none. store/symbol.c */
+/* slave_store_get_symbol: the stored name of (module, address). *text is
+ * malloc'd, or NULL if none is stored. Defined in store/symbol.c. */
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,
                            struct ips_err *err) IPS_MUST_USE;
@@ -194,8 +199,9 @@ int slave_store_unrecorded(struct slave_store *s, int64_t run,
                                        void *arg),
                            void *arg, struct ips_err *err) IPS_MUST_USE;
 
-/* add: adds to the run's sums, in a transaction of its own. load: reads the
- * sums; all 0 if there are none. store/load.c */
+/* slave_store_add_load adds to the run's sums, in a transaction of its own.
+ * slave_store_load reads the sums; all are 0 if nothing was added. Defined in
+ * store/load.c. */
 int slave_store_add_load(struct slave_store *s, int64_t run,
                          const struct slave_load_row *row,
                          struct ips_err *err) IPS_MUST_USE;

@@ -284,8 +284,8 @@ void slave_arcs_release(struct slave_arcs *a)
 
 /* ---- one arc ---- */
 
-/* The first of [0, n) rows whose node is not below `node`. The node is the
- * first member of a row in both tables. */
+/* Binary search: the first of `n` rows, sorted by node, whose node is at least
+ * `node`. In both tables, the node is the first member of a row. */
 static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
                             uint32_t node)
 {

@@ -17,9 +17,9 @@
  *    same two kinds of nodes on the same two channel ends; if none of these has
  *    a sample, of the same thread between such kinds of nodes on any ends; else
  *    of the same process. In a loop "receive, f, send, receive, g, send" f and
- *    g are distinguished, however short they are; similar arcs that differ only
- *    in what the program knows are not.
- *  - nobody: w is `unsampled`.
+ *    g are distinguished, however short they are. Similar arcs that differ only
+ * in the program's data are not.
+ *  - nobody: none of these sources exists, and w is `unsampled`.
  *
  * CPU burnt by spinning belongs to no arc (build.h, struct ips_spun), and a
  * sample taken there counts for none. Pure. Source: IPS-12, IPS-13; ALGORITHMS
@@ -85,9 +85,9 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err) IPS_MUST_USE;
-/* Adds the CPU clock from `from` to `to` as time of the code location `place`.
- * *last: a cursor that the caller keeps for each place of each chain, first
- * 0. */
+/* Adds the CPU time between the clock readings `from` and `to` to the code
+ * location `place`. *last: a cursor that the caller keeps for each place of
+ * each chain; 0 at first. */
 int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err) IPS_MUST_USE;
@@ -123,9 +123,9 @@ struct slave_window {
 };
 #define SLAVE_WINDOW_ALL ((struct slave_window){0, UINT64_MAX})
 
-/* The part of the k-th of an arc's own samples that lies in the window. The
- * sample's weight is spread evenly over the time since the sample before; the
- * last one's up to the arc's end. */
+/* How much of the weight of the arc's k-th own sample, in ns, lies in the
+ * window. The sample's weight is spread evenly over the time since the sample
+ * before; the last one's up to the arc's end. */
 uint64_t slave_arc_sample_in(const struct slave_arcs *a,
                              const struct ips_graph *g,
                              const struct slave_arc_view *v, uint32_t node,
@@ -180,8 +180,8 @@ uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         uint32_t node);
 
 /* Divides `ns` in proportion: each call of slave_share_next gets the share of
- * `part` in `whole`. Zero it, then call slave_share_begin; the parts must add
- * up to whole > 0. */
+ * `part` in `whole`. Call slave_share_begin first; the parts must add up to
+ * whole > 0. */
 struct slave_share {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;

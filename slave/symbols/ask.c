@@ -174,7 +174,7 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        /* such a file cannot be passed to the helper: its names stay unknown */
+        /* the request has no form for this: the names stay unknown */
         return 0;
     FILE *f = write_ask(ask, err);
     int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
@@ -268,7 +268,7 @@ int slave_symbols_main(FILE *in, FILE *out)
         .addresses = addresses,
         .count = count};
     int rc = become_user((uint32_t)strtoul(uid, NULL, 10), &err);
-    /* Set it again: changing the user has cleared PR_SET_PDEATHSIG. */
+    /* Set PR_SET_PDEATHSIG again, because changing the user has cleared it. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
         rc = slave_symbols_read(&ask, put_answer, out, &err);

@@ -5,7 +5,8 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-/* forks searched between an image and the ancestor that loaded a module */
+/* how many ancestors of an image are searched for the one that loaded a module
+ */
 #define PARENTS_MAX 256
 #define MEMO_SLOTS 4096u
 
@@ -20,8 +21,9 @@ struct code_image {
     uint64_t longest_span; /* size of the image's largest span, in bytes */
 };
 
-/* The module at the addresses [start, end) during a time. IPS_NONE: nothing is
- * there from then on, even if the parent had a module there. */
+/* The module at the addresses [start, end) during [from_ns, to_ns). `module` is
+ * IPS_NONE: nothing is there during that time, even if the parent had a module
+ * there. */
 struct code_span {
     uint64_t start, end, bias, from_ns, to_ns;
     uint32_t image, module, order;
@@ -272,7 +274,8 @@ static int by_span(const void *a, const void *b)
     return 0;
 }
 
-/* A span ends when the same addresses are unloaded or loaded again. */
+/* Ends each span where the same addresses are unloaded or loaded again. Finds
+ * the spans of each image. */
 static void end_module_spans(struct ips_codemap *m)
 {
     for (uint32_t i = 0; i + 1 < m->span_count; i++) {
@@ -326,8 +329,8 @@ void ips_codemap_release(struct ips_codemap *m)
 
 /* ---- lookup ---- */
 
-/* Among one image's own spans that cover `address`: the newest one valid at
- * t_ns. If there is none, *later is the first one that comes later. */
+/* Finds, among an image's own spans that cover `address`, the newest one valid
+ * at t_ns. If there is none, sets *later to the first one that begins later. */
 static const struct code_span *own_span(const struct ips_codemap *m,
                                         const struct code_image *im,
                                         uint64_t address, uint64_t t_ns,
@@ -428,7 +431,7 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
     if (s)
         key = (struct ips_code_location){s->module, at - s->bias};
     int rc = intern_location(m, key, place, err);
-    /* Only for an image's own span is the validity period known. */
+    /* The validity period is known only for an image's own span. */
     if (rc == 0 && s && s->image == image && s->from_ns <= t_ns)
         *memo = (struct code_memo){.address = at,
                                    .from_ns = s->from_ns,

@@ -4,8 +4,8 @@
  *
  * Rules:
  *  - an image's modules are those of its MODULE records, from the record's time
- *    until a record with `gone`, or until another module is loaded over it. If
- *    several cover an address, the newest counts.
+ *    until a record with `gone` set, or until another module is loaded at the
+ * same start address. If several cover an address, the newest counts.
  *  - a fork child also has the modules that its parent had at the fork.
  *  - an address that no module covers at the time belongs to the first module
  *    loaded there later: constructors run before dlopen returns and its record

@@ -21,7 +21,7 @@
 #define TEXT_MAX 65536u
 
 struct symbol {
-    /* a symbol without a size extends to its section's end */
+    /* `size` of a symbol without a size: bytes up to its section's end */
     uint64_t start, size;
     const char *name;
     /* if several symbols have the address, the greatest rank is used */
@@ -224,8 +224,8 @@ static void put_number(struct text *t, int n, char end)
     put_field(t, digits, end);
 }
 
-/* Strips suffixes of compiler-made parts of a procedure: "f.constprop.0",
- * "f.cold" become "f". */
+/* Appends a name without the suffixes that compilers give to parts of a
+ * procedure: "f" for "f.constprop.0" and "f.cold". */
 static void put_plain(struct text *t, const char *name)
 {
     static const char *const parts[] = {".cold",  ".part.",     ".constprop.",
@@ -443,7 +443,7 @@ static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
     free(scopes);
 }
 
-/* The place from which an inlined procedure was called. */
+/* Finds the file and line from which an inlined procedure was called. */
 static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
                       int *line)
 {
@@ -461,8 +461,8 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* The innermost scope below `die` that contains `at`. Searches also procedures
- * within types within procedures, which libdw does not find. */
+/* Finds the innermost scope below `die` that contains `at`. Also searches
+ * procedures within types within procedures, which libdw does not find. */
 static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
                        Dwarf_Die *out)
 {

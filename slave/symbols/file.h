@@ -26,8 +26,8 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
                      struct ips_err *err) IPS_MUST_USE;
 void symbol_file_close(struct symbol_file *o);
 
-/* Opens its debug file. `debug` stays closed if there is none. If there is one
- * that is too large to read, `why` is set. */
+/* Opens the debug file of `o`. `debug` stays closed if there is none. `why` is
+ * set if there is a debug file that is too large to read. */
 void symbol_file_debug(const struct symbol_file *o,
                        const struct slave_symbol_ask *a,
                        struct symbol_file *debug, struct ips_err *why);

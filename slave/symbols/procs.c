@@ -155,7 +155,7 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
 
 /* ---- samples ---- */
 
-/* The weight of a sample (procs.h); m->cpu is the CPU clock at the one
+/* The weight of a sample (procs.h); m->cpu is the CPU clock at the sample
  * before. */
 static uint64_t sample_weight(const struct making *m,
                               const struct ips_rec_sample *r)
@@ -363,7 +363,8 @@ static int take_stream(struct making *m)
             memcpy(&r, data, sizeof(r));
             m->cpu = m->last_cpu = ips_max_u64(m->cpu, r.cpu);
             /* With --on-full=ring START is kept, but records after it may be
-             * overwritten: the gap to the first sample is no weight. */
+             * overwritten: then the CPU time up to the first sample tells
+             * nothing about its weight. */
             m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
             rc = take_sample(m, data, len, t);
@@ -402,9 +403,11 @@ static int take_stream(struct making *m)
 static void find_unsampled(const struct making *m)
 {
     const struct ips_procs *p = m->p;
-    /* sampling period; also used for threads without samples */
+    /* longest sampling period of a thread; also used for threads without
+     * samples */
     uint64_t period = 0;
-    /* whether START times of timers were recorded; older agents do not */
+    /* whether the records say when timers started; those of older agents do not
+     */
     bool timers = false;
     for (uint32_t i = 0; i < p->thread_count; i++) {
         const struct ips_thread_cost *t = &p->threads[i];

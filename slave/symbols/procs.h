@@ -6,17 +6,18 @@
  *
  * Sampled: each sampling period of a thread's CPU has one sample at a moment
  * drawn within it (agent/preload/sample/pace.h), so a sample always weighs one
- * period. The CPU since the sample before would be a biased weight: it depends
- * on where in the period the moment was, and the program's position may depend
- * on that, too. A sample after a gap of three periods or more weighs all whole
- * periods of the gap (the kernel's ticks were late, or there was no space in
- * between), but not after a LOST record. `unsampled` of a thread is its CPU
- * before its timers existed (a SAMPLE without frames says when; an image's
- * loader, for example) and after the last record, plus CPU beyond its weights
- * and one more period: samples that should have been taken. A thread shorter
- * than a period has a sample or none by chance; the sum over many threads is
- * right, so a table scales the weights to the CPU of all its threads
- * (proc_table.h).
+ * period. The CPU time since the preceding sample would be a biased weight: it
+ * depends on the moment within the period, and the program's position may
+ * depend on that moment, too. A sample after a gap of three periods or more
+ * weighs all whole periods of the gap (the kernel's ticks were late, or there
+ * was no space in between), but not after a LOST record. `unsampled` of a
+ * thread is CPU that no sample stands for. That is CPU before its sampling
+ * timers existed, for example in an image's loader (a SAMPLE record without
+ * frames says when they started); CPU after its last record; and CPU by which
+ * the rest exceeds the sum of the weights plus one period, because samples are
+ * missing. A thread shorter than a period has a sample or none by chance; the
+ * sum over many threads is right, so a table scales the weights to the CPU of
+ * all its threads (proc_table.h).
  *
  * Exact: for a thread with ENTER records the call stack is tracked. Its samples
  * do not count, and `unsampled` is the time outside instrumented code. An EXIT
@@ -46,14 +47,14 @@ struct ips_sampled { /* samples of one thread in one call stack */
     double squares;
 };
 /* The program may always be at the same place when a sample is late
- * (IPS_REC_F_LATE). So the confidence interval is as wide as if there were a
- * quarter of such samples. */
+ * (IPS_REC_F_LATE). So the confidence interval is as wide as if there were only
+ * a quarter as many late samples. */
 #define IPS_LATE_SQUARES 4.0
 struct ips_exact { /* calls of one thread to one procedure */
     uint32_t chain, code_location;
     uint64_t self_ns, total_ns, calls;
-    /* local raw time from which it was only counted; 0: entries and exits
-     * throughout */
+    /* time, on this machine's raw clock, from which on calls were only counted;
+     * 0: entries and exits were recorded throughout */
     uint64_t counted_from_ns;
     bool timed; /* self_ns and total_ns were measured */
 };
@@ -79,8 +80,9 @@ struct ips_procs {
     uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
-    struct slave_arcs arcs; /* the same costs, assigned to arcs of the graph */
-    /* covers only a part of the run, but the threads' CPU covers all of it */
+    struct slave_arcs arcs; /* the costs above, assigned to arcs of the graph */
+    /* true: these are the costs of a window only, but cpu_ns of `threads`
+     * covers the whole run */
     bool of_window;
 };
 

@@ -14,7 +14,8 @@
 #include "slave/drain/drain.h"
 #include "slave/store/store.h"
 
-/* seconds of elapsed time; later files stay without names */
+/* After this many seconds slave_symbols_fill reads no further files; the code
+ * in them stays without names. */
 #define FILL_MAX_S 60
 /* A file that reached a limit is not tried again for LIMIT_AGAIN_S. Another
  * failure (file missing, I/O error) may be temporary and costs little to retry,
@@ -22,7 +23,7 @@
 #define LIMIT_AGAIN_S 3600
 #define AGAIN_S 60
 #define FAILURES_MAX 1024u
-/* limit for one user's files within LIMIT_AGAIN_S */
+/* most time spent on the files of one user within LIMIT_AGAIN_S */
 #define USER_MOST_NS (120 * SLAVE_SECOND_NS)
 
 /* ---- texts ---- */
@@ -176,7 +177,8 @@ static void note_failure(struct slave_symbol_failures *f, const char *key,
     old->retry_s = time(NULL) + wait_s;
 }
 
-/* Time account of this hour for a user other than our own; else NULL. */
+/* In root's slave, the time account of this hour for user `uid`. NULL for
+ * root's own files, and in the slave of any other user. */
 static struct slave_symbol_user *
 time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
 {
