@@ -89,8 +89,8 @@ static int make_curve(struct mtime_pair *p, struct ips_err *err)
                             : rc;
 }
 
-/* Inserts `p`, for which capacity must be reserved; the table takes ownership.
- */
+/* Inserts `p`, or replaces the pair with the same key. Capacity must be
+ * reserved (make_room); the table takes ownership. */
 static void put_pair(struct mtimes *t, struct mtime_pair *p)
 {
     uint32_t at = find_position(t, p->from, p->to, p->over);

@@ -7,12 +7,11 @@
  * file that is then renamed.
  *
  *   ips-message-times 1
- *   # anything
+ *   # a comment
  *   pair FROM TO tcp|unix MEASURED [BY...]
- *   doubt WHY        the pair is not to be trusted
+ *   doubt WHY        the pair above is not to be trusted
  *   point BYTES NS [LOW HIGH [ROUNDS [CPU]]]
- *   wake MACHINE NS MEASURED [BY...]   see ips_wake_ns(),
- * analysis/graph/mtime.h
+ *   wake MACHINE NS MEASURED [BY...]   see analysis/graph/mtime.h
  *
  * A malformed file is an error that names the line and what to do; no part of
  * such a file is used.
@@ -55,7 +54,8 @@ struct mtime_pair {
     uint32_t count;
     struct mtime_point point[IPS_CURVE_POINTS];
     struct ips_curve curve; /* curve through all points */
-    /* CPU time curve, through the points that have it; count 0: none */
+    /* curve of the CPU time, through the points that have one; count 0: no
+     * curve */
     struct ips_curve cpu;
 };
 
@@ -83,8 +83,8 @@ struct mtimes {
 void mtimes_release(struct mtimes *t);
 struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
                                const char *to, enum mtime_over over);
-/* Adds a copy of `pair`, or replaces the pair with the same key, and makes its
- * curves. */
+/* Adds a copy of `pair`, or replaces the pair with the same key (from, to,
+ * over), and makes its curves. */
 int mtimes_put(struct mtimes *t, const struct mtime_pair *pair,
                struct ips_err *err) IPS_MUST_USE;
 bool mtimes_remove(struct mtimes *t, const char *from, const char *to,

@@ -17,8 +17,9 @@ struct reader {
     const char *name;
     unsigned line_number;
     struct mtime_pair now;
-    bool open; /* a `pair` line was read into `now`; its line number: */
-    unsigned open_line;
+    /* a `pair` line was read into `now`, and points for it may follow */
+    bool open;
+    unsigned open_line; /* the line number of that `pair` line */
     bool headed;
 };
 

@@ -86,8 +86,8 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
 
 /* ---- the question ------------------------------------------------------- */
 
-/* Answers after a change: sends the rows if the table was changed and saved;
- * else the table is read from the file again at its next use. */
+/* Answers after a change of the table. If the change was saved, sends the rows.
+ * Else reports the error, and makes the next use read the file again. */
 static void report_change(struct query *q, int rc, const struct ips_err *err)
 {
     if (rc == 0) {

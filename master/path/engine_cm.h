@@ -24,7 +24,8 @@ struct cm_run { /* stored in path_data.cm */
     bool over; /* OVER was sent in this scenario */
     /* state of the walk back along the path: */
     uint32_t walk_machine;
-    /* `cross` is a message piece that ends where the next walk starts */
+    /* the walk has just gone back over the message `cross` to another machine,
+     * whose slave will name the sending node */
     bool crossing;
     struct path_piece cross;
     uint64_t cross_est, hops;
@@ -39,8 +40,8 @@ struct cm_run { /* stored in path_data.cm */
 /* Sends a message of the root to a part. */
 void cm_send_message(struct query *q, const struct machine_share *p,
                      Ips__CmMessage *m, Ips__CmMessage__Kind kind);
-/* The values of the scenario are final: walks the path back from its END node,
- * then calls cm_scenario_walked. */
+/* To be called when the values of the scenario are final: walks the path back
+ * from END node `node` of part `part`, then calls cm_scenario_walked. */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
 int cm_take_walk(struct query *q, struct machine_share *p,
                  const Ips__CmAnswer *a, struct ips_err *err) IPS_MUST_USE;

@@ -39,8 +39,8 @@ int tables_objects(struct tables *t, const struct query *q,
 int tables_metrics(struct tables *t, const struct query *q,
                    struct ips_err *err) IPS_MUST_USE;
 
-/* Puts the requested part of t->metrics into `out`: lists are allocated in
- * `a`, rows belong to t. Like metrics_make, but nothing is cut off, and
+/* Puts the requested part of t->metrics into `out`: its lists are allocated in
+ * `a`, its rows belong to t. Like metrics_make, but nothing is cut off, and
  * `waits` has the waits of all rows. */
 int tables_metrics_of(const struct tables *t, const char *object,
                       const char *level, struct arena *a,
