@@ -118,7 +118,7 @@ static void put_wake(struct mtimes *t, const struct mtime_wake *w)
     t->wake[at] = *w;
 }
 
-/* Reserves capacity for this many more pairs and wakes. */
+/* Reserves capacity for `pairs` more pairs and `wakes` more wake rows. */
 static int make_room(struct mtimes *t, uint32_t pairs, uint32_t wakes,
                      struct ips_err *err)
 {

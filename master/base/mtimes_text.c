@@ -100,7 +100,8 @@ static bool read_number(char **words, uint64_t *out)
     char *text = strtok_r(NULL, " \t", words), *end = NULL;
     *out = IPS_UNMEASURED;
     if (!text)
-        return true; /* the caller knows which fields are required */
+        /* no field is left; the caller knows which fields are required */
+        return true;
     errno = 0;
     if (*text < '0' || *text > '9')
         return strcmp(text, "-") == 0;

@@ -72,7 +72,7 @@ static int compare_rows(const struct top_n *s, const void *a, const void *b)
 /* The rows of one machine and level that are selected so far, as a heap. Its
  * root is the last row in the client's order, which is dropped first. */
 struct group {
-    const char *machine; /* not terminated: ends at its next slash */
+    const char *machine; /* machine_len bytes, not zero-terminated */
     size_t machine_len;
     int row_level;
     uint64_t seen;

@@ -123,7 +123,7 @@ static void forget_machine(struct query *q)
     struct ips_err err = {0};
     int rc = 0;
     if (ask->n_machines == 0) {
-        /* repairs a damaged file too */
+        /* Removing everything also repairs a damaged file. */
         (void)mtimes_remove_machine(t, NULL);
     } else {
         rc = mtimes_load(t, &err);

@@ -251,8 +251,9 @@ static uint64_t path_bound_ns(const struct query *q, const struct path_data *d)
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (q->gather.active[i]->sync->tasks)
-            return IPS_UNMEASURED; /* tasks report their own times, which need
-                                      not agree */
+            /* tasks report their own times, which need not agree with the
+             * run's */
+            return IPS_UNMEASURED;
     return without->wanted ? without->t_max : main->t_max;
 }
 

@@ -368,8 +368,8 @@ bool engine_push(struct path_data *d, struct path_thread came,
         r->begin = r->shares.at = came;
     if (last && last->kind == IPS_SEG_COMPUTE &&
         piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
-        last->from != IPS_NO_NODE && /* `last` starts in the chain */
-        is_same_thread(last->at, piece->at)) {
+        /* `last` starts at a node, not before its chain */
+        last->from != IPS_NO_NODE && is_same_thread(last->at, piece->at)) {
         last->to = piece->to;
         last->ns += piece->ns;
         return true;

@@ -131,7 +131,8 @@ struct engine_joins {
  * it enters to the node at which it leaves */
 struct engine_pair {
     uint32_t from, from_chain, to, to_chain;
-    /* its first piece, and how many; in `piece` of struct engine_reported */
+    /* the pieces of the visit: their first index, and their number, in `piece`
+     * of struct engine_reported */
     uint64_t piece, pieces;
 };
 struct engine_reported {

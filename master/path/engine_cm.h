@@ -7,7 +7,8 @@
 #include "master/path/engine.h"
 
 #define CM_KEY_BYTES 16
-/* Time between two rounds of TELL requests. */
+/* Time between two rounds of TELL, in which the root asks the slaves for their
+ * counts. */
 #define CM_TELL_NS 2000000000ULL
 
 struct cm_run { /* stored in path_data.cm */
@@ -21,7 +22,7 @@ struct cm_run { /* stored in path_data.cm */
     struct ips_cm_tally tally;
     uint32_t asked; /* number of answers to TELL still expected */
     uint64_t progress_ns;
-    bool over; /* OVER was sent in this scenario */
+    bool over; /* the slaves were told that this scenario is over */
     /* state of the walk back along the path: */
     uint32_t walk_machine;
     /* the walk has just gone back over the message `cross` to another machine,

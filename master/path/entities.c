@@ -150,7 +150,7 @@ static int make_messages(struct making *m, struct ips_err *err)
 
 struct named {
     const struct entity_symbol *symbol;
-    uint32_t *number; /* where the number of its procedure is stored */
+    uint32_t *number; /* where the number of the symbol's procedure is stored */
 };
 
 static int by_name(const void *a, const void *b)

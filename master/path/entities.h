@@ -51,17 +51,19 @@ struct machine_entities {
 };
 
 struct entity_feature {
-    enum entity_kind kind; /* PROCESS: the time that belongs to no procedure */
-    uint32_t process;      /* feature of the process; MESSAGE: of the sender */
-    uint32_t machine,
-        /* PROCESS, PROCEDURE: index of the process in its part */
-        number;
+    /* PROCESS: the process's time that belongs to no procedure */
+    enum entity_kind kind;
+    uint32_t process; /* feature of the process; MESSAGE: of the sender */
+    /* `number`: for PROCESS and PROCEDURE the index of the process on its
+     * machine */
+    uint32_t machine, number;
     uint32_t procedure; /* PROCEDURE: index in `procedure` */
     uint32_t to; /* MESSAGE: the receiver's process feature, EXTERNAL or IDLE */
 };
 struct entity {
     enum entity_kind kind;
-    uint32_t first, count; /* range in `member`: its features; at least one */
+    /* range in `member`: the features of the entity; at least one */
+    uint32_t first, count;
 };
 struct entities {
     /* array of machine_count machines; borrowed */

@@ -101,7 +101,8 @@ static int make_window(struct query *q, const struct path_piece *cut,
     for (int list = 0; rc == 0 && list < SHARE_LISTS; list++)
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
-            /* the paths of the other scenarios were not cut to the window */
+            /* The paths of the other scenarios were not cut to the window, so
+             * whether its shares are stable is not known. */
             row->stable = false;
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }

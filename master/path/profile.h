@@ -18,8 +18,9 @@ struct profile_step { /* one step, as received */
     uint32_t piece, code;
     uint64_t ns;
 };
-/* What one machine sent for one enum profile_side. PROFILE_PATH: its pieces of
- * the path; PROFILE_WHOLE: its chains. */
+/* The columns that one machine sent for the path or for the whole graph.
+ * PROFILE_PATH: an entry for each piece of the path on the machine;
+ * PROFILE_WHOLE: for each chain. */
 struct profile_face {
     uint32_t *piece; /* [count] for the path: index in the path's pieces */
     uint32_t *from, *to;

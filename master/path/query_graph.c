@@ -35,7 +35,7 @@ static const char *const xkinds[] = {
 #undef X
 };
 
-/* Channel names of each part by end, in readable form. */
+/* The names of one machine's channels in readable form, indexed by end. */
 struct names {
     const char **name;
     uint32_t count;
@@ -47,11 +47,11 @@ struct graph_window {
 struct graph_data {
     /* must be first: the engine's helpers work on it */
     struct path_data path;
-    struct names *names; /* [parts] channel names of each part */
+    struct names *names; /* [parts] channel names of each machine */
     uint32_t chain;      /* chain of the next node to be sent */
     /* [parts] windows by each machine's own clock, in ns; NULL: none */
     struct graph_window *window;
-    /* [count] nodes inside the window; NULL: all nodes */
+    /* [count] numbers of the nodes to be sent; NULL: all nodes */
     uint32_t *shown_node;
     uint32_t count;
     /* path.merged in these weightings; own_w is NULL if the weights are not

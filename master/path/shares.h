@@ -19,7 +19,7 @@
 
 struct path_thread {  /* identifies a thread */
     uint32_t machine; /* index of the machine in order of names */
-    uint32_t process; /* index in the part's tables */
+    uint32_t process; /* index in the machine's table of processes */
     uint32_t tid;
 };
 

@@ -271,8 +271,8 @@ static void split_done(struct query *q)
         if (d->pieces[i].kind == IPS_SEG_COMPUTE)
             compute = ips_add_sat(compute, d->pieces[i].ns);
     }
-    /* The slaves may report more CPU time than that, because CPU time after a
-     * thread's last record has no position in time. */
+    /* The slaves may report more CPU time than `compute`, because CPU time
+     * after a thread's last record has no position in time. */
     d->on_cpu_ns = ips_min_u64(d->on_cpu_ns, compute);
     d->run_delay_ns = ips_min_u64(d->run_delay_ns, compute - d->on_cpu_ns);
     d->other_ns = compute - d->on_cpu_ns - d->run_delay_ns;

@@ -72,8 +72,8 @@ bool certificate_lost_space(const char *cause)
            strcmp(cause, lost_names[IPS_LOST_OVERWRITTEN]) == 0;
 }
 
-/* Causes that only newer agents know are counted together; so are damaged
- * segments. */
+/* Rows of the list of losses after the known causes: causes that only newer
+ * agents know, counted together; and damaged segments. */
 enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
 
 static void say_lost(struct arena *a, struct certificate *c, size_t cause,

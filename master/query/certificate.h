@@ -20,7 +20,7 @@ struct certificate {
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
 void certificate_note(struct arena *a, struct certificate *c, const char *text);
-/* Adds a note that changes no decision of the reader. */
+/* Adds a note of less importance, which changes no decision of the reader. */
 void certificate_detail(struct arena *a, struct certificate *c,
                         const char *text);
 /* Marks the answer incomplete, for the reason `text`. */

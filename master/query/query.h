@@ -43,7 +43,7 @@
 enum machine_state {
     PART_ACTIVE,
     PART_MISSING, /* known to have the run, but its slave is not connected */
-    PART_FAILED,  /* it answered with an error, or not in time */
+    PART_FAILED,  /* its slave answered with an error, or not in time */
 };
 
 struct query;
@@ -82,7 +82,8 @@ struct machine_share {
     struct ips_peer_end *peer; /* [peer_count] indexed by end */
     uint32_t peer_count;
     uint32_t number; /* index among the active parts, in machine order */
-    void *own;       /* data of the kind of question, which owns it */
+    /* data of the kind of question, whose `release` frees it */
+    void *own;
     /* tables, sync, peers and peer belong to the table cache */
     bool borrows;
 };
@@ -149,7 +150,7 @@ struct query {
     uint32_t machine_count;
     uint32_t waiting;
     bool running;   /* the question has its turn */
-    bool streaming; /* `pump` is to be called */
+    bool streaming; /* the kind's `pump` is called to make more of the answer */
     bool over;      /* the question ended and is to be freed */
     bool working;   /* a job of the worker still uses the question */
     /* the question no longer needs the slaves' graph, so others may use it */
@@ -180,16 +181,18 @@ struct query {
     /* called after the parts were released, to give back `table_cache`, from
      * which they borrowed; or NULL */
     void (*let_go)(struct query *q);
-    struct cached_answer
-        *answer;   /* query/answer_cache.h: the answer sent so far, or NULL */
+    /* query/answer_cache.h: the answer sent so far, or NULL */
+    struct cached_answer *answer;
     bool no_cache; /* the answer must not be cached */
     void *data;
-    /* phases.h: the client's question that waits for this internal question,
-     * or NULL; and the result for it. */
+    /* In an internal question about phases (phases.h): the client's question
+     * that waits for it, or NULL. */
     struct query *waiter;
+    /* in a question that names a phase: that phase on each machine */
     struct query_window *windows;
     uint32_t window_count;
-    /* [phase_count] in ns since the start of the run, ascending */
+    /* in a question about all phases: [phase_count] their ends, in ns since the
+     * start of the run, ascending */
     uint64_t *phase_ends;
     uint32_t phase_count;
 };

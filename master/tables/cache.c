@@ -181,7 +181,9 @@ void table_cache_store(struct query *q)
         own->slave = NULL;
         own->own = NULL;
         own->ask_id = 0;
-        p->messages = NULL; /* from now on the question's part borrows them */
+        /* from now on the cache owns the messages, and the question's part
+         * borrows */
+        p->messages = NULL;
         p->message_count = p->message_cap = 0;
         p->message_bytes = 0;
         p->borrows = true;

@@ -415,8 +415,9 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
     return 0;
 }
 
-/* The time that passed on the goal's machine or, with one machine, on that
- * machine. */
+/* The elapsed time of the run's command. If that is not known, the elapsed time
+ * of the machine on which it ran, or of the only machine; else IPS_UNMEASURED.
+ */
 static uint64_t run_elapsed(const struct metrics_maker *k,
                             const struct sums *machine)
 {

@@ -49,8 +49,8 @@ int tables_metrics_of(const struct tables *t, const char *object,
 
 /* Reduces an answer with `waits` to what a client with --top shows. The lists
  * are allocated in `a`; *left receives the numbers of omitted rows and becomes
- * part of the answer. If only the client can choose, all rows stay, without
- * `waits`. */
+ * part of the answer. If only the client can select the rows, all of them stay,
+ * but `waits` is emptied. */
 void tables_metrics_select(const Ips__Select *ask, struct arena *a,
                            Ips__MetricsAnswer *answer, Ips__LeftOut *left);
 /* Removes rows and cells beyond METRICS_MAX_ROWS and METRICS_MAX_CELLS;
