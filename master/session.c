@@ -9,8 +9,8 @@
 #include "master/query/query.h"
 #include "master/tables/refresh.h"
 
-/* Sends what is queued for the peer; ignores everything that it sends from now
- * on. */
+/* Closes the connection after sending what is queued for the peer; ignores
+ * everything that it sends from now on. */
 static void dismiss_peer(struct ips_peer *peer, const char *why)
 {
     ips_log_info("%s: %s", ips_peer_name(peer), why);
@@ -152,8 +152,9 @@ static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
 
 static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
-/* A restarted slave may send Hello before the master has noticed the end of
- * its old connection. That connection must not be a reason to refuse it. */
+/* A restarted slave may send Hello before the master has noticed the end of its
+ * old connection. Closes that connection, so that it is no reason to refuse the
+ * new one. */
 static void drop_stale_connection(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);

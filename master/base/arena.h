@@ -23,9 +23,10 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void arena_release(struct arena *a);
 
-/* Makes sure that `*list` has room for *count + 1 items; its capacity doubles
- * when it must grow, and the old copy stays in the arena until the end.
- * Returns false if there is no memory. */
+/* Makes sure that the array `*list` can hold count + 1 items of `item` bytes;
+ * `*cap` is its capacity in items. The capacity doubles when it must grow, and
+ * the old copy stays in the arena until the end. Returns false if there is no
+ * memory. */
 bool arena_reserve(struct arena *a, void *list, size_t count, size_t *cap,
                    size_t item);
 

@@ -27,8 +27,8 @@ static const char schema[] =
 static const char sql_put[] =
     "INSERT OR REPLACE INTO run_machine VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
-/* Newest run first; the machine of the root process determines when the run
- * was created. */
+/* Newest run first, then by machine. A run was created at the earliest
+ * created_real_ns of its rows. */
 static const char sql_each[] =
     "SELECT r.run, r.machine, r.command, r.tags, r.created_real_ns, r.open,"
     " r.has_root, r.processes, r.threads, r.events, r.lost, r.untraced, r.torn"
@@ -40,10 +40,10 @@ static const char sql_each[] =
 struct catalogue {
     sqlite3 *db;
     sqlite3_stmt *put, *each, *put_irt, *get_irt;
-    /* Hash of the row that was last written, by run and machine, so that a
-     * heartbeat without news writes nothing. A collision costs a needless
-     * write but never loses data, because the hash of the key is part of the
-     * value. */
+    /* Hash of the row that was last written for a run and machine, so that a
+     * heartbeat without news writes nothing. Several runs may share a slot.
+     * That costs a needless write but never loses data, because the hash covers
+     * the names of the run and the machine too. */
     uint64_t seen[SEEN_SLOTS];
 };
 
@@ -204,7 +204,7 @@ static uint64_t hash_state(const char *machine, const Ips__RunState *run,
     size_t len = ips__run_state__get_packed_size(run);
     uint8_t *packed = malloc(len + 1);
     if (!packed)
-        return 0; /* differs from every stored hash: the row will be written */
+        return 0; /* equals no stored hash, so the row will be written */
     ips__run_state__pack(run, packed);
     uint64_t hash = ips_fnv1a(*key, packed, len);
     free(packed);

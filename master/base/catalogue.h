@@ -4,8 +4,8 @@
  * intermediate results tables (IPS-8). So the master knows the runs after a
  * restart, and can name a machine whose slave is not connected.
  *
- * Each put is one transaction, committed before the call returns. Thread: the
- * event loop's.
+ * Each function that writes is one transaction, committed before the call
+ * returns. Thread: the event loop's.
  */
 #ifndef IPS_MASTER_BASE_CATALOGUE_H
 #define IPS_MASTER_BASE_CATALOGUE_H
@@ -45,7 +45,8 @@ int catalogue_each(struct catalogue *c, const char *run,
 /* Sums over all machines that have the run, as of their last reports. */
 struct catalogue_known {
     uint64_t events;
-    /* the latest; differs if another run was recorded under the same name */
+    /* the latest of all machines; it changes if another run is recorded under
+     * the same name */
     uint64_t created_real_ns;
     bool open;
 };

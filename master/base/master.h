@@ -9,7 +9,7 @@
  *   gather.c     the rounds with which most questions start
  *   query_*.c    one file per question
  *   engine_*.c   the critical path, computed in several ways
- *   join.c, metrics.c, shares.c   pure
+ *   join.c, metrics.c, shares.c   pure functions: no I/O, no state
  *
  * Thread: the event loop's, except for jobs given to the worker.
  */
@@ -55,7 +55,8 @@ struct master {
     struct cached_tables *table_cache;  /* see tables/cache.h */
     struct cached_answer *answer_cache; /* see query/answer_cache.h */
     struct refresh *refreshes;          /* see tables/refresh.h */
-    /* 0: the tables are not kept up to date */
+    /* shortest time between two refreshes of a run's tables (tables/refresh.h);
+     * 0: the tables are not kept up to date */
     uint64_t refresh_ns;
     struct event *tick, *on_term, *on_int;
     char state[IPS_PATH_BYTES];

@@ -89,8 +89,8 @@ static int make_curve(struct mtime_pair *p, struct ips_err *err)
                             : rc;
 }
 
-/* Inserts `p`, for which capacity must be reserved; the table takes ownership.
- */
+/* Inserts `p`, or replaces the pair with the same key. Capacity must be
+ * reserved (make_room); the table takes ownership. */
 static void put_pair(struct mtimes *t, struct mtime_pair *p)
 {
     uint32_t at = find_position(t, p->from, p->to, p->over);
@@ -118,7 +118,7 @@ static void put_wake(struct mtimes *t, const struct mtime_wake *w)
     t->wake[at] = *w;
 }
 
-/* Reserves capacity for this many more pairs and wakes. */
+/* Reserves capacity for `pairs` more pairs and `wakes` more wake rows. */
 static int make_room(struct mtimes *t, uint32_t pairs, uint32_t wakes,
                      struct ips_err *err)
 {

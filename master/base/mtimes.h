@@ -7,12 +7,11 @@
  * file that is then renamed.
  *
  *   ips-message-times 1
- *   # anything
+ *   # a comment
  *   pair FROM TO tcp|unix MEASURED [BY...]
- *   doubt WHY        the pair is not to be trusted
+ *   doubt WHY        the pair above is not to be trusted
  *   point BYTES NS [LOW HIGH [ROUNDS [CPU]]]
- *   wake MACHINE NS MEASURED [BY...]   see ips_wake_ns(),
- * analysis/graph/mtime.h
+ *   wake MACHINE NS MEASURED [BY...]   see analysis/graph/mtime.h
  *
  * A malformed file is an error that names the line and what to do; no part of
  * such a file is used.
@@ -48,14 +47,16 @@ struct mtime_point {
 struct mtime_pair {
     char from[ROSTER_NAME_BYTES], to[ROSTER_NAME_BYTES];
     enum mtime_over over;
-    /* "2026-11-22T07:30:00Z", or other text that the file has */
+    /* the time of the measurement, as "2026-11-22T07:30:00Z", or other text
+     * that a person wrote into the file */
     char measured[32];
     char by[64];
     char doubt[160]; /* why the pair is in doubt; "": it is not */
     uint32_t count;
     struct mtime_point point[IPS_CURVE_POINTS];
     struct ips_curve curve; /* curve through all points */
-    /* CPU time curve, through the points that have it; count 0: none */
+    /* curve of the CPU time, through the points that have one; count 0: no
+     * curve */
     struct ips_curve cpu;
 };
 
@@ -83,23 +84,24 @@ struct mtimes {
 void mtimes_release(struct mtimes *t);
 struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
                                const char *to, enum mtime_over over);
-/* Adds a copy of `pair`, or replaces the pair with the same key, and makes its
- * curves. */
+/* Adds a copy of `pair`, or replaces the pair with the same key (from, to,
+ * over), and makes its curves. */
 int mtimes_put(struct mtimes *t, const struct mtime_pair *pair,
                struct ips_err *err) IPS_MUST_USE;
 bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
                    enum mtime_over over); /* returns true if the pair existed */
-/* Returns the row of `machine`; NULL: not measured, or one processor. */
+/* Returns the wake row of `machine`; NULL: not measured, or the machine has one
+ * processor. */
 const struct mtime_wake *mtimes_wake(const struct mtimes *t,
                                      const char *machine);
-/* Adds the row, or replaces the row of the same machine. */
+/* Adds the wake row, or replaces that of the same machine. */
 int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
                     struct ips_err *err) IPS_MUST_USE;
 /* Moves all rows of `from` into `t`; on an error it moves none. */
 int mtimes_adopt(struct mtimes *t, struct mtimes *from,
                  struct ips_err *err) IPS_MUST_USE;
-/* Removes the pairs whose `from` or `to` is `machine`, and its wake row; NULL
- * removes everything. Returns how many were removed. */
+/* Removes the pairs whose `from` or `to` is `machine`, and the wake row of
+ * `machine`; NULL removes everything. Returns how many were removed. */
 uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine);
 
 /* Adds the rows of the text of a file; `name` is used in error messages. On an

@@ -21,23 +21,26 @@
 
 #define MTIMES_SLACK_NS 20000u
 
-/* The measurement behind one point of mtime_pair. */
+/* The measurement from which one point of a mtime_pair was computed. */
 struct mtime_trip {
     uint64_t trip_ns; /* median round trip; 0: not known */
-    /* delay_ns out of all_ns, summed over all rounds of the point */
+    /* of the all_ns that all rounds of the point took, the ends were runnable
+     * without running for delay_ns */
     uint64_t delay_ns, all_ns;
 };
 
-/* To be called before the measurement. Returns true if the machine is not
- * idle, with the text in `out`. A load of UINT32_MAX is not known and raises
- * no doubt. */
+/* Checks the rule idle, before the measurement. Returns true, with the text in
+ * `out`, if the machine is not idle. A load of UINT32_MAX is not known and
+ * raises no doubt. */
 bool mtimes_is_busy(const char *machine, uint32_t load_milli,
                     uint32_t processors, char *out, size_t room);
-/* Checks the rules delay and spread; `trip` has p->count elements. */
+/* Checks the rules delay and spread. Returns true, with the text in `out`, if
+ * the pair is in doubt. `trip` has p->count elements. */
 bool mtimes_doubt_trips(const struct mtime_pair *p,
                         const struct mtime_trip *trip, char *out, size_t room);
-/* Compares `p` with the opposite direction, for message lengths that both
- * have. */
+/* Checks the rule both ways, for the message lengths that both `p` and `back`,
+ * the opposite direction, have. Returns true, with the text in `out`, if the
+ * pair is in doubt. */
 bool mtimes_doubt_ways(const struct mtime_pair *p,
                        const struct mtime_pair *back, char *out, size_t room);
 

@@ -17,8 +17,9 @@ struct reader {
     const char *name;
     unsigned line_number;
     struct mtime_pair now;
-    bool open; /* a `pair` line was read into `now`; its line number: */
-    unsigned open_line;
+    /* a `pair` line was read into `now`, and points for it may follow */
+    bool open;
+    unsigned open_line; /* the line number of that `pair` line */
     bool headed;
 };
 
@@ -99,7 +100,8 @@ static bool read_number(char **words, uint64_t *out)
     char *text = strtok_r(NULL, " \t", words), *end = NULL;
     *out = IPS_UNMEASURED;
     if (!text)
-        return true; /* the caller knows which fields are required */
+        /* no field is left; the caller knows which fields are required */
+        return true;
     errno = 0;
     if (*text < '0' || *text > '9')
         return strcmp(text, "-") == 0;

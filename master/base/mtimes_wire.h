@@ -2,10 +2,11 @@
  * How long a message occupies a shared link, computed from the round trips
  * that `ipsq calibrate` measured over that link.
  *
- * MTIME itself is no measure of this, for three reasons. It leaves out the CPU
- * time of the ends, which work while the link does. A token bucket lets data
- * after a pause pass at once. A single short message never reaches the limit
- * of the link. Therefore:
+ * The message time of the table (half a round trip without CPU time) is no
+ * measure of this, for three reasons. It leaves out the CPU time of the ends,
+ * which work while the link does. A token bucket lets data after a pause pass
+ * at once. A single short message never reaches the limit of the link.
+ * Therefore:
  *
  *  - The time per byte is the slope of half the round trip, including the CPU
  *    time, from MTIME_WIRE_LONG bytes to the longest message: at these lengths
@@ -37,7 +38,7 @@ struct mtime_wire {
     uint64_t burst_ns;
 };
 /* Returns false, and leaves *out unchanged, if the measurements of the pair do
- * not show it. */
+ * not show how fast the link is. */
 bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out);
 
 /* Returns the throughput of the pair's link in bytes of messages per us, at

@@ -28,19 +28,20 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    /* computations in which it takes part, by its last report */
+    /* computations in which the slave takes part, by its last report */
     uint32_t computations;
-    /* questions that it is answering, by its last report */
+    /* questions that the slave is answering, by its last report */
     uint32_t questions;
-    /* request for which it builds a graph, by its last report */
+    /* request for which the slave builds a graph, by its last report */
     uint64_t building_for;
     uint32_t built_permille;
     char peers[IPS_PATH_BYTES]; /* address for other slaves; "": none */
-    struct ips_peer *peer;      /* its connection; NULL: not connected */
+    /* the slave's connection; NULL: not connected */
+    struct ips_peer *peer;
     uint64_t seen_ns;
     uint64_t runs;
     uint64_t pool_used_bytes, pool_size_bytes;
-    char trouble[200]; /* why it cannot archive; "": it can */
+    char trouble[200]; /* why the slave cannot write its archive; "": it can */
 };
 
 struct roster {
@@ -66,7 +67,8 @@ struct slave *roster_find(const struct roster *r, const char *machine);
 void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns);
 void roster_gone(struct slave *s);
 
-/* Whether it is connected and sent something within ROSTER_MISSING_NS. */
+/* Whether the slave is connected and sent something within ROSTER_MISSING_NS.
+ */
 bool roster_alive(const struct slave *s, uint64_t now_ns);
 
 /* Whether `text` can be a machine name: not empty, printable, without '/' and

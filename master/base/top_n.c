@@ -69,9 +69,10 @@ static int compare_rows(const struct top_n *s, const void *a, const void *b)
 
 /* ---- the first rows of each group ---------------------------------------- */
 
-/* A heap whose root is the row to be dropped next. */
+/* The rows of one machine and level that are selected so far, as a heap. Its
+ * root is the last row in the client's order, which is dropped first. */
 struct group {
-    const char *machine; /* not terminated: ends at its next slash */
+    const char *machine; /* machine_len bytes, not zero-terminated */
     size_t machine_len;
     int row_level;
     uint64_t seen;
@@ -162,7 +163,8 @@ static bool is_group(const struct group *g, const struct group *key)
             memcmp(g->machine, key->machine, key->machine_len) == 0);
 }
 
-/* Neighbouring rows mostly belong to the same group. */
+/* Finds the group of a row, or adds it. Neighbouring rows mostly belong to the
+ * same group, so the last group is tried first. */
 static struct group *group_of(struct choosing *c, const void *row)
 {
     struct group key = {.machine = ""};

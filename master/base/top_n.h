@@ -15,7 +15,9 @@
 struct top_n {
     uint64_t top;
     bool back, per_machine, per_level;
-    /* The fields of a row; `object` and `level` are set only if they matter. */
+    /* Fields of a row: the one to sort by, and those with its object and its
+     * level. `object` is used only with per_machine, `level_field` only with
+     * per_level. */
     const ProtobufCFieldDescriptor *sort, *object, *level_field;
 };
 
@@ -28,7 +30,7 @@ bool top_n_init(struct top_n *s, const Ips__Select *ask,
                 const ProtobufCMessageDescriptor *row,
                 const char *const *shown_otherwise, const char *fallback);
 
-/* Puts the rows to be sent, out of `count`, into *list (in the arena); `rows`
+/* Puts the selected ones of the `count` rows into *list (in the arena); `rows`
  * is unchanged. Adds the number of other rows to left_out[level] (a single
  * entry without per_level). O(count log top). Returns 0 with a->failed set if
  * there is no memory. */

@@ -29,7 +29,8 @@
 #define ROUNDS_MAX 100000u
 #define LENGTHS_MAX 32u
 #define LENGTH_MAX (16u << 20)
-#define LENGTH_NS 200000000ULL /* time per length of a pair, in ns */
+/* measuring time for each message length of a pair */
+#define LENGTH_NS 200000000ULL
 
 static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
                                          4096, 16384, 65536, 262144, 1048576};
@@ -43,8 +44,8 @@ struct job { /* measures one pair of machines */
 struct calibration { /* stored in query.data */
     struct job *job;
     uint32_t job_count, at;
-    struct machine_share *
-        *machine; /* [machine_count] to be asked whether they are idle */
+    /* [machine_count] the machines that are asked whether they are idle */
+    struct machine_share **machine;
     uint32_t machine_count, machine_at;
     uint64_t wake_ns;  /* the wake-up cost of machine[machine_at] */
     char (*busy)[160]; /* [parts] why the machine is not idle; "": it is */
@@ -118,8 +119,8 @@ static void note_refused(struct query *q, const char *doubt)
     note_failed(q, why);
 }
 
-/* Whether the round with this slave failed. If so, notes it and reactivates
- * the slave, which may succeed in the next job. */
+/* Whether the round with this slave failed. If so, notes that the job failed,
+ * and reactivates the slave, which may succeed in the next job. */
 static bool reset_failed_part(struct query *q, struct machine_share *p)
 {
     if (p->state == PART_ACTIVE)
@@ -196,7 +197,9 @@ static const char *busy_of(const struct query *q, const struct job *j)
     return *busy ? busy : c->busy[j->to - q->machines];
 }
 
-/* Decides whether the result of job[at] is kept. */
+/* Decides whether the result of job[at] is kept: stores it, or notes why not.
+ * Rechecks the result of the previous job if that measured the opposite
+ * direction. */
 static void judge_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
@@ -395,8 +398,8 @@ static void on_ready(struct query *q)
         if (store_pair(q, NULL, &wake) < 0)
             return;
     }
-    /* If the slave cannot measure this, the jobs of its pairs will report it.
-     */
+    /* If the slave cannot measure the wake-up cost, the jobs of its pairs will
+     * report that. */
     p->state = PART_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;

@@ -86,8 +86,8 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
 
 /* ---- the question ------------------------------------------------------- */
 
-/* Answers after a change: sends the rows if the table was changed and saved;
- * else the table is read from the file again at its next use. */
+/* Answers after a change of the table. If the change was saved, sends the rows.
+ * Else reports the error, and makes the next use read the file again. */
 static void report_change(struct query *q, int rc, const struct ips_err *err)
 {
     if (rc == 0) {
@@ -123,7 +123,7 @@ static void forget_machine(struct query *q)
     struct ips_err err = {0};
     int rc = 0;
     if (ask->n_machines == 0) {
-        /* repairs a damaged file too */
+        /* Removing everything also repairs a damaged file. */
         (void)mtimes_remove_machine(t, NULL);
     } else {
         rc = mtimes_load(t, &err);

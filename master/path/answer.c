@@ -71,8 +71,9 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
     return out;
 }
 
-/* Computes the stability over the scenarios. A scenario without a path of its
- * own equals the main one and changes nothing. */
+/* Compares the shares with those of the other scenarios, and lists these in the
+ * certificate. A scenario that was not computed has the same path as the main
+ * one. */
 static void fill_scenarios(struct path_data *d, struct arena *a,
                            struct certificate *c)
 {
@@ -80,8 +81,9 @@ static void fill_scenarios(struct path_data *d, struct arena *a,
         struct scenario_result *r = &d->scenarios[id];
         bool same = true;
         if ((id == SCENARIO_NO_ANY || id == SCENARIO_NO_PROBE) && !r->wanted)
-            continue; /* most programs have no such arcs, so the result is
-                         unknown */
+            /* not computed, mostly because the run has no such arcs: not
+             * listed */
+            continue;
         if (id == SCENARIO_NO_EXTERNAL &&
             r->scenario.weighting == IPS_WEIGH_WALL)
             continue;
@@ -150,7 +152,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     fill_scenarios(d, a, c);
 }
 
-/* The elapsed time of the run's command. */
+/* The elapsed time of the run's command; IPS_UNMEASURED: not known. */
 uint64_t path_goal_elapsed(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -172,8 +174,8 @@ static uint64_t run_length_ns(const struct query *q)
                : IPS_UNMEASURED;
 }
 
-/* DPM-10, with the actual number of cores; the papers assume one per machine.
- */
+/* The rho of DPM-10: parallelism per core, with the actual number of cores; the
+ * papers assume one per machine. */
 static double compute_rho(const struct query *q, double parallelism)
 {
     uint64_t cores = 0;
@@ -249,8 +251,9 @@ static uint64_t path_bound_ns(const struct query *q, const struct path_data *d)
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (q->gather.active[i]->sync->tasks)
-            return IPS_UNMEASURED; /* tasks report their own times, which need
-                                      not agree */
+            /* tasks report their own times, which need not agree with the
+             * run's */
+            return IPS_UNMEASURED;
     return without->wanted ? without->t_max : main->t_max;
 }
 
@@ -339,7 +342,8 @@ static const struct path_piece *shown_pieces(const struct query *q,
     return d->top_segments;
 }
 
-/* Returns false if the question ended. */
+/* Selects the longest pieces if the client wants only these. Returns false if
+ * there was no memory, which ended the question. */
 static bool pick_longest(struct query *q)
 {
     struct path_data *d = path_of(q);

@@ -8,7 +8,7 @@
 #include "master/path/engine.h"
 #include "master/path/weighting.h"
 
-#define MAX_SYMBOLS (1u << 22) /* of one machine */
+#define MAX_SYMBOLS (1u << 22) /* limit for one machine */
 #define MAX_CALLERS (1u << 23)
 /* Most shares of one machine: PORTIONS_FREE, plus PORTIONS_A_NODE per node. */
 #define PORTIONS_A_NODE 64u
@@ -150,7 +150,8 @@ static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
-/* Takes the lock times, which come in one answer only. */
+/* Takes the times in lock functions. A machine sends all of them in one reply.
+ */
 static int take_locks(struct arc_profile *w, const Ips__PortionsAnswer *a,
                       struct ips_err *err)
 {
@@ -229,7 +230,8 @@ static void ask_machine(struct query *q, struct machine_share *p,
         what.lane = &scenario;
         what.from_ns = window->from_ns;
         what.to_ns = window->to_ns;
-        /* In `wall` the machines' clocks are already mapped to one another. */
+        /* In `wall` the window is already on the scale that all clocks are
+         * mapped to. */
         if (main->weighting != IPS_WEIGH_WALL)
             query_window_of(q, p, &what.from_ns, &what.to_ns);
     }

@@ -8,15 +8,19 @@
 #include "master/path/entities.h"
 #include "master/query/query.h"
 
-/* Arc profile of one machine, in the order received, which is by node. */
+/* Arc profile of one machine: which procedures spent the time of each arc.
+ * Ordered by node, as received. */
 struct arc_profile {
-    struct entity_symbol *symbol; /* its texts lie in kept messages */
+    /* its texts are borrowed from kept messages */
+    struct entity_symbol *symbol;
     uint32_t symbol_count, symbol_cap;
-    uint32_t *node, *of; /* [count] arc's end; symbol that spent `ns` of it */
+    /* [count] the node at which the arc ends; the symbol that spent `ns` of
+     * it */
+    uint32_t *node, *of;
     uint64_t *ns;
     uint64_t count, cap;
-    /* If a window was asked for: position of nodes relative to it, by node
-     * (PortionsAnswer). */
+    /* If a window was asked for: the nodes after its start, and how many ns
+     * each lies after its end and after its start (PortionsAnswer). */
     uint32_t *window_node;
     uint64_t *ns_after_window_end, *ns_after_window_start;
     uint64_t window_node_count, window_node_cap;
@@ -34,14 +38,15 @@ struct path_window;
 
 /* Sends PortionsAsk; the caller's round must pass the replies to
  * arc_profile_receive(). `window`: only the part of the arcs in the window,
- * with the weighting of the query's main scenario (the query's data must start
- * with path_data); NULL: all. */
+ * with the weighting of the main scenario (q->data must start with path_data);
+ * NULL: all arcs. */
 void arc_profile_ask(struct query *q, struct machine_share *p,
                      const struct path_window *window);
-/* The same for all arcs, and with the callers of procedures. */
+/* Like arc_profile_ask for all arcs, but also fetches the callers of
+ * procedures. */
 void arc_profile_ask_callers(struct query *q, struct machine_share *p);
-/* The same with callers, but only CPU time within `window`, with the weighting
- * `wall`, whatever that of the main scenario is. */
+/* Like arc_profile_ask_callers, but only for CPU time within `window`, and with
+ * the weighting `wall`, whatever that of the main scenario is. */
 void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
                          const struct path_window *window);
 int arc_profile_receive(struct query *q, struct machine_share *p,
@@ -49,7 +54,8 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
                         struct ips_err *err) IPS_MUST_USE;
 void arc_profile_release(struct arc_profile *w);
 
-/* IPS_E_LIMIT if less than `bytes` of memory is available on this machine. */
+/* Returns IPS_E_LIMIT if this machine has less than `bytes` of memory
+ * available. */
 int query_check_memory(const struct query *q, uint64_t bytes,
                        struct ips_err *err) IPS_MUST_USE;
 

@@ -8,8 +8,8 @@
 #include "analysis/graph/clock_align.h"
 #include "master/path/weighting.h"
 
-/* Limit of the messages per pair of machines. Above it an even selection is
- * used, which bounds the clocks as well. */
+/* Limit for the messages of a pair of machines. If there are more, an even
+ * selection of them is used, which bounds the clocks equally well. */
 #define POINTS_MAX (1u << 20)
 
 struct pair {
@@ -20,7 +20,9 @@ struct pair {
 struct alignment {
     struct query *q;
     uint32_t n;
-    struct pair *pairs; /* [n * n]; only (i, k) with i < k is used: A is i */
+    /* [n * n] the pair of machines i < k is at i * n + k; its clock A is
+     * that of i */
+    struct pair *pairs;
     struct ips_clock_fit *fit;
     struct ips_clock_map *map;
     uint64_t *bound;
@@ -74,7 +76,7 @@ static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
 
 /* ---- fits ---------------------------------------------------------------- */
 
-/* The fit of the same pair with the machines exchanged: A = B - offset - ... */
+/* The fit of the same pair with the machines exchanged: it gives A from B. */
 static struct ips_clock_fit turn_fit(const struct ips_clock_fit *f)
 {
     struct ips_clock_fit t = *f;
@@ -92,8 +94,9 @@ static uint64_t move_clock(uint64_t t, int64_t by)
     return at < 0 ? 0 : (uint64_t)at;
 }
 
-/* The time during which both machines have events, by the clock of `i`. A path
- * may use it before the first message between them and after the last. */
+/* The time during which machines i and k both have events, by the clock of i. A
+ * path may use all of it, also before the first message between them and after
+ * the last. */
 static struct ips_clock_span span_of(const struct alignment *a, uint32_t i,
                                      uint32_t k)
 {

@@ -7,7 +7,7 @@
 #include "common/large.h"
 #include "common/types.h"
 
-/* Pieces per batch of a path that is not kept. */
+/* Pieces per batch, in scenarios whose pieces are not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
 enum scenario_id engine_next_scenario(const struct path_data *d,
@@ -331,8 +331,9 @@ static bool count_pieces(struct path_data *d, uint64_t left)
     return true;
 }
 
-/* Makes room for one more piece. The cm engines walk backwards, so they must
- * keep all pieces until the end. */
+/* Makes room for one more piece. In scenarios other than the main one, a full
+ * batch is added to the shares and dropped, except its last piece. The cm
+ * engines walk backwards, so they must keep all pieces until the end. */
 static bool make_room(struct path_data *d)
 {
     if (d->now != SCENARIO_MAIN && !d->cm &&
@@ -361,13 +362,14 @@ bool engine_push(struct path_data *d, struct path_thread came,
     struct scenario_result *r = &d->scenarios[d->now];
     struct path_piece *last =
         d->work_count ? &d->work[d->work_count - 1] : NULL;
-    /* cm walks backwards: the last piece pushed is the first of the path */
+    /* The cm engines walk backwards: the last piece pushed is the first of the
+     * path. */
     if (d->cm || !last)
         r->begin = r->shares.at = came;
     if (last && last->kind == IPS_SEG_COMPUTE &&
         piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
-        last->from != IPS_NO_NODE && /* `last` starts in the chain */
-        is_same_thread(last->at, piece->at)) {
+        /* `last` starts at a node, not before its chain */
+        last->from != IPS_NO_NODE && is_same_thread(last->at, piece->at)) {
         last->to = piece->to;
         last->ns += piece->ns;
         return true;
@@ -398,8 +400,8 @@ void engine_failed(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->blame) {
-        /* The question restarts without the machine when the round ends, which
-         * query_await() does now. */
+        /* query_await() ends the round now, and then the question restarts
+         * without the machine. */
         struct machine_share *p = d->blame;
         d->blame = NULL;
         query_machine_failed(q, p, &d->err);

@@ -36,7 +36,9 @@ enum scenario_id {
     SCENARIO_MAIN,
     /* scenario in which messages take no time: gives P_max (DPM-8) */
     SCENARIO_FREE,
-    SCENARIO_UNENDED, /* upper bound of the path's length; not in `wall` */
+    /* waits without a known waker count as work: an upper bound of the
+     * path's length; not in `wall` */
+    SCENARIO_UNENDED,
     SCENARIO_HALF,
     SCENARIO_DOUBLE,
     SCENARIO_NO_EXTERNAL,
@@ -84,7 +86,8 @@ struct path_data { /* stored in query.data of a path question */
     struct ips_err err;
     /* the machine whose data was wrong, else NULL */
     struct machine_share *blame;
-    /* the path of scenario `now`, or its last pieces */
+    /* the path of scenario `now`, or its pieces that are not yet in the shares
+     */
     struct path_piece *work;
     uint64_t work_count, work_cap;
     struct ips_est est;
@@ -106,14 +109,16 @@ struct path_data { /* stored in query.data of a path question */
     struct path_window window;
     /* set by the functions of weighting.h: */
     bool has_goal;
-    uint32_t goal_machine, goal_node; /* node number in the full graph */
+    /* goal_node: number of the node in the graph of goal_machine */
+    uint32_t goal_machine, goal_node;
     char goal_text[512];
     char clock_text[256]; /* about the clocks; "": none were compared */
     uint64_t on_cpu_ns, run_delay_ns, other_ns, unended_ns;
     void (*after_split)(struct query *q);
     void (*after_clocks)(struct query *q);
     uint32_t origin_machine; /* the machine whose clock is the reference */
-    struct waits *waits;     /* waits.h; set while waits are fetched */
+    /* master/waits/waits.h; set while waits are fetched */
+    struct waits *waits;
     void (*after_waits)(struct query *q);
 };
 
@@ -122,34 +127,38 @@ struct engine_joins {
     uint8_t *data;
     size_t len, cap;
 };
-/* contract engine: the path between two nodes of a slave's visit */
+/* contract engine: one visit of the path to a machine, from the node at which
+ * it enters to the node at which it leaves */
 struct engine_pair {
     uint32_t from, from_chain, to, to_chain;
-    uint64_t piece, pieces; /* range in `piece` of struct engine_reported */
+    /* the pieces of the visit: their first index, and their number, in `piece`
+     * of struct engine_reported */
+    uint64_t piece, pieces;
 };
 struct engine_reported {
     struct engine_pair *pair;
-    uint64_t pair_count, pairs; /* pairs reported so far; pairs asked for */
+    uint64_t pair_count, pairs; /* pairs received so far; pairs asked for */
     struct path_piece *piece;
     uint64_t piece_count, cap;
-    uint64_t sum_ns; /* for scenarios of which the slave reports only sums */
-    uint64_t next;   /* next pair while the path is assembled */
+    /* total ns, for scenarios of which the slave reports only sums */
+    uint64_t sum_ns;
+    uint64_t next; /* while the path is assembled: index of the next pair */
 };
 
-struct engine_machine { /* stored in `own` of a part */
+struct engine_machine { /* stored in `own` of a machine_share */
     struct ips_wire_taker taker;
     struct ips_graph g;
     struct engine_joins joins;
     struct engine_reported reported;
-    /* number of its first node in the numbering of all machines */
+    /* number of the machine's first node in the numbering of all machines */
     uint64_t base;
     uint64_t finished_t_max;
     /* cm-async, cm-sync: state in the scenario that is being computed */
     bool cm_reported, cm_done;
     uint64_t cm_sent, cm_taken, cm_unfinished;
-    uint64_t cm_end; /* number of the END node + 1 */
+    uint64_t cm_end; /* number of the END node + 1; 0: none */
     char cm_stalled[600];
-    struct ips_clock_map clock; /* its clock, in `wall` */
+    struct ips_clock_map clock; /* the machine's clock, in `wall` */
 };
 
 void engine_central(struct query *q);
@@ -158,16 +167,16 @@ void engine_cm(struct query *q, bool async);
 /* Relays a message between two slaves that cannot reach each other. */
 void engine_cm_relay(struct master *m, const struct slave *s,
                      Ips__CmMessage *message);
-/* path/query.c: to be called when all scenarios are computed, or when the
- * question cannot be answered. */
+/* path/query.c: to be called when all scenarios are computed. Starts the
+ * answer, or refuses the question if the path is empty. */
 void path_done(struct query *q);
 /* path/answer.c: sends more of the answer while the client reads it. */
 void path_pump(struct query *q);
 
-/* For other questions about the graph: path_check_scenario converts the
- * scenario of a request (IPS_E_USAGE: invalid). The others return what the
- * certificate says about message times, and the elapsed time of the run's
- * command or IPS_UNMEASURED. */
+/* For all questions about the graph. path_check_scenario converts the scenario
+ * of a request (IPS_E_USAGE: invalid). path_mtime_text returns what the
+ * certificate says about message times. path_goal_elapsed returns the elapsed
+ * time of the run's command; IPS_UNMEASURED: not known. */
 int path_check_scenario(const Ips__Lane *in, struct ips_scenario *out,
                         struct ips_err *err) IPS_MUST_USE;
 char *path_mtime_text(const struct query *q, struct arena *a,
@@ -186,9 +195,9 @@ engine_machine_of(const struct machine_share *p)
     return p->own;
 }
 
-/* Adds the traffic between the slaves and the master since the last call to
- * the cost of the main scenario; the first call (`mark`) only sets the
- * starting point. Heartbeats are included. */
+/* Measures the traffic between the slaves and the master, including heartbeats.
+ * With `mark`: remembers the starting point. Without: sets the cost of the main
+ * scenario to the traffic since then. */
 void engine_traffic(struct query *q, bool mark);
 
 /* Returns the next wanted scenario after `at`, or SCENARIOS if there is none.
@@ -206,31 +215,33 @@ struct ips_machine_joins *engine_joins(struct query *q);
 /* The round of SubgraphAsk: fetches the whole subgraph of every part. */
 void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q));
 
-/* In the worker: engine_make_graphs turns the received arrays of all parts
- * into checked graphs; engine_merge merges these into d->merged. On false
- * d->err (and d->blame) have the reason. */
+/* In the worker: engine_make_graphs turns the received arrays of all parts into
+ * checked graphs; engine_merge merges these into d->merged. If they return
+ * false, d->err has the reason, and d->blame the machine whose data was wrong.
+ */
 bool engine_make_graphs(struct query *q);
 bool engine_merge(struct query *q);
 /* Releases the parts' graphs and receive buffers, and d->merged and d->est. */
 void engine_drop_graphs(struct query *q);
-/* Releases the parts' pieces of the path; after this no scenario can be read
- * from them. */
+/* Releases the buffers for the pieces of the path that the slaves send. To be
+ * called after the last scenario. */
 void engine_drop_pieces(struct query *q);
 
-/* Appends to d->work a piece that starts at `came`. If the last piece and this
- * one are COMPUTE pieces of the same thread and adjoin, the two are merged. In
- * scenarios other than the main one, pieces that are produced in forward order
- * are added to the shares in batches and then dropped. */
+/* Appends to d->work a piece that starts in thread `came`. If the last piece
+ * and this one are COMPUTE pieces of the same thread and adjoin, the two are
+ * merged. In scenarios other than the main one, pieces that are produced in
+ * forward order are added to the shares in batches and then dropped. */
 bool engine_push(struct path_data *d, struct path_thread came,
                  const struct path_piece *piece);
 struct path_thread engine_locate(const struct ips_graph *g, uint32_t node);
 
-/* All pieces of scenario `now` were pushed: computes its shares, and keeps the
- * pieces of the main scenario. Called in the worker or the loop. */
+/* To be called when all pieces of scenario `now` were pushed, in the worker or
+ * the loop: computes its shares, and keeps the pieces of the main scenario.
+ * Returns false with the reason in d->err. */
 bool engine_scenario_done(struct path_data *d);
 
-/* The job failed: excludes the slave whose data was wrong, or refuses the
- * question. */
+/* To be called when a job failed: excludes the slave whose data was wrong and
+ * restarts the question, or refuses the question. */
 void engine_failed(struct query *q);
 
 void engine_release(struct query *q);

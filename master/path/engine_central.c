@@ -31,7 +31,8 @@ static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
     return ok;
 }
 
-/* Checks that the paper's algorithm gives the same result. */
+/* Checks that the paper's algorithm (label correcting) gives the same result.
+ */
 static bool check_pdm(struct path_data *d, const struct ips_scenario *scenario)
 {
     struct ips_est other = {0};
@@ -86,7 +87,7 @@ static bool solve_view(struct query *q, const struct ips_graph *g)
 static bool solve_scenario(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_of(q);
-    /* of d->merged, which is in the wanted weighting already */
+    /* a view of d->merged, whose weights are already in the wanted weighting */
     struct ips_view view;
     d->now = id;
     bool ok = ips_graph_view_changed(&d->merged, &d->scenarios[id].scenario,

@@ -82,8 +82,7 @@ void engine_cm_relay(struct master *m, const struct slave *s,
     }
 }
 
-/* ---- a scenario
- * -------------------------------------------------------------- */
+/* ---- a scenario --------------------------------------------------------- */
 
 static void on_scenario_made(struct query *q)
 {
@@ -204,7 +203,9 @@ static void refuse_stalled(struct query *q)
     query_fail(q, &err);
 }
 
-/* cm-sync: an answer to TELL carries counts for one round of counting. */
+/* cm-sync: adds the counts in a slave's answer to TELL to the current round of
+ * counting. If the round shows that all values are final, ends the scenario; if
+ * it shows a stall, fails the question. */
 static void count_round(struct query *q, const Ips__CmAnswer *a)
 {
     struct cm_run *r = run_of(q);
@@ -371,7 +372,8 @@ static int take_cm_reply(struct query *q, struct machine_share *p,
     return ips_err_set(err, IPS_E_PROTOCOL, "no answer to CmAsk");
 }
 
-/* Reached only after all slaves were stopped because the question restarts. */
+/* The round's `after`, which is not expected to be called: the round ends with
+ * path_done(), with a failure, or with a restart of the question. */
 static void after_stop(struct query *q)
 {
     struct ips_err err = {0};
@@ -422,7 +424,8 @@ void engine_cm(struct query *q, bool async)
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         names[i] = p->machine;
-        /* After a broken link the restart lets the master relay everything. */
+        /* A restart may be due to a broken link. Without addresses of its
+         * peers, a slave lets the master relay everything. */
         names[n + i] =
             q->restarts == 0 && p->slave ? p->slave->peers : ips_wire_text("");
     }

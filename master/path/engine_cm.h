@@ -7,7 +7,8 @@
 #include "master/path/engine.h"
 
 #define CM_KEY_BYTES 16
-/* Time between two rounds of TELL requests. */
+/* Time between two rounds of TELL, in which the root asks the slaves for their
+ * counts. */
 #define CM_TELL_NS 2000000000ULL
 
 struct cm_run { /* stored in path_data.cm */
@@ -21,10 +22,11 @@ struct cm_run { /* stored in path_data.cm */
     struct ips_cm_tally tally;
     uint32_t asked; /* number of answers to TELL still expected */
     uint64_t progress_ns;
-    bool over; /* OVER was sent in this scenario */
+    bool over; /* the slaves were told that this scenario is over */
     /* state of the walk back along the path: */
     uint32_t walk_machine;
-    /* `cross` is a message piece that ends where the next walk starts */
+    /* the walk has just gone back over the message `cross` to another machine,
+     * whose slave will name the sending node */
     bool crossing;
     struct path_piece cross;
     uint64_t cross_est, hops;
@@ -39,8 +41,8 @@ struct cm_run { /* stored in path_data.cm */
 /* Sends a message of the root to a part. */
 void cm_send_message(struct query *q, const struct machine_share *p,
                      Ips__CmMessage *m, Ips__CmMessage__Kind kind);
-/* The values of the scenario are final: walks the path back from its END node,
- * then calls cm_scenario_walked. */
+/* To be called when the values of the scenario are final: walks the path back
+ * from END node `node` of part `part`, then calls cm_scenario_walked. */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
 int cm_take_walk(struct query *q, struct machine_share *p,
                  const Ips__CmAnswer *a, struct ips_err *err) IPS_MUST_USE;

@@ -29,8 +29,8 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
     ask_walk(q, part, UINT32_MAX, node);
 }
 
-/* `wall`: the time before the first node of a chain that no recorded thread
- * started. */
+/* Whether piece i is the time before the first node of a chain that no recorded
+ * thread started (in `wall`). */
 static bool before_chain(const Ips__CmAnswer *a, size_t i)
 {
     return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
@@ -97,8 +97,8 @@ static int push_crossing(struct path_data *d, const struct machine_share *p,
     return 0;
 }
 
-/* Remembers where the walk leaves this machine. The last answer determines it;
- * every answer carries it. */
+/* Remembers where the walk leaves this machine. All answers of one walk have
+ * this; it is taken from the first. */
 static void remember_walk_exit(struct cm_run *r, const struct machine_share *p,
                                const Ips__CmAnswer *a)
 {

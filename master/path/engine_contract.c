@@ -18,7 +18,7 @@
 #include "common/large.h"
 #include "master/path/weighting.h"
 
-/* limit for the values in one FinishAsk */
+/* limit for the values in one FinishAsk, in bytes */
 #define VALUES_BYTES ((size_t)1 << 20)
 
 static void begin_scenario(struct query *q, enum scenario_id id);
@@ -45,7 +45,8 @@ static void on_scenario_made(struct query *q)
 static bool assemble_path(struct query *q);
 static bool sum_up(struct query *q);
 
-/* Only the main scenario's pieces are shown; for the others sums suffice. */
+/* Whether the slaves report only sums of the pieces. The pieces of the main
+ * scenario are shown to the user; for the others sums suffice. */
 static bool sums_wanted(const struct path_data *d)
 {
     return d->now != SCENARIO_MAIN;
@@ -58,7 +59,8 @@ static void make_scenario(struct query *q)
         (void)engine_scenario_done(d); /* on failure the reason is in d->err */
 }
 
-/* The path of this scenario is complete: the worker sums its shares. */
+/* All that the path of this scenario needs was received: the worker assembles
+ * it and sums its shares. */
 static void on_scenario_over(struct query *q)
 {
     struct ips_err err = {0};
@@ -184,7 +186,8 @@ static int take_expansion(struct query *q, struct machine_share *p,
     return sums ? keep_sums(d, p, a, err) : keep_pieces(p, a, err);
 }
 
-/* The message that leads from the end of the previous visit to `visit`. */
+/* The piece for the message that leads from the end of the previous visit
+ * (`before`) to `visit`. */
 static struct path_piece message_of(struct query *q,
                                     const struct ips_visit *visit,
                                     const struct engine_pair *pair,
@@ -229,7 +232,8 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
     return false;
 }
 
-/* In the worker: makes d->work the path. */
+/* In the worker: assembles the path in d->work, from the pieces of all visits
+ * and the messages between them. */
 static bool assemble_path(struct query *q)
 {
     struct path_data *d = path_of(q);

@@ -13,7 +13,7 @@ struct making {
     const struct ips_graph *g;
     struct entities *t;
     bool clip;
-    /* map (process, message or procedure) to features */
+    /* map (process, receiver) and (process, procedure) to the feature */
     struct ips_idmap messages, procedures;
     uint32_t feature_cap;
     /* [parts][symbols] number of each symbol's procedure */
@@ -150,7 +150,7 @@ static int make_messages(struct making *m, struct ips_err *err)
 
 struct named {
     const struct entity_symbol *symbol;
-    uint32_t *number; /* where the number of its procedure is stored */
+    uint32_t *number; /* where the number of the symbol's procedure is stored */
 };
 
 static int by_name(const void *a, const void *b)
@@ -183,7 +183,8 @@ uint32_t entities_procedure(const struct entities *t,
     return THING_NONE;
 }
 
-/* Gives equal symbols of all parts one number. */
+/* Numbers the procedures. Symbols of different machines with equal name, module
+ * and file are one procedure. */
 static int name_procedures(struct making *m, struct ips_err *err)
 {
     struct entities *t = m->t;
@@ -281,7 +282,8 @@ static int make_procedures(struct making *m, uint32_t *blame,
 
 /* ---- entities ------------------------------------------------------------ */
 
-/* Returns the entity of the given kind to which a feature belongs. */
+/* Returns the entity of the given kind to which feature `f` belongs;
+ * THING_NONE: none. `message`: the number of message features before `f`. */
 static uint32_t find_entity(const struct entities *t,
                             const struct entity_feature *f,
                             enum entity_kind kind, uint32_t message)

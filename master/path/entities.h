@@ -4,9 +4,10 @@
  * (analysis/whatif/feature.h), which is what slack and what-if work on. Pure:
  * the input is a merged graph and tables of names.
  *
- * The features are, in this order: one per process for its remaining time; one
- * per message class (sender, receiver); one per procedure in each process. A
- * message class covers data arcs and waits for something not recorded; other
+ * The features are, in this order: one per process for its time that belongs
+ * to no procedure; one per message class (sender, receiver); one per procedure
+ * in each process. A message class covers data arcs, or waits of the sender for
+ * something not recorded (receiver EXTERNAL or IDLE); other
  * arcs between threads have no weight. A procedure is one entity wherever it
  * ran, if name, module and file are equal. Source: ALGORITHMS 4; IPS-12.
  */
@@ -25,7 +26,7 @@ enum entity_kind {
 extern const char *const thing_kind_names[THING_KINDS];
 
 #define THING_NONE UINT32_MAX
-/* `to` of messages with an unrecorded sender. */
+/* `to` of message classes that stand for waits for something not recorded */
 #define THING_EXTERNAL (UINT32_MAX - 1)
 #define THING_IDLE (UINT32_MAX - 2)
 
@@ -42,25 +43,27 @@ struct machine_entities {
     const struct entity_symbol *symbol;
     uint32_t symbol_count;
     /* The arc profile: [arc_share_count] parallel arrays, ordered by node. An
-     * entry of THING_NONE is the process's own remaining time of the arc; it
-     * is present only if that is not simply the rest of the arc. */
+     * entry with symbol THING_NONE is the time of the arc that belongs to no
+     * procedure; without such an entry that time is the rest of the arc. */
     const uint32_t *node, *of; /* this machine's node numbers; symbol indices */
     const uint64_t *ns;
     uint64_t arc_share_count;
 };
 
 struct entity_feature {
-    enum entity_kind kind; /* PROCESS: the process's remaining time */
-    uint32_t process;      /* feature of the process; MESSAGE: of the sender */
-    uint32_t machine,
-        /* PROCESS, PROCEDURE: index of the process in its part */
-        number;
+    /* PROCESS: the process's time that belongs to no procedure */
+    enum entity_kind kind;
+    uint32_t process; /* feature of the process; MESSAGE: of the sender */
+    /* `number`: for PROCESS and PROCEDURE the index of the process on its
+     * machine */
+    uint32_t machine, number;
     uint32_t procedure; /* PROCEDURE: index in `procedure` */
     uint32_t to; /* MESSAGE: the receiver's process feature, EXTERNAL or IDLE */
 };
 struct entity {
     enum entity_kind kind;
-    uint32_t first, count; /* range in `member`: its features; at least one */
+    /* range in `member`: the features of the entity; at least one */
+    uint32_t first, count;
 };
 struct entities {
     /* array of machine_count machines; borrowed */
@@ -82,9 +85,9 @@ struct entities {
     uint32_t *member; /* features of all entities */
 };
 
-/* `clip`: shares that exceed the weight of an arc are cut off instead of being
- * refused. On an error *blame is the part whose shares or chains are wrong
- * (THING_NONE: none). */
+/* Makes the features and entities. `clip`: shares that exceed the weight of an
+ * arc are cut off instead of being refused. On an error *blame is the part
+ * whose shares or chains are wrong (THING_NONE: none). */
 int entities_make(const struct ips_graph *g,
                   const struct machine_entities *part, uint32_t part_count,
                   bool clip, struct entities *out, uint32_t *blame,
@@ -116,9 +119,9 @@ const struct entity_symbol *entities_symbol(const struct entities *t,
 struct entity_selector {
     const char *procedure, *process, *message, *object;
 };
-/* Returns the matching features, malloc'd. If none matches, *count is 0 and
- * the caller must report that. IPS_E_USAGE: a message pattern without " -> ".
- */
+/* Returns the features that match the selector, malloc'd. If none matches,
+ * *count is 0 and the caller must report that. IPS_E_USAGE: a message pattern
+ * without " -> ". */
 int entities_choose(const struct entities *t, const struct entity_selector *s,
                     uint32_t **feature, uint32_t *count,
                     struct ips_err *err) IPS_MUST_USE;

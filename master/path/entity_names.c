@@ -1,4 +1,4 @@
-/* Names of entities, and entities by name. */
+/* Writes the names of entities, and finds entities by name. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Combines the slaves' replies about the path's pieces; in the worker. */
+/* Combines the slaves' replies about the path's pieces. Runs in the worker. */
 #include "master/path/profile.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
                        (unsigned long long)told, (unsigned long long)ns);
 }
 
-/* Cuts piece k of a machine to the window: sets x->ns to the part inside. */
+/* Cuts piece k of a machine to the window: sets x->ns to the part inside, and
+ * adds its CPU time to *running. */
 static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
                      struct path_piece *x, uint64_t *running,
                      struct ips_err *err)
@@ -37,9 +38,9 @@ static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
     return 0;
 }
 
-/* Sets `cut` to the pieces of the path with the ns of each: the whole piece,
- * or its part inside the window. In weightings other than `cpu` the slaves
- * also report its CPU time. */
+/* Sets the ns of each piece in `cut`: those of the whole piece, or of its part
+ * inside the window. Adds up how much of them was CPU time, which the slaves
+ * report in weightings other than `cpu`. */
 static int cut_pieces(struct query *q, struct path_piece *cut,
                       struct ips_err *err)
 {
@@ -71,7 +72,8 @@ static bool in_window(const struct path_piece *p)
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
 }
 
-/* The profile takes ownership of `cut`. */
+/* Keeps the pieces of `cut` that count in the window. The profile takes
+ * ownership of `cut`. */
 static void keep_window(struct path_profile *pp, struct path_piece *cut,
                         uint64_t count)
 {
@@ -99,7 +101,8 @@ static int make_window(struct query *q, const struct path_piece *cut,
     for (int list = 0; rc == 0 && list < SHARE_LISTS; list++)
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
-            /* the scenarios' paths differ, so their windows are unknown */
+            /* The paths of the other scenarios were not cut to the window, so
+             * whether its shares are stable is not known. */
             row->stable = false;
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }
@@ -247,7 +250,8 @@ static void add_step(struct step_sequence *l, struct profile_what what,
     l->n++;
 }
 
-/* Adds the path's steps in order, with the messages between them. */
+/* Adds the path's steps in order. The time of the messages before a step is its
+ * gap. */
 static void sequence_of_path(const struct query *q,
                              const struct path_piece *cut,
                              struct step_sequence *l, size_t *at)

@@ -18,17 +18,19 @@ struct profile_step { /* one step, as received */
     uint32_t piece, code;
     uint64_t ns;
 };
-/* What one machine sent for one enum profile_side. PROFILE_PATH: its pieces of
- * the path; PROFILE_WHOLE: its chains. */
+/* The columns that one machine sent for the path or for the whole graph.
+ * PROFILE_PATH: an entry for each piece of the path on the machine;
+ * PROFILE_WHOLE: for each chain. */
 struct profile_face {
     uint32_t *piece; /* [count] for the path: index in the path's pieces */
     uint32_t *from, *to;
-    /* [count] CPU time in the window; for a piece without arcs: 1 if it
-     * is inside the window, else 0 */
+    /* [count] CPU time of the piece, with a window only inside it; for a piece
+     * without arcs: 1 if its end is inside the window, else 0 */
     uint64_t *ns;
-    /* [count] weight inside the window, if there is a window */
+    /* [count] weight of the piece inside the window; used only with a window */
     uint64_t *weight_ns;
-    uint64_t *most; /* [count] for the path: ns of the piece */
+    /* [count] for the path: the whole ns of the piece, as an upper limit */
+    uint64_t *most;
     uint32_t count, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
@@ -52,8 +54,9 @@ struct profile_sequences {
     struct ips_sequence result[PROFILE_SEQUENCES];
     uint32_t count;
 };
-struct profile_chain_sum { /* sums of one thread in the whole graph */
-    uint64_t a, b;         /* key of the sum, as in shares.h */
+/* sums of one machine, process or thread in the whole graph */
+struct profile_chain_sum {
+    uint64_t a, b; /* key of the sum, as in shares.h */
     uint64_t ns, count, path_ns;
 };
 
@@ -67,7 +70,7 @@ struct path_profile { /* stored in path_data.profile */
     bool windowed, no_whole_steps;
     bool cpu; /* the weighting is `cpu`: a piece is CPU time and nothing else */
     uint64_t window_ns, on_cpu_ns, off_cpu_ns;
-    uint64_t delay_ns;    /* part of off_cpu_ns; only in a window */
+    uint64_t delay_ns;    /* part of off_cpu_ns; set only with a window */
     struct shares shares; /* limited to the window, like `pieces` */
     struct path_piece *pieces;
     uint64_t piece_count;
@@ -83,8 +86,8 @@ static inline struct path_profile *profile_of(const struct query *q)
     return d ? d->profile : NULL;
 }
 
-/* In the worker, when everything was received: returns 0, or an error in *err.
- */
+/* Called in the worker when everything was received. Returns 0, or an error in
+ * *err. */
 int path_profile_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -86,8 +86,8 @@ static void add_scaled(struct path_data *d, enum scenario_id id,
     r->scenario = d->scenarios[SCENARIO_MAIN].scenario;
     r->scenario.mtime.scale_num *= num;
     r->scenario.mtime.scale_den *= den;
-    /* If messages take no time, a multiple of that time is the same graph
-     * again. */
+    /* If messages take no time, a multiple of that time gives the same graph,
+     * which need not be computed again. */
     r->wanted = (m->base_ns || m->per_byte_q32 ||
                  r->scenario.weighting == IPS_WEIGH_WALL) &&
                 m->scale_num;
@@ -119,7 +119,8 @@ static void plan_scenarios(struct query *q)
     struct scenario_result *off = &d->scenarios[SCENARIO_NO_EXTERNAL];
     off->name = "external off";
     off->scenario = d->scenarios[SCENARIO_MAIN].scenario;
-    /* In `wall`, waiting for something not recorded is time like any other. */
+    /* In `wall`, a wait for something not recorded takes time like any other
+     * arc, so it is not left out. */
     off->wanted = off->scenario.external != IPS_EXTERNAL_OFF && external > 0 &&
                   off->scenario.weighting != IPS_WEIGH_WALL;
     off->scenario.external = IPS_EXTERNAL_OFF;
@@ -138,7 +139,8 @@ static void plan_scenarios(struct query *q)
     bare->with_shares = true;
 }
 
-/* The rate of the slowest calibrated link between the run's machines. */
+/* The rate of the slowest calibrated link between the run's machines, in bytes
+ * per us; 0: not known. */
 static uint64_t link_rate(const struct query *q)
 {
     const struct gather *g = &q->gather;

@@ -1,9 +1,9 @@
 /*
  * The whole activity graph, one row per node, with node numbers that run
  * through all machines, so that anyone can recompute an answer from it.
- * Message times are 0. External arcs have the weight that they have in the
- * default scenario; so have all arcs in the weightings sched and, on one
- * machine, wall. Category 3.
+ * Message times are 0. All weights are those of the default scenario, also for
+ * external arcs. Each row has the weights of the weightings cpu, sched and, on
+ * one machine, wall. Category 3 of IPS-9.
  *
  * With a window: the nodes inside it, and the nodes with an arc that overlaps
  * it. The clock of each end's own machine decides. The row says which end of
@@ -35,7 +35,7 @@ static const char *const xkinds[] = {
 #undef X
 };
 
-/* Channel names of each part by end, in readable form. */
+/* The names of one machine's channels in readable form, indexed by end. */
 struct names {
     const char **name;
     uint32_t count;
@@ -47,14 +47,15 @@ struct graph_window {
 struct graph_data {
     /* must be first: the engine's helpers work on it */
     struct path_data path;
-    struct names *names; /* [parts] channel names of each part */
+    struct names *names; /* [parts] channel names of each machine */
     uint32_t chain;      /* chain of the next node to be sent */
     /* [parts] windows by each machine's own clock, in ns; NULL: none */
     struct graph_window *window;
-    /* [count] nodes inside the window; NULL: all nodes */
+    /* [count] numbers of the nodes to be sent; NULL: all nodes */
     uint32_t *shown_node;
     uint32_t count;
-    /* of path.merged; without weights if they are not known */
+    /* path.merged in these weightings; own_w is NULL if the weights are not
+     * known */
     struct ips_view sched, wall;
 };
 
@@ -131,14 +132,14 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
     uint64_t at = g->at ? g->at[node] : g->t_ns[node];
     const struct graph_window *w = &d->window[part];
     /* The window excludes its first moment, which belongs to the window before
-     * it; but a window from 0 includes it. */
+     * it. But a window from 0 includes it. */
     if (w->from_ns && at <= w->from_ns)
         return BEFORE;
     return at <= w->to_ns ? INSIDE : AFTER;
 }
 
-/* Which part of an arc the window cuts off. As the ends have different clocks,
- * an arc may end before it starts. */
+/* Which part of an arc the window cuts off, in words. As the ends have
+ * different clocks, an arc may end before it starts. */
 static const char *cut_text(enum window_side begin, enum window_side end)
 {
     if (begin == INSIDE)
@@ -148,8 +149,9 @@ static const char *cut_text(enum window_side begin, enum window_side end)
     return begin == BEFORE && end == AFTER ? "both" : "all";
 }
 
-/* Sets *arc and *cross, or "" for an arc that does not exist. Returns whether
- * the node is to be sent. */
+/* Sets *arc and *cross to the part of the node's chain arc and cross arc that
+ * the window cuts off (cut_text), or to "" for an arc that does not exist.
+ * Returns whether the node is to be sent. */
 static bool is_node_in_window(const struct query *q, uint32_t i,
                               const struct ips_chain *c, const char **arc,
                               const char **cross)
@@ -213,7 +215,8 @@ static void fill_weightings(struct query *q, uint32_t i, bool first,
         out->arc_sched_ns = first ? IPS_UNMEASURED : d->sched.own_w[i];
         out->xarc_sched_ns = present ? x : IPS_UNMEASURED;
     }
-    /* for a chain's first node: the time until it started */
+    /* In `wall` a chain's first node has a weight too: the time until the chain
+     * started. */
     if (d->wall.own_w) {
         scenario.weighting = IPS_WEIGH_WALL;
         uint64_t x = ips_xweight(&d->wall.g, i, &scenario, &there);
@@ -308,8 +311,8 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
     free(list);
 }
 
-/* An incomplete graph must not pass as whole: then the last reply is an error.
- */
+/* Sends the last reply. It is an error if nodes are missing, because an
+ * incomplete graph must not pass as whole. */
 static void graph_over(struct query *q)
 {
     char missing[800];

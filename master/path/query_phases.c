@@ -203,7 +203,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A value that nearly no bin exceeds. */
+/* The value that 95% of the bins do not exceed; 0 if there is no memory. */
 static uint64_t percentile_95(const uint64_t *v, uint32_t n)
 {
     uint64_t *copy = malloc(((size_t)n + 1) * sizeof(*copy));
@@ -216,8 +216,8 @@ static uint64_t percentile_95(const uint64_t *v, uint32_t n)
     return high;
 }
 
-/* In the worker. A difference below 5% of a core is not a change of CPU use,
- * because other programs may use the machine too. */
+/* In the worker: finds the phases. A difference below 5% of a core is not a
+ * change of CPU use, because other programs may use the machine too. */
 static void find_phases(struct query *q)
 {
     struct phases_data *d = data_of(q);
@@ -264,7 +264,8 @@ static void no_such_phase(struct query *q, uint32_t phase)
     fail_phases(q, IPS_E_NOT_FOUND, what);
 }
 
-/* Gives the waiting question its window, converted to every machine's clock. */
+/* Gives the waiting question the phase as its window, converted to every
+ * machine's clock. */
 static void set_window(struct query *q, uint32_t phase)
 {
     struct phases_data *d = data_of(q);
@@ -281,7 +282,8 @@ static void set_window(struct query *q, uint32_t phase)
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
         w[i].from_ns = ips_sub_sat(local_time(clock_of(q, i), begin), first);
         w[i].to_ns = ips_sub_sat(local_time(clock_of(q, i), end), first);
-        if (w[i].to_ns == 0) /* to_ns 0 would mean a window without end */
+        /* to_ns 0 would mean a window without end; this window is empty */
+        if (w[i].to_ns == 0)
             w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
                                          .to_ns = UINT64_MAX};
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
@@ -299,7 +301,7 @@ static void set_window(struct query *q, uint32_t phase)
     query_end_without_reply(q);
 }
 
-/* Gives all windows to a question that looks at each phase. */
+/* Gives the waiting question the ends of all phases. */
 static void set_all_windows(struct query *q)
 {
     struct phases_data *d = data_of(q);
@@ -334,8 +336,8 @@ static bool same_code(const struct top *a, const struct top *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
-/* Breaks ties by machine and process, or by name, so that the order of the
- * machines' replies has no influence. */
+/* Whether `a` has more CPU time than `b`. Breaks ties by machine and process,
+ * or by name, so that the order of the machines' replies has no influence. */
 static bool is_greater(const struct top *a, const struct top *b)
 {
     if (a->ns != b->ns)
@@ -347,8 +349,8 @@ static bool is_greater(const struct top *a, const struct top *b)
     return (order ? order : strcmp(a->module, b->module)) < 0;
 }
 
-/* Returns the process with the most CPU time or, over all machines, the
- * procedure; or NULL. */
+/* Returns the process with the most CPU time in the phase or, with of_process
+ * false, the procedure, summed over all machines. NULL: there is none. */
 static struct top *greatest_of(struct phases_data *d, uint32_t phase,
                                bool of_process)
 {
@@ -551,7 +553,8 @@ static void on_gathered(struct query *q)
         fail_phases(q, IPS_E_INCOMPLETE, "none of its machines is connected");
         return;
     }
-    /* Time 0 is the same as in events, metrics and procedures. */
+    /* Time 0 is the first event of the origin, as in events, metrics and
+     * procedures. */
     engine_machine_of(origin)->clock =
         (struct ips_clock_map){.from = origin->sync->first_ns};
     d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_WALL;

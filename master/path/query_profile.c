@@ -10,8 +10,9 @@
 #include "master/path/weighting.h"
 #include "master/query/machine_share.h"
 
-/* One round: one kind of rows for one side. The first round of a side also
- * fetches the sums of the pieces and the steps. */
+/* One round of questions, which fetches one kind of rows (by procedure or by
+ * line) for one side (the path or the whole graph). The first round of a side
+ * also fetches the sums of the pieces and the steps. */
 struct round {
     enum profile_side side;
     enum profile_list list;

@@ -16,11 +16,13 @@
 #include "master/path/engine.h"
 #include "master/query/certificate.h"
 
-/* Checks what the question asks for beyond the path itself. IPS_E_USAGE:
- * something that does not exist. */
+/* Checks by what the question asks for shares (`by`). IPS_E_USAGE: an unknown
+ * word. */
 int path_profile_check(const Ips__PathAsk *ask,
                        struct ips_err *err) IPS_MUST_USE;
-/* Whether a profile is needed. To be called when the window is known. */
+/* path_profile_wanted: whether the slaves must be asked for a profile; to be
+ * called when the window is known. path_profile_by: whether the question asks
+ * for shares by `what`. */
 bool path_profile_wanted(const struct query *q);
 bool path_profile_by(const Ips__PathAsk *ask, const char *what);
 
@@ -29,8 +31,9 @@ bool path_profile_by(const Ips__PathAsk *ask, const char *what);
 void path_profile_start(struct query *q, void (*after)(struct query *q));
 void path_profile_release(struct query *q);
 
-/* The shares to show, the total of which they are shares, and the pieces:
- * those of the main scenario, or their parts inside the window. */
+/* What to show: the shares and the pieces of the main scenario or, with a
+ * window, their parts inside it. *ns receives the total of which they are
+ * shares. */
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
 /* Fills in how the computing on the path divides into running and waiting for
  * a CPU; only inside the window, if there is one. */

@@ -69,7 +69,7 @@ static int add_row(struct shares *s, enum share_list list,
     return 0;
 }
 
-/* Adds computing to its thread; shares_finish sums the threads. Lifetime,
+/* Adds computing only to its thread; shares_finish sums the threads. Lifetime,
  * capacity, signal and resource arcs are no messages; they have no weight. */
 int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct path_thread before, uint64_t count,

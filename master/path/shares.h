@@ -3,8 +3,9 @@
  * by message pair, and by the thread that waited for something not recorded;
  * also whether these sums keep their order in every scenario. Pure.
  *
- * The first three lists count computing, the last two the pieces between: each
- * of the three + messages + outside = t_max, exactly. Source: ALGORITHMS 4
+ * The first three lists (machine, process, thread) count computing, the last
+ * two (message, outside) the pieces between. The sum of any of the first three
+ * plus the sums of the last two is t_max, exactly. Source: ALGORITHMS 4
  * "Shares", DESIGN "The certificate".
  */
 #ifndef IPS_MASTER_PATH_SHARES_H
@@ -18,7 +19,7 @@
 
 struct path_thread {  /* identifies a thread */
     uint32_t machine; /* index of the machine in order of names */
-    uint32_t process; /* index in the part's tables */
+    uint32_t process; /* index in the machine's table of processes */
     uint32_t tid;
 };
 
@@ -28,10 +29,10 @@ struct path_thread {  /* identifies a thread */
 struct path_piece {
     uint8_t kind;  /* values of enum ips_segment_kind */
     uint8_t xkind; /* values of enum ips_xkind */
-    /* with a window: the piece ends after it and does not count */
+    /* with a window: the piece does not end inside it and does not count */
     bool elsewhere;
     struct path_thread at; /* thread of the node `to` */
-    /* `from` IPS_NO_NODE: it starts before the chain's first node */
+    /* `from` IPS_NO_NODE: the piece starts before the chain's first node */
     uint32_t from, to;
     uint64_t ns;
 };
@@ -65,14 +66,15 @@ struct shares {
     uint64_t messages;  /* number of DATA arcs on the path */
     uint64_t resources; /* arcs of locks and similar resources on the path */
     /* used only while pieces are added: */
-    struct path_thread at; /* end of the last piece; before the first piece:
-                              start of the path */
+    /* the thread in which the last piece ended; before the first piece: the
+     * thread in which the path starts */
+    struct path_thread at;
     size_t capacity[SHARE_LISTS];
 };
 
-/* Adds `count` pieces with `p->ns` in total, which follow a piece that ended
- * at `before`. Either all of them have a weight or none. Sums may be added in
- * any order. O(1). */
+/* Adds `count` pieces with `p->ns` in total, which follow a piece that ended in
+ * thread `before`. Either all of them have a weight or none. Sums may be added
+ * in any order. O(1). */
 int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct path_thread before, uint64_t count,
                       struct ips_err *err) IPS_MUST_USE;
@@ -80,8 +82,8 @@ int shares_add_pieces(struct shares *s, const struct path_piece *p,
  * s->at. O(1). */
 int shares_add(struct shares *s, const struct path_piece *p,
                struct ips_err *err) IPS_MUST_USE;
-/* To be called after the last piece: makes the lists; on failure releases
- * them. IPS_E_CORRUPT: the sums are not t_max, which is a bug in IPS. */
+/* To be called after the last piece: makes the lists; on failure releases them.
+ * IPS_E_CORRUPT: the sums are not t_max, which is a bug in IPS. */
 int shares_finish(struct shares *s, uint64_t t_max,
                   struct ips_err *err) IPS_MUST_USE;
 void shares_release(struct shares *s);

@@ -158,8 +158,8 @@ struct ips_scenario weighting_merged(const struct query *q,
 
 /* ---- clocks ------------------------------------------------------------- */
 
-/* The run starts with its command; if the command was not recorded, with the
- * first recorded event. */
+/* The machine on which the run starts: that of its command. If the command was
+ * not recorded, the run starts with the first event of the first machine. */
 static const struct machine_share *reference_machine(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -271,7 +271,8 @@ static void split_done(struct query *q)
         if (d->pieces[i].kind == IPS_SEG_COMPUTE)
             compute = ips_add_sat(compute, d->pieces[i].ns);
     }
-    /* CPU time after a thread's last record has no position in time. */
+    /* The slaves may report more CPU time than `compute`, because CPU time
+     * after a thread's last record has no position in time. */
     d->on_cpu_ns = ips_min_u64(d->on_cpu_ns, compute);
     d->run_delay_ns = ips_min_u64(d->run_delay_ns, compute - d->on_cpu_ns);
     d->other_ns = compute - d->on_cpu_ns - d->run_delay_ns;
@@ -317,8 +318,8 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
         scenario.clock = engine_machine_of(p)->clock;
         rc = ips_graph_view(&engine_machine_of(p)->g, &scenario, &view[i],
                             &d->err);
-        /* Views in `wall` have no delays; with them the merged graph has
-         * times. */
+        /* A view in `wall` has no delays. It gets them here, because without
+         * them the merged graph would have no times. */
         if (scenario.weighting == IPS_WEIGH_WALL)
             view[i].g.delay = engine_machine_of(p)->g.delay;
         parts[i] = (struct ips_machine_graph){

@@ -32,7 +32,7 @@ const char *weighting_clock_text(const struct path_data *d);
 /* Writes `scenario` in the form that is sent to part p. */
 void weighting_scenario(const struct query *q, const struct machine_share *p,
                         const struct ips_scenario *scenario, Ips__Lane *out);
-/* Returns `scenario` in the form that applies to d->merged. */
+/* Returns `scenario` with the goal as a node of d->merged. */
 struct ips_scenario weighting_merged(const struct query *q,
                                      const struct ips_scenario *scenario);
 
@@ -43,12 +43,13 @@ struct ips_scenario weighting_merged(const struct query *q,
  * reason. */
 int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
-/* Time off the CPU between waits for which no kernel recorded whether the
- * thread was runnable. */
+/* Returns the time that threads were off the CPU between waits, and no kernel
+ * recorded whether they were runnable. */
 uint64_t weighting_unattributed_ns(const struct query *q);
 
-/* Sets d->on_cpu_ns and the related sums from the pieces of the main scenario,
- * with a round of questions; then calls `after`. */
+/* Asks the slaves how the computing of the main scenario's pieces divides into
+ * running and waiting for a CPU, and sets d->on_cpu_ns and the related sums;
+ * then calls `after`. In the weighting `cpu` nothing is asked. */
 void weighting_split_computing(struct query *q, void (*after)(struct query *q));
 
 /* Sets d->window to (from_ns, to_ns] as the question gives it; both 0: no

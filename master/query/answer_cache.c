@@ -22,7 +22,7 @@ struct stamp {
 
 struct cached_answer {
     struct cached_answer *next; /* list order: most recently used first */
-    /* the packed question, without differing fields */
+    /* the packed question, without the fields that differ between clients */
     uint8_t *key;
     size_t key_len, bytes;
     struct stamp stamp;
@@ -61,7 +61,8 @@ static uint8_t *key_of(const struct query *q, size_t *len)
     return key;
 }
 
-/* Returns false if no cached answer may be used for the run now. */
+/* Fills in the present state of the run. Returns false if no cached answer may
+ * be used for the run now. */
 static bool stamp_now(struct query *q, struct stamp *s)
 {
     struct ips_err err = {0};
@@ -119,8 +120,8 @@ static bool all_connected(const struct master *m, const struct cached_answer *a)
     return true;
 }
 
-/* The reply is an unpacked copy for this client; only its certificate is
- * changed. */
+/* Says in the certificate of the reply that the answer comes from the cache.
+ * The reply is a copy for this client. */
 static void mark_from_cache(const struct query *q, Ips__Reply *r)
 {
     static const char kept[] = "an answer that was kept, made from ";
@@ -229,7 +230,8 @@ static bool is_whole(struct query *q, struct cached_answer *a)
         memcpy(a->machine[a->machine_count++], p->machine, sizeof(*a->machine));
         events = ips_add_sat(events, p->sync->state->events);
     }
-    /* The catalogue learns of events later than a question does. */
+    /* The catalogue learns of new events later than a question does. The answer
+     * is cached only if both have the same number. */
     return events == a->stamp.events;
 }
 
@@ -316,7 +318,8 @@ void answer_cache_precompute(struct master *m, const char *run)
 void answers_end_precomputation(struct master *m, const struct query *q)
 {
     size_t len, other_len;
-    if (!q->kind->exclusive) /* such a question need not wait for the run */
+    /* a question that is not exclusive does not wait for the precomputation */
+    if (!q->kind->exclusive)
         return;
     uint8_t *key = key_of(q, &len);
     for (struct query *o = m->queries; o && key; o = o->next) {

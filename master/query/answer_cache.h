@@ -34,15 +34,16 @@
 /* Answers the question from the cache and ends it; false: not cached. */
 bool answers_replay(struct query *q);
 
-/* Records a reply that is sent to the client. `last` completes the answer,
- * which is then cached if allowed. */
+/* Records a reply that is sent to the client. A reply with `last` set completes
+ * the answer, which is then cached if allowed. */
 void answers_record_reply(struct query *q, const Ips__Reply *reply);
-/* The question ends, with whatever result. */
+/* Discards the replies that were recorded so far. To be called when the
+ * question ends or restarts. */
 void answer_cache_remove(struct query *q);
 
-/* Asks the question of `ipsq path RUN` without a client. A client's question
- * does not wait for it unless it is the same question:
- * answers_end_precomputation ends the precomputation for that run. */
+/* Asks the question of `ipsq path RUN` without a client. No client's question
+ * waits for it: answers_end_precomputation ends it if `q` is another question
+ * about the same run. */
 void answer_cache_precompute(struct master *m, const char *run);
 void answers_end_precomputation(struct master *m, const struct query *q);
 

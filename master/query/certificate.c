@@ -72,8 +72,8 @@ bool certificate_lost_space(const char *cause)
            strcmp(cause, lost_names[IPS_LOST_OVERWRITTEN]) == 0;
 }
 
-/* Causes that only newer agents know are counted together; so are damaged
- * segments. */
+/* Rows of the list of losses after the known causes: causes that only newer
+ * agents know, counted together; and damaged segments. */
 enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
 
 static void say_lost(struct arena *a, struct certificate *c, size_t cause,
@@ -143,8 +143,8 @@ static void fill_machines(const struct query *q, struct arena *a,
     }
 }
 
-/* The end of the list: activity of these kinds never leaves a record in any
- * run. */
+/* The last entry of the list of unrecorded activity: these kinds never leave a
+ * record, in any run. */
 static const char never_seen[] =
     "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
     "AIO and shared memory of processes that lived less than a second";
@@ -311,9 +311,9 @@ void certificate_fill(const struct query *q, struct arena *a,
                          c->msg.pending));
 }
 
-/* Less than 1% of the path does not change any displayed share. And a call
- * during which other threads had the CPU for a time slice looks like such a
- * wait. */
+/* Smaller amounts are only a note. Less than 1% of the path does not change any
+ * displayed share. And a call during which other threads had the CPU for a time
+ * slice looks like a wait without a known waker. */
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 

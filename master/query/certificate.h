@@ -20,7 +20,7 @@ struct certificate {
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
 void certificate_note(struct arena *a, struct certificate *c, const char *text);
-/* Adds a note that changes no decision of the reader. */
+/* Adds a note of less importance, which changes no decision of the reader. */
 void certificate_detail(struct arena *a, struct certificate *c,
                         const char *text);
 /* Marks the answer incomplete, for the reason `text`. */
@@ -37,8 +37,9 @@ void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
 /* Whether ipsrun --on-full=block avoids this cause of loss. */
 bool certificate_lost_space(const char *cause);
 
-/* How the question was answered: its category of IPS-9, in words, and the time
- * that the master took. To be called last. */
+/* Sets how the question was answered: its category of IPS-9, the source of the
+ * data in words (`plan`), and the time that the master took. To be called last.
+ */
 void certificate_set_category(const struct query *q, struct arena *a,
                               struct certificate *c, uint32_t category,
                               const char *plan);

@@ -37,8 +37,9 @@ uint64_t gather_sample_ns(const struct query *q)
     return ns;
 }
 
-/* Calls `stop` with each thread twice, by its number and by its name. Returns
- * true if `stop` returned true. */
+/* Calls `stop` with the name of each machine, process and thread that answered,
+ * with a thread twice: by its number and by its name. Ends at the first name
+ * for which `stop` returns true, and returns true. */
 static bool each_object(const struct query *q,
                         bool (*stop)(const char *object, void *arg), void *arg)
 {
@@ -145,8 +146,8 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
     }
 }
 
-/* Sends the ends of p: all of them or, while a machine is missing, only those
- * with a peer, because the others stay pending. */
+/* Sends p the peers of its ends: of all ends or, while a machine is missing,
+ * only of those with a peer, because the others stay pending. */
 static int ask_peers(struct query *q, struct machine_share *p, bool all,
                      struct ips_err *err)
 {
@@ -351,7 +352,8 @@ static int check_tables(const struct machine_share *p, struct ips_err *err)
     return 0;
 }
 
-/* Limits the elapsed time of the run's command to the window. */
+/* Makes the elapsed time of the run's command that of the window, to which the
+ * slave has limited the rows of the processes. */
 static void limit_goal_to_window(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
@@ -389,7 +391,8 @@ static void after_table(struct query *q)
         on_gathered(q);
 }
 
-/* For `ls` and `metrics`: the window in their question. */
+/* Gets the window in the question. Returns false if there is none; only `ls`
+ * and `metrics` have tables of a window. */
 static bool asked_window(const struct query *q, uint64_t *from_ns,
                          uint64_t *to_ns)
 {

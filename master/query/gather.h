@@ -20,8 +20,9 @@ enum {
     GATHER_WAITS = 4, /* the question will send WaitRowsAsk too */
 };
 
-/* Calls `after` with q->gather.active filled. If no machine can answer, the
- * question is refused and `after` is not called. */
+/* Starts the rounds that `want` needs, then calls `after` with q->gather.active
+ * filled. If no machine can answer, the question is refused and `after` is not
+ * called. */
 void gather_start(struct query *q, unsigned want,
                   void (*after)(struct query *q));
 /* To be called by the `release` function of a question kind. */
@@ -30,7 +31,8 @@ void gather_release(struct query *q);
 /* Lists the missing machines with the reason: "m1 (not connected), m2 (why)";
  * "" if none is missing. */
 void gather_missing_text(const struct query *q, char *out, size_t cap);
-/* CPU time between two samples; 0: no machine that answered took samples. */
+/* Returns the CPU time between two samples, in ns; 0: no machine that answered
+ * took samples. */
 uint64_t gather_sample_ns(const struct query *q);
 /* Whether `object` (a pattern, common/object.h) matches a machine that
  * answered, or a process or thread of its tables. A thread matches by its

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Search limit for the other side of an end among ends with equal keys, so
- * that a maliciously made list costs no more than a long one. */
+/* Limit for the ends with equal keys among which the other side of an end is
+ * searched, so that a maliciously made list costs no more than a long one. */
 #define SEARCH_MAX 256
 #define NAMED_MAX 4096
 
@@ -48,16 +48,16 @@ static int compare_ends(const void *left, const void *right, void *arg)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-/* One end connected and the other accepted. An end whose creation was not
- * recorded fits both roles. */
+/* Whether one end may have connected and the other accepted. An end whose
+ * creation was not recorded fits both roles. */
 static bool roles_fit(const struct join_end *a, const struct join_end *b)
 {
     return a->machine != b->machine && !(a->connected && b->connected) &&
            !(a->accepted && b->accepted);
 }
 
-/* Whether the totals are consistent; those of an open end are not final and
- * always fit. */
+/* Whether each end received what the other sent. The totals of an open end are
+ * not final and always fit. */
 static bool totals_fit(const struct join_end *a, const struct join_end *b)
 {
     if (!a->closed || !b->closed)
@@ -115,7 +115,8 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
         if (roles_fit(x, y) && totals_fit(x, y))
             pair_ends(j, a.first + k, b.first + k, false);
     }
-    /* The ordinals contradict the totals: join closed ends by their totals. */
+    /* Where the ordinals contradict the totals, join closed ends by their
+     * totals. */
     join_left(j, a, b, true);
     /* The rest match only in their endpoints, since records were lost or bytes
      * were never read: join them in order. */

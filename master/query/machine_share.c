@@ -116,7 +116,8 @@ static struct machine_share *find_part(struct query *q, const char *machine)
     return NULL;
 }
 
-/* The array of parts has capacity for all slaves and rows. */
+/* Returns the part of the machine, which it adds in order of names if there is
+ * none. NULL: no memory. Adding may move the other parts. */
 static struct machine_share *add_part(struct query *q, const char *machine)
 {
     struct machine_share *p = find_part(q, machine);

@@ -28,9 +28,8 @@ bool machine_share_append(void *table, uint32_t *count, void *const *rows,
  * t.threads; malloc'd; NULL: no memory. */
 uint32_t *machine_share_threads(const struct machine_share *p);
 
-/* Writes an object name: "/m1", "/m1/redis.812", "/m1/redis.812/812".
- * `process` and `chain` are indices of the part's tables; an unknown one
- * prints "?". */
+/* Writes the object name of a process, as "/m1/redis.812". `process` is an
+ * index of the part's tables; an unknown one prints "?". */
 #define OBJECT_BYTES 512
 void machine_share_write_object_name(const struct machine_share *p,
                                      uint32_t process, char out[OBJECT_BYTES]);
@@ -44,8 +43,8 @@ bool machine_share_same_program(const char *process, const char *other);
  * machine, from its first event to its last, in thousandths. */
 uint64_t machine_share_own_load(const struct machine_share *p);
 
-/* Whether `object` (a pattern, common/object.h) can match something on this
- * machine. */
+/* Whether `object` (a pattern, common/object.h) can match the machine, or
+ * something on it. */
 bool machine_share_is_concerned(const char *machine, const char *object);
 
 #endif

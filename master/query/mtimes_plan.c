@@ -8,7 +8,8 @@
 
 /* ---- which pairs are needed ------------------------------------------- */
 
-/* to[i]: p and part i exchange messages. [parts]; NULL: no memory. */
+/* Returns an array by part number, malloc'd: true if p and that part exchange
+ * messages. NULL: no memory. */
 static bool *find_partners(const struct query *q, const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));

@@ -12,12 +12,14 @@
 
 #include "master/query/query.h"
 
-/* To be called when the ends are joined: sets q->gather.calibrated and its
- * text. Fails if the question needs message times and their file is damaged. */
+/* To be called when the ends are joined: sets q->gather.calibrated, whether
+ * measured times are used, and its text. Fails if the question needs message
+ * times and their file is damaged. */
 int mtimes_plan(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
-/* The curves sent to part p (PeersAsk); nothing unless q->gather.calibrated.
- * Points into the master's table, so it must be sent at once. */
+/* The curves of message times that are sent to part p (PeersAsk); none unless
+ * q->gather.calibrated. They point into the master's table, so they must be
+ * sent at once. */
 struct mtimes_curves {
     Ips__MtimeCurve *row, **list;
     size_t count;

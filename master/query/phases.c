@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-/* Where the request stores its window. */
+/* The fields of a request that hold its window, and the phase that it names. */
 struct slots {
     uint64_t *from_ns, *to_ns;
     uint32_t phase;

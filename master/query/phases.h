@@ -15,8 +15,8 @@
 /* number of top procedures considered per phase and machine */
 #define PHASES_TOPS 8u
 
-/* The number of the phase that a client's question names as its window; 0:
- * none. */
+/* Returns the number of the phase that a client's question names as its window;
+ * 0: it names none. */
 uint32_t phases_named(const Ips__Request *request);
 /* Whether the question waits for the phases: for the one that it names or, for
  * `why`, for all. */

@@ -113,7 +113,8 @@ void query_fail(struct query *q, const struct ips_err *why)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
     if (q->waiter && phases_named(q->waiter->request) == 0) {
-        /* it continues without phases, or reports the error itself */
+        /* the waiting question continues without phases, or reports the error
+         * itself */
         query_end(q);
         return;
     }
@@ -249,8 +250,8 @@ void query_machine_failed(struct query *q, struct machine_share *p,
         p->ask_id = 0;
         q->waiting--;
     }
-    /* The slave does not have the run, which was not expected: it is no part
-     * of the answer. */
+    /* The slave was not expected to have the run, and does not have it: the
+     * machine is no part of the answer. */
     if (!q->in_graph && !p->expected) {
         p->state = PART_FAILED;
         p->why[0] = '\0';
@@ -366,7 +367,7 @@ static void keep_awake(struct machine_share *p, uint64_t now)
         ips_sub_sat(now, ips_max_u64(p->asked_ns, p->awake_ns)) < AWAKE_NS)
         return;
     p->awake_ns = now;
-    /* without an id: no answer is sent */
+    /* a request without an id gets no answer */
     request.ask_case = IPS__REQUEST__ASK_LOOK;
     request.look = &look;
     ips_send_request(p->slave->peer, &request);
@@ -378,8 +379,8 @@ void query_tick(struct master *m)
     struct ips_err err = {0};
     for (struct query *q = m->queries; q; q = q->next) {
         bool failed = false;
-        /* If the client does not read, the slave's silence is not its fault:
-         * no time-out. */
+        /* While the client does not read, the slave is not asked for more, so
+         * its silence is no failure. */
         bool paused = q->streaming && query_client_full(q);
         for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
             struct machine_share *p = &q->machines[i];
@@ -420,8 +421,8 @@ static void query_begin(struct query *q)
 {
     struct ips_err err = {0};
     q->running = true;
-    /* If the question waits only for the phases, its answer may be in the
-     * cache. */
+    /* A question that names no phase may be in the cache. Then the phases, for
+     * which it waits, are not needed. */
     if (q->waiter && phases_named(q->waiter->request) == 0 &&
         answers_replay(q->waiter)) {
         query_end(q);
@@ -442,8 +443,8 @@ static void query_next(struct master *m)
         if (!q->running && !q->over && may_begin(q))
             query_begin(q);
     }
-    /* Some may have been answered at once; then it is the turn of the
-     * questions after them. */
+    /* Some may have ended at once; then it is the turn of the questions after
+     * them. */
     for (struct query *q = m->queries; q; q = q->next) {
         if (q->over && !q->working) {
             query_reap(m);

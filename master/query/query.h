@@ -43,7 +43,7 @@
 enum machine_state {
     PART_ACTIVE,
     PART_MISSING, /* known to have the run, but its slave is not connected */
-    PART_FAILED,  /* it answered with an error, or not in time */
+    PART_FAILED,  /* its slave answered with an error, or not in time */
 };
 
 struct query;
@@ -62,11 +62,11 @@ struct machine_tables {
 
 struct machine_share {
     char machine[ROSTER_NAME_BYTES];
-    struct slave *slave; /* its slave, while it is connected */
+    struct slave *slave; /* the machine's slave, while it is connected */
     enum machine_state state;
     char why[512];   /* reason of PART_FAILED */
-    bool expected;   /* the catalogue says that it has the run */
-    uint64_t ask_id; /* id of the expected reply; 0: none */
+    bool expected;   /* the machine is known to have the run */
+    uint64_t ask_id; /* id of the request whose reply is awaited; 0: none */
     uint64_t asked_ns, heard_ns, awake_ns;
     /* shortest time from request to first reply; 0: none yet */
     uint64_t round_trip_ns;
@@ -77,13 +77,14 @@ struct machine_share {
     uint32_t message_count, message_cap;
     size_t message_bytes;
     Ips__SyncAnswer *sync;
-    Ips__PeersAnswer *peers; /* its answer to PeersAsk */
+    Ips__PeersAnswer *peers; /* the slave's answer to PeersAsk */
     struct machine_tables t;
     struct ips_peer_end *peer; /* [peer_count] indexed by end */
     uint32_t peer_count;
     uint32_t number; /* index among the active parts, in machine order */
-    void *own;       /* data of the kind of question, which owns it */
-    /* tables, sync, settled and peer belong to the table cache */
+    /* data of the kind of question, whose `release` frees it */
+    void *own;
+    /* tables, sync, peers and peer belong to the table cache */
     bool borrows;
 };
 
@@ -128,14 +129,17 @@ struct query_kind {
  * clock. */
 struct query_window {
     char machine[ROSTER_NAME_BYTES];
-    uint64_t from_ns, to_ns; /* the window contains from <= t < to */
+    /* from_ns 0: from the start; to_ns 0: to the end. Events and traffic
+     * count if from <= t < to, the path if from < t <= to. */
+    uint64_t from_ns, to_ns;
 };
 
 struct query {
     struct query *next;
     struct master *m;
     const struct query_kind *kind;
-    struct ips_peer *client; /* the client; NULL: disconnected */
+    /* NULL: the client disconnected, or the question is internal */
+    struct ips_peer *client;
     Ips__Envelope *envelope; /* the client's question; owned */
     const Ips__Request *request;
     uint64_t id;
@@ -146,14 +150,14 @@ struct query {
     uint32_t machine_count;
     uint32_t waiting;
     bool running;   /* the question has its turn */
-    bool streaming; /* `pump` is to be called */
+    bool streaming; /* the kind's `pump` is called to make more of the answer */
     bool over;      /* the question ended and is to be freed */
     bool working;   /* a job of the worker still uses the question */
-    /* no longer needs the slaves' graph, so other questions may use it */
+    /* the question no longer needs the slaves' graph, so others may use it */
     bool released_run;
     bool restart_needed; /* the question restarts when the round ends */
     bool from_cache;     /* answered from cached tables alone */
-    /* the question wants measured message times, if known */
+    /* the question wants measured message times, if there are any */
     bool calibrate;
     /* after the first round: a failure now restarts the question */
     bool in_graph;
@@ -172,21 +176,23 @@ struct query {
                       const Ips__Reply *reply, struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
-    /* the cache from which its parts borrow, or NULL */
+    /* the cache from which the question's parts borrow, or NULL */
     struct cached_tables *table_cache;
-    /* called after the machines' parts were released, to give back
-     * `table_cache`, from which they borrow; or NULL */
+    /* called after the parts were released, to give back `table_cache`, from
+     * which they borrowed; or NULL */
     void (*let_go)(struct query *q);
-    struct cached_answer
-        *answer;   /* query/answer_cache.h: the answer sent so far, or NULL */
+    /* query/answer_cache.h: the answer sent so far, or NULL */
+    struct cached_answer *answer;
     bool no_cache; /* the answer must not be cached */
     void *data;
-    /* phases.h: the client's question that waits for this internal question,
-     * or NULL; and the result for it. */
+    /* In an internal question about phases (phases.h): the client's question
+     * that waits for it, or NULL. */
     struct query *waiter;
+    /* in a question that names a phase: that phase on each machine */
     struct query_window *windows;
     uint32_t window_count;
-    /* [phase_count] in ns since the start of the run, ascending */
+    /* in a question about all phases: [phase_count] their ends, in ns since the
+     * start of the run, ascending */
     uint64_t *phase_ends;
     uint32_t phase_count;
 };
@@ -215,7 +221,8 @@ void query_release_all(struct master *m);
 
 /* ---- for the kinds of questions ----------------------------------------- */
 
-/* Opens a round: `take` is called for each reply, `after` at the end. */
+/* Opens a round: `take` is called for each reply, `after` when no more replies
+ * are expected. */
 void query_round(struct query *q,
                  int (*take)(struct query *q, struct machine_share *p,
                              const Ips__Reply *reply, struct ips_err *err),
@@ -228,18 +235,20 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
 /* Closes the round; if no reply is expected, `after` is called at once. */
 void query_await(struct query *q);
 
-/* Tells every part to stop; no reply is expected any more. */
+/* Tells every slave that still owes a reply to stop; no reply is expected any
+ * more. */
 void query_stop(struct query *q);
 
-/* Within `take`: keeps the message that holds the reply. Returns false if the
- * memory limit is exceeded. */
+/* Within `take`: keeps the message that holds the reply until the question
+ * ends. Returns false if the memory limit is exceeded. */
 bool query_keep_message(struct query *q, struct machine_share *p);
 
 /* Within `take`, for answers with a reply window: allows the slave as many
  * more replies as were taken, in batches. */
 void query_widen(struct query *q, struct machine_share *p);
 
-/* Marks the part as failed, without failing the question. */
+/* Marks the part as failed, without failing the question. After the first round
+ * the question restarts. */
 void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why);
 
@@ -250,13 +259,14 @@ bool query_exclude(struct query *q, const char *machine, const char *why);
 /* Sends the last reply and ends the question. */
 void query_answer(struct query *q, Ips__Reply *reply);
 void query_fail(struct query *q, const struct ips_err *why);
-/* Ends the question without a reply. */
 void query_end_without_reply(struct query *q);
-/* The time window of the question on this machine; its own window, unless the
- * question named a phase. */
+/* If the question named a phase, sets *from_ns and *to_ns to that phase by the
+ * machine's own clock. Else leaves in them the window that the question gave.
+ */
 void query_window_of(const struct query *q, const struct machine_share *p,
                      uint64_t *from_ns, uint64_t *to_ns);
-/* gather.c: whether the question wants the tables of a time window. */
+/* gather.c: whether the question (`ls` or `metrics`) wants the tables of a time
+ * window. */
 bool query_windowed(const struct query *q);
 /* Sends a reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);

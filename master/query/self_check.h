@@ -24,12 +24,13 @@ void self_check_why(struct arena *a, struct certificate *c,
 /* `command`: the path ends with the run's command and is not cut off. */
 void self_check_path(struct arena *a, struct certificate *c,
                      const Ips__PathAnswer *answer, bool command);
-/* `computed_ns`: the path of a run on one machine where messages take no time;
- * IPS_UNMEASURED: not known. Tolerates an error of the CPU clock of 1% and 1
- * ms, plus the guessed CPU time. */
+/* `computed_ns`: the length of the path of a run on one machine if messages
+ * take no time; IPS_UNMEASURED: not known. Tolerates an error of the CPU clock
+ * of 1% and 1 ms, plus the guessed CPU time. */
 void self_check_computed(struct arena *a, struct certificate *c,
                          const Ips__PathAnswer *answer, uint64_t computed_ns);
-/* `least_ns`: from predict_least(). `last_ns`: when the last thread ended. */
+/* `last_ns`: when the last thread ends in the prediction. `least_ns`: the lower
+ * bound from predict_least(). */
 void self_check_predicted(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,

@@ -11,7 +11,8 @@
 #include "master/tables/tables.h"
 
 struct cached_tables {
-    /* number of questions that use it, plus the master for the last one */
+    /* number of users: questions, and the master while these are the cached
+     * tables */
     unsigned refs;
     char run[QUERY_RUN_BYTES];
     uint64_t events;
@@ -51,9 +52,9 @@ static bool all_connected(const struct master *m, const struct cached_tables *k)
     return true;
 }
 
-/* Makes a part for the question that borrows the cached tables. `matched`: the
- * question wants joined ends. Otherwise its certificate must not count joins
- * that another question asked for. */
+/* Makes `to` a part of the question that borrows the cached tables of `from`.
+ * `matched`: the question wants joined ends. Otherwise its certificate must not
+ * count joins that another question asked for. */
 static void borrow_tables(struct query *q, bool matched,
                           struct machine_share *to,
                           const struct machine_share *from)
@@ -180,7 +181,9 @@ void table_cache_store(struct query *q)
         own->slave = NULL;
         own->own = NULL;
         own->ask_id = 0;
-        p->messages = NULL; /* from now on the question's part borrows them */
+        /* from now on the cache owns the messages, and the question's part
+         * borrows */
+        p->messages = NULL;
         p->message_count = p->message_cap = 0;
         p->message_bytes = 0;
         p->borrows = true;

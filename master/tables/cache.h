@@ -20,10 +20,10 @@
 struct tables;
 
 /* Gives the question the cached tables, as if it had gathered them with `want`
- * (gather.h). Returns false if none match. */
+ * (gather.h). Returns false if the cache has none that match. */
 bool table_cache_use(struct query *q, unsigned want);
-/* Like gather_start. With cached tables `after` is called at once, but
- * q->from_cache stays unset, because the question asks the slaves more. */
+/* Like gather_start. If the tables are cached, `after` is called at once, but
+ * q->from_cache stays unset, because the question asks the slaves for more. */
 void table_cache_or_gather(struct query *q, unsigned want,
                            void (*after)(struct query *q));
 /* Moves the question's gathered tables (with all its data) to the cache, if

@@ -63,9 +63,10 @@ static int compare_end(const void *left, const void *right)
     return (a->process > b->process) - (a->process < b->process);
 }
 
-/* The share of `sent` that belongs to receivers with `sum` of the `total`
- * received, if `before` was sent earlier. It is the difference of two
- * rounded-down shares, so that adjacent windows add up exactly. */
+/* The share of `sent` that belongs to the receivers that together received
+ * `sum` of the `total`. `before` was sent before the window. The result is the
+ * difference of two rounded-down shares, so that adjacent windows add up
+ * exactly. */
 static uint64_t received_up_to(uint64_t before, uint64_t sent, uint64_t sum,
                                uint64_t total)
 {
@@ -113,7 +114,7 @@ static int spread_bytes(struct matrix *m, uint64_t from,
         messages = upto_m;
         bytes = upto_b;
     }
-    /* No process there has used the end yet. */
+    /* Something is left only if no process there has used the end yet. */
     return add_cell(m, from, MATRIX_PENDING, row->sent_messages - messages,
                     row->sent_bytes - bytes, err);
 }

@@ -7,7 +7,8 @@
 
 #include "master/query/query.h"
 
-/* A process: part number << 32 | process index. */
+/* A row or column of the matrix is a process (part number << 32 | process
+ * index) or one of these. */
 #define MATRIX_EXTERNAL UINT64_MAX
 #define MATRIX_PENDING (UINT64_MAX - 1)
 
@@ -28,14 +29,14 @@ static inline uint64_t matrix_process(uint32_t part, uint32_t process)
 int matrix_make(struct machine_share *const *parts, uint32_t count,
                 bool pending, struct matrix *out,
                 struct ips_err *err) IPS_MUST_USE;
-/* The same matrix between machines instead of processes (part number << 32). */
+/* Sums the matrix of processes to one of machines (part number << 32). */
 int matrix_by_machine(const struct matrix *m, struct matrix *out,
                       struct ips_err *err) IPS_MUST_USE;
-/* The same cells sorted by `to`, then `from`. */
+/* Copies the cells and sorts them by `to`, then `from`. */
 int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
                             struct ips_err *err) IPS_MUST_USE;
-/* Index of the first cell whose `from` (or `to`, if turned) is not less than
- * `who`. */
+/* Index of the first cell whose `from` is not less than `who`; turned: whose
+ * `to` is not less, in a matrix that is sorted by receiver. */
 size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);
 void matrix_release(struct matrix *m);
 

@@ -47,7 +47,7 @@ static void add_cause(struct sums *s, const char *name, uint64_t ns,
     while (i < s->causes && strcmp(s->cause[i].name, name) != 0)
         i++;
     if (i == MAX_CAUSES)
-        i--; /* real slaves have few causes */
+        i--; /* the table is full; real slaves have fewer causes */
     if (i == s->causes)
         s->cause[s->causes++].name = name;
     s->cause[i].ns = ips_add_sat(s->cause[i].ns, ns);
@@ -217,7 +217,8 @@ static uint64_t run_delay(const struct sums *s)
     return s->delay_ns == 0 && s->unknown_ns > 0 ? IPS_UNMEASURED : s->delay_ns;
 }
 
-/* Fills in what the threads' lifetimes consist of. */
+/* Fills in how the threads' lifetimes divide into CPU time, waits and the rest.
+ */
 static void fill_parts(Ips__MetricsRow *row, const struct sums *s,
                        enum object_level level)
 {
@@ -297,8 +298,8 @@ static void add_row(struct metrics_maker *k, const char *object,
 
 /* ---- the tree --------------------------------------------------------- */
 
-/* Whether `object` is the requested object or below it; records that it
- * exists. */
+/* Whether `object` is the requested object or below it. If so, remembers that
+ * the requested object exists. */
 static bool is_within(struct metrics_maker *k, const char *object)
 {
     bool in = ips_object_in(k->object, object);
@@ -333,7 +334,8 @@ static void do_thread(struct metrics_maker *k, const struct machine_share *p,
     add_row(k, object, LEVEL_THREAD, &s);
 }
 
-/* Sums process `i`. `threads` are the machine's threads ordered by process, so
+/* Sums process `i`, and adds its row and those of its threads as far as they
+ * are wanted. `by_process` lists the machine's threads ordered by process, so
  * those of a process are adjacent; *at advances past them. */
 static struct sums add_process_row(struct metrics_maker *k,
                                    const struct machine_share *p, uint32_t i,
@@ -413,8 +415,9 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
     return 0;
 }
 
-/* The time that passed on the goal's machine or, with one machine, on that
- * machine. */
+/* The elapsed time of the run's command. If that is not known, the elapsed time
+ * of the machine on which it ran, or of the only machine; else IPS_UNMEASURED.
+ */
 static uint64_t run_elapsed(const struct metrics_maker *k,
                             const struct sums *machine)
 {

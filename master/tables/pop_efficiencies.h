@@ -5,10 +5,11 @@
  *   parallel       = sum of CPU / (n x T)   = load balance x communication
  *   load balance   = mean CPU / greatest CPU of a thread
  *   communication  = greatest CPU / T       = serialisation x transfer
- *   serialisation  = greatest CPU / T_ideal, T_ideal: on an ideal network,
- * that
- *                    is the critical path in CPU time with message times 0
+ *   serialisation  = greatest CPU / T_ideal
  *   transfer       = T_ideal / T
+ *
+ * T_ideal is the time on an ideal network: the critical path in CPU time with
+ * message times 0.
  *
  * n is the number of threads that lived for at least half of T. The
  * efficiencies are not defined (pop_threads is 0) if n < 2, or if all other

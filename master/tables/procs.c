@@ -103,7 +103,7 @@ void procs_wilson(double p, double n, double *low, double *high)
     *high = fmin(1, (middle + spread) / (1 + z2 / n));
 }
 
-/* Rounds, and limits to the range of the type. */
+/* Rounds `ns`, and limits it to the range of the type. */
 static uint64_t whole_ns(double ns)
 {
     return ns >= 9e18 ? UINT64_MAX : (uint64_t)llround(ns);

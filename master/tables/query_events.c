@@ -17,9 +17,9 @@
 #define EVENTS_WINDOW 16u
 
 struct relay {
-    uint32_t at;   /* index of the active part being asked */
+    uint32_t at;   /* index in gather.active of the machine being asked */
     uint64_t sent; /* number of events sent */
-    /* the window was not widened because the client's buffer is full */
+    /* the reply window was not widened because the client's buffer is full */
     bool waiting;
 };
 

@@ -42,7 +42,8 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
     query_answer(q, &reply);
 }
 
-/* Fields for which the client displays a different value at some levels. */
+/* Fields for which the client displays a different value at some levels, so the
+ * master cannot sort by them. */
 static const char *const shown_otherwise[] = {"name", "pid", "tid",
                                               "parent_pid", NULL};
 

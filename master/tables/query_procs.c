@@ -30,7 +30,7 @@ struct asked {
 };
 
 struct machine_procedures { /* procedures of one part */
-    /* everything here is borrowed from kept messages */
+    /* the rows and totals are borrowed from kept messages */
     Ips__ProcedureRow **rows;
     uint32_t count;
     const Ips__ProcedureTotals *totals;
@@ -226,7 +226,8 @@ static int take_procs_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* Merges in the order of machines, because sums of fractions depend on it. */
+/* Adds up the totals in the order of machines, because sums of fractions depend
+ * on the order. */
 static void on_answered(struct query *q)
 {
     struct asked *a = q->data;

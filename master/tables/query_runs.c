@@ -18,7 +18,7 @@ struct listing {
     Ips__RunsAnswer answer;
     size_t cap, machine_cap, missing_cap;
     uint64_t made_ns; /* earliest created_real_ns for this row */
-    /* the last run for which there was no space */
+    /* the last run that was left out, because there were too many */
     char left_out[QUERY_RUN_BYTES];
 };
 
@@ -114,7 +114,8 @@ static void answer_runs(struct query *q)
     arena_release(&l.a);
 }
 
-/* The slave's report came before this reply and is in the catalogue. */
+/* There is nothing to take: the slave's report came before this reply, and the
+ * catalogue has it. */
 static int take_look(struct query *q, struct machine_share *p,
                      const Ips__Reply *reply, struct ips_err *err)
 {

@@ -158,7 +158,7 @@ static void on_gathered(struct query *q)
             return;
         }
         query_ask(q, p, &request, true);
-        /* so that it can be told to stop; its replies need no window */
+        /* its replies need no window: query_widen() is not called for them */
         p->window = 1;
     }
     query_await(q);

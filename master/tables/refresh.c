@@ -38,8 +38,9 @@ static void add_refresh(struct master *m, const char *run)
     if (count < REFRESH_RUNS_MOST && strlen(run) < QUERY_RUN_BYTES)
         r = calloc(1, sizeof(*r));
     if (!r)
-        return; /* no memory: the rows are computed when a question asks for
-                   them */
+        /* no memory, or too many runs: the rows are computed when a question
+         * asks for them */
+        return;
     snprintf(r->run, sizeof(r->run), "%s", run);
     r->events = UINT64_MAX;
     r->next = m->refreshes;
@@ -57,7 +58,8 @@ void refresh_note_report(struct master *m, const Ips__Report *report)
 
 /* ---- one refresh ------------------------------------------------------ */
 
-/* For a closed run: caches the rows for the first question. */
+/* For a closed run: caches the tables and makes their rows, so that the first
+ * question need not. */
 static void keep_rows(struct query *q)
 {
     struct ips_err err = {0};

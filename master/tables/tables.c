@@ -162,9 +162,9 @@ int tables_metrics_of(const struct tables *t, const char *object,
 
 /* ---- selecting rows for an answer ------------------------------------- */
 
-/* Reduces one of the lists beside the rows to the `top` entries with the
- * largest `field`, which are those that the client shows; changes `list` and
- * `count`. */
+/* Reduces one of the answer's lists other than the rows to the `top` entries
+ * with the largest `field`, which are those that the client shows. Changes
+ * `list` and `count`, and returns the number of omitted entries. */
 static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
                          const ProtobufCMessageDescriptor *row,
                          const char *field, void *list, size_t *count)

@@ -39,8 +39,8 @@ int tables_objects(struct tables *t, const struct query *q,
 int tables_metrics(struct tables *t, const struct query *q,
                    struct ips_err *err) IPS_MUST_USE;
 
-/* Puts the requested part of t->metrics into `out`: lists are allocated in
- * `a`, rows belong to t. Like metrics_make, but nothing is cut off, and
+/* Puts the requested part of t->metrics into `out`: its lists are allocated in
+ * `a`, its rows belong to t. Like metrics_make, but nothing is cut off, and
  * `waits` has the waits of all rows. */
 int tables_metrics_of(const struct tables *t, const char *object,
                       const char *level, struct arena *a,
@@ -49,8 +49,8 @@ int tables_metrics_of(const struct tables *t, const char *object,
 
 /* Reduces an answer with `waits` to what a client with --top shows. The lists
  * are allocated in `a`; *left receives the numbers of omitted rows and becomes
- * part of the answer. If only the client can choose, all rows stay, without
- * `waits`. */
+ * part of the answer. If only the client can select the rows, all of them stay,
+ * but `waits` is emptied. */
 void tables_metrics_select(const Ips__Select *ask, struct arena *a,
                            Ips__MetricsAnswer *answer, Ips__LeftOut *left);
 /* Removes rows and cells beyond METRICS_MAX_ROWS and METRICS_MAX_CELLS;
