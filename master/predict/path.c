@@ -88,9 +88,9 @@ static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
     to->queued_ns += queued;
 }
 
-/* Gives procedures the same proportion of an arc's time as they have of its
- * CPU time. If the node before is a cut, the arc is also a part of the arc
- * that was cut. */
+/* Distributes an arc's time over procedures in proportion to their CPU time in
+ * it. If the arc begins at a cut, it is a part of a recorded arc; the
+ * proportions are then those of the whole recorded arc. */
 static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
                             uint64_t queued, uint32_t machine)
 {
@@ -164,7 +164,7 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
-        return; /* a lock's arc has no weight, and is no arc of `t` */
+        return; /* the arc of a lock has no weight, and `t` does not know it */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross ? t->f.cross[r->of[message_of(s, seg->to)]]
