@@ -149,7 +149,7 @@ static int map_value(void *ctx, const uint32_t *map,
     return 0;
 }
 
-/* Stores the progress. Returns false if the client has left. */
+/* Stores the progress. Returns false if no client waits for the answer. */
 static bool run_until_work(void *ctx, uint64_t evaluations, uint64_t best_ns)
 {
     struct asking *s = ctx;

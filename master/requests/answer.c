@@ -284,8 +284,8 @@ static const Ips__StationRow *first_station(const struct filling *f)
     return NULL;
 }
 
-/* Utilisation of that station in ppm, if it is a thread that requests wake;
- * else 10^6. */
+/* Utilisation in ppm of the station that limits the service, if that is a
+ * thread which requests wake; else 10^6. */
 static uint32_t alone_ppm(const struct filling *f)
 {
     const Ips__StationRow *s = first_station(f);

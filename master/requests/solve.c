@@ -212,7 +212,7 @@ static bool in_window(const struct requests_data *d,
            (!w->to_ns || r->arrived_ns < w->to_ns);
 }
 
-/* Sorts each service's requests of the window by duration. */
+/* Groups the requests of the window by service, in d->by_service. */
 static bool sort_requests(struct requests_data *d)
 {
     const struct ips_requests *f = &d->result;
@@ -236,7 +236,8 @@ static bool sort_requests(struct requests_data *d)
     return true;
 }
 
-static const struct ips_request *sorting; /* used only in the worker's thread */
+/* for by_time(); used only in the worker's thread */
+static const struct ips_request *sorting;
 
 static int by_time(const void *a, const void *b)
 {
