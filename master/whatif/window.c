@@ -15,8 +15,8 @@ struct cutting {
     const struct whatif_solving *s;
     /* [nodes] time inside the window of the chain arc into each node */
     uint64_t *in;
-    /* [nodes] time of each node relative to the window; start 0: before the
-     * window */
+    /* [nodes] how long after the window's end, and after its start, the node
+     * is; ns_after_window_start 0: it is before the window */
     uint64_t *ns_after_window_end;
     uint64_t *ns_after_window_start;
 };

@@ -16,7 +16,9 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-struct under { /* of a procedure: time in what it called, including itself */
+/* time in a procedure and all that it called; `steps`: number of calls in
+ * between, weighted by time */
+struct under {
     double ns, steps;
 };
 
@@ -145,7 +147,8 @@ static bool is_asked(const struct why_solving *y, uint32_t process)
     return false;
 }
 
-/* The gain if all the path's time in `under` took half as long. */
+/* Fills facts.common.amount: the gain if all the path's time in `under` took
+ * half as long. */
 static int fill_amount(struct why_solving *y, const uint64_t *path,
                        const struct under *under)
 {

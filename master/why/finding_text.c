@@ -62,7 +62,7 @@ static const char *other_of(const struct why_finding *x)
     return x->other && *x->other ? x->other : "another thread";
 }
 
-/* " in f (file:12)", or "". */
+/* Returns " in f (file:12)", or "" if the procedure is not known. */
 static const char *in_procedure(struct arena *a, const struct why_location *p)
 {
     if (!p->procedure || !*p->procedure)
@@ -285,7 +285,7 @@ static void say_serial(const struct saying *s)
         s->run);
 }
 
-/* What the program does during most of a phase's path. */
+/* Describes what the program does during most of a phase's path. */
 static const char *phase_does(const struct saying *s)
 {
     const struct why_phase *p = s->m->phase;
@@ -403,7 +403,8 @@ static void say_transit(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by message", s->run);
 }
 
-/* A procedure that most requests spend their time under, with its callees. */
+/* Reports a procedure that, with all it calls, takes most of the requests'
+ * time. */
 static void say_requests(const struct saying *s)
 {
     struct why_finding *x = s->x;

@@ -34,7 +34,8 @@ struct blocked {
     const Ips__WaitPlace *call_site;
     /* by the machine's own clock: start of the run; end of the wait */
     uint64_t start_ns, end_ns;
-    /* the blocked thread that holds it; else its own index */
+    /* index of the blocked thread that holds what this one waits for; else its
+     * own */
     size_t next;
     bool has_next;
     uint32_t seen; /* number of the last search that visited it */

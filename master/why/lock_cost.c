@@ -16,14 +16,14 @@
 #include "common/types.h"
 #include "master/why/facts.h"
 
-#define CONTENDED 1u /* bits of arc_lock_time (PortionsAnswer) */
+#define CONTENDED 1u /* bits of `how` in arc_lock_time (PortionsAnswer) */
 #define GIVEN 2u
 #define OF_LIBRARY 4u
 #define YIELDS 8u
 
 struct use {
     const struct entity_symbol *site, *caller;
-    uint32_t leaf, how; /* innermost procedure; bits as above */
+    uint32_t leaf, how; /* leaf: innermost procedure; how: bits as above */
     uint64_t ns;        /* in all samples */
     double path_ns;
     bool counts; /* its site has contended locks */
@@ -170,7 +170,8 @@ static void choose_sites(const struct why_solving *y, struct uses *u,
     }
 }
 
-/* A sum of times of a slave's answer: it may be any. */
+/* Sets *out to the symbol. `ns` sums times from a slave's answer, so it may be
+ * too large for an integer. */
 static void put_symbol(const struct entity_symbol *s, double ns,
                        struct why_location *out)
 {

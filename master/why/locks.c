@@ -107,7 +107,8 @@ static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
     return why_vote_giver(y, &h->giver, got, wait);
 }
 
-/* Counts the waits for locks, by waiter and by holder. */
+/* Counts the waits for locks, and votes for the processes that wait and those
+ * that hold the lock. */
 static int count_locks(struct why_solving *y, struct why_amount *a,
                        struct holds *h)
 {
@@ -147,7 +148,7 @@ static void place_hold(struct why_solving *y, struct why_amount *a,
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_place_of(y, v, &a->location);
-    /* The votes are ns of waits here, not of the path. */
+    /* Here votes are ns of waits, not of the path: clear them. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
     if (h->unknown_ns <= seen)

@@ -160,7 +160,7 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
             g->xlen[base + k] = why_within(y, y->wall.est[base + k], ns);
         }
     }
-    /* `xlen` of a message is now in ns: 1 ns counts as 1 ns. */
+    /* `xlen` of a message is now in ns, so a "byte" takes 1 ns. */
     y->s.scenario.weighting = IPS_WEIGH_CPU;
     y->s.scenario.external = IPS_EXTERNAL_ALL;
     y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};

@@ -174,8 +174,8 @@ static struct why_phase look_at(const struct looking *l, uint32_t phase)
     return out;
 }
 
-/* By how much the phase would shrink if as many cores were busy as in the
- * others. */
+/* By how much, in ppm, the phase would shrink if as many cores were busy in it
+ * as in the busier phases. */
 static uint32_t left_out_ppm(const struct why_phase *p)
 {
     return p->others_ppm > p->busy_ppm

@@ -36,7 +36,8 @@ static int by_text(const void *a, const void *b)
     return c ? c : (p->chain > q->chain) - (p->chain < q->chain);
 }
 
-/* Appends the base name: "cc.812" becomes "cc". */
+/* Appends the name and a slash. `cut`: only the program, so "cc.812" becomes
+ * "cc". */
 static void append_program_name(char *out, size_t room, const char *name,
                                 bool cut)
 {
@@ -221,8 +222,7 @@ void why_mark_shared_waits(struct why_solving *y)
 
 /* ---- children one after another --------------------------------------- */
 
-/* Time of the path, while no other thread works, in a child and its
- * descendants. */
+/* Time of the path in a child or its descendants while nothing else works. */
 struct begun {
     /* process numbers run through all machines; `role` is that of the
      * child's first thread */
@@ -371,7 +371,7 @@ int why_one_by_one(struct why_solving *y)
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (p->of != IPS_BESIDE_ALONE || /* the row says nothing about others */
+        if (p->of != IPS_BESIDE_ALONE || /* keep the moments of other classes */
             (most.parent != UINT32_MAX &&
              descends_from(y, role, y->process_of[p->chain], &most)))
             y->concurrent.share[kept++] = *p;

@@ -109,8 +109,8 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
     return false;
 }
 
-/* Whether at least half of the path's computing is under one procedure and each
- * request is much work. */
+/* Whether each request is expensive and at least half of the path's computing
+ * is in one procedure and what it calls. */
 static bool is_request(const struct why_facts *f)
 {
     const struct why_common *c = &f->common;
