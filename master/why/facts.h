@@ -29,7 +29,8 @@
 
 /* Features of a separate graph: causes of waiting that are removed together. */
 enum why_feature {
-    WHY_F_LOCK, /* the first six: as enum ips_concurrent_class */
+    /* this and the next five have the values of enum ips_concurrent_class */
+    WHY_F_LOCK,
     WHY_F_ALIKE,
     WHY_F_QUEUE,
     WHY_F_PEER,
@@ -41,7 +42,7 @@ enum why_feature {
 };
 
 struct why_data {
-    struct whatif_data w; /* first */
+    struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
     struct waits waits; /* as fetched, without waits_lay() */
@@ -70,12 +71,12 @@ struct why_ballot { /* votes for waits; zero at first; the owner frees `wait` */
 
 /* Time (ns) of one why_feature by process, waiting process and procedure. */
 struct why_votes {
-    uint64_t *process, *waiter; /* [processes] */
-    uint64_t *procedure;        /* [procedures] */
+    uint64_t *process, *waiter; /* by process; by process that waits */
+    uint64_t *procedure;        /* by procedure */
 };
 
 struct why_solving {
-    struct whatif_solving s; /* first */
+    struct whatif_solving s; /* must be first: the what-if works on it */
     struct why_data *d;
     uint32_t processes, procedures; /* number of them, over all machines */
     uint32_t *process_base;         /* [machines] number of its first process */
@@ -92,7 +93,8 @@ struct why_solving {
     /* ns off the CPU for no known reason in the chain arc into the node; 0 if
      * the arc is not on the wall path */
     uint64_t *unknown;
-    /* why/lock_cost.c: cost of contended locks; NULL: there is none. */
+    /* The next two are the cost of contended locks (why/lock_cost.c); NULL:
+     * none. */
     uint32_t *lock_ppm; /* [procedures] ppm of its samples that take or release
                            a contended lock */
     /* by node: CPU time for contended locks in the chain arc into it */
@@ -104,10 +106,12 @@ struct why_solving {
                      exchanges them is reported as a late sender */
     bool *chatty; /* [processes] exchanges small messages on the path */
     uint32_t *process_of; /* [chain_count] number of its process */
-    uint32_t *role;       /* [chain_count] */
-    bool *worker;         /* [chain_count] */
-    bool *serves;         /* [chain_count] belongs to a process that received
-                             requests on connections which it accepted */
+    uint32_t
+        *role; /* [chain_count] number of its role; equal: threads are alike */
+    bool *worker; /* [chain_count] uses enough CPU time to be one of its role's
+                     workers */
+    bool *serves; /* [chain_count] belongs to a process that received
+                     requests on connections which it accepted */
     uint32_t role_count;
     /* process that starts similar children one after another; one of these;
      * their number */
@@ -189,15 +193,15 @@ bool why_is_recording(const struct why_solving *y, uint32_t procedure);
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_location *out);
 /* why/call_sites.c: causes and call sites of waits. */
-/* ns of sleep in the arc into `node` whose end left no arc. */
+/* Returns the ns of sleep in the arc into `node` whose end no arc explains. */
 uint64_t why_unended(const struct why_solving *y, uint32_t node);
-/* ns of sleep in the arc into `node` for an event outside the program, such as
- * a timer. */
+/* Returns the ns of sleep in the arc into `node` for an event outside the
+ * program, such as a timer. */
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
-/* ns of sleep in the arc into `node` for a signal from, or the end of, an
- * unrecorded process, or in naps between tries. The sums count it as outside,
- * but no finding names it: it may be the end of a service by a signal, or naps
- * of a thread whose wait has an arc. */
+/* Returns the ns of sleep in the arc into `node` for a signal, for the end of
+ * an unrecorded process, or in the naps of a spinning thread. Sums count this
+ * sleep as outside, but no finding names it: it may be the end of a service by
+ * a signal, or naps of a thread whose wait has an arc. */
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 /* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
  * into `node`. */

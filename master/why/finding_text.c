@@ -84,8 +84,8 @@ struct saying {
     const char *ns, *share, *where, *waits, *run;
 };
 
-/* A lock that only samples show: it is inside the C library, or its waits are
- * too short to be recorded. */
+/* Reports a lock that only samples show: it is inside the C library, or its
+ * waits are too short to be recorded. */
 static void say_sampled_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -530,8 +530,8 @@ static uint64_t overhead_ppm(const struct why_facts *f)
     return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
 }
 
-/* Doubt if procedures were not measured and a hot one may be missing. If most
- * of the path is sleep, no procedure can be hot, so there is no doubt. */
+/* Adds a doubt if procedures were not measured and a hot one may be missing. If
+ * most of the path is sleep, no procedure can be hot, so there is no doubt. */
 static void of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
@@ -542,7 +542,7 @@ static void of_procedures(const struct why_facts *f, struct doubt *d)
     add_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
 }
 
-/* Doubts that apply to all findings of a run. */
+/* Adds the doubts that apply to all findings of a run. */
 static void of_run(const struct why_facts *f, struct doubt *d)
 {
     if (f->missing_machines)

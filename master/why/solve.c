@@ -22,7 +22,7 @@ static int make_votes(struct why_solving *y)
     y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        if (!v->process) /* why_remake() made that of WHY_F_DELAY */
+        if (!v->process) /* why_remake() has allocated that of WHY_F_DELAY */
             v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
         v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
@@ -342,8 +342,8 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
-/* Share of a feature's time that would be saved if its work were spread over
- * all threads that wait. */
+/* Returns the share of a feature's time that would be saved if its work were
+ * spread over all threads that wait. */
 static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;

@@ -120,8 +120,8 @@ struct why_location {   /* borrowed texts; NULL or "": not known */
 
 /* Something on the path that could be improved. All zero: it does not occur. */
 struct why_amount {
-    uint64_t ns;                  /* its part of the path */
-    uint64_t gain_ns;             /* result of the kind's what-if */
+    uint64_t ns;                  /* its time on the path */
+    uint64_t gain_ns;             /* gain by the what-if for its kind */
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
     /* process that waits for it; or the other end of the messages; or the cause
@@ -132,7 +132,7 @@ struct why_amount {
     uint64_t count, bytes;
     uint64_t samples;            /* samples that `ns` is based on; 0: none */
     uint64_t named_ns;           /* part of `ns` that other findings explain */
-    uint32_t threads, cores;     /* most threads busy at once; cores */
+    uint32_t threads, cores;     /* most threads busy at once; cores there */
     struct why_location wait_at; /* call site of most of the waits */
     /* cause of the waits at wait_at, as `ipsq waits` names it */
     const char *cause;
@@ -168,9 +168,11 @@ struct why_lock_cost {
 /* A phase in which fewer cores are busy than in others. */
 struct why_phase {
     struct why_amount amount; /* its part of the path; `phase`: this phase */
-    uint32_t number, phases;  /* as `ipsq phases` counts; number of phases */
-    uint64_t from_ns, to_ns;  /* since the run started */
-    uint64_t busy_ppm;        /* CPU time over path; a million is one core */
+    /* this phase as in `ipsq phases`; how many there are */
+    uint32_t number, phases;
+    uint64_t from_ns, to_ns; /* since the run started */
+    /* CPU time by time on the path: busy cores in millionths */
+    uint64_t busy_ppm;
     /* the same of phases with more busy cores; at most the number of cores */
     uint64_t others_ppm;
     /* time of the path in phases with more busy cores */
@@ -186,7 +188,7 @@ struct why_common {
     struct why_location location;
     /* time on the path of the caller and its callees; 0: there is none */
     uint64_t ns;
-    uint64_t low_ns, high_ns; /* 95% interval */
+    uint64_t low_ns, high_ns; /* 95% interval of `ns` */
     /* the sampled part of the path, which `ns` is a part of */
     uint64_t of_ns;
     struct why_amount amount; /* the caller with its callees, at the process
@@ -204,7 +206,7 @@ struct why_hang {
     bool alive;        /* the threads still wait */
     const char *waits; /* text: each thread and what it waits for */
     struct why_location location; /* of the first thread */
-    const char *other;            /* the second thread */
+    const char *other;            /* name of the second thread */
 };
 
 struct why_facts {
@@ -221,7 +223,8 @@ struct why_facts {
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
     uint64_t unended_ns; /* sleep on the path whose end no arc explains */
-    struct why_amount amount[WHY_KIND_COUNT]; /* not PROCEDURE: see below */
+    /* by kind; PROCEDURE: see `procedure` */
+    struct why_amount amount[WHY_KIND_COUNT];
     /* also for SERIAL: children that run in sequence */
     struct why_amount one_by_one;
     /* [procedures] by the gain if the procedure took half as long */
@@ -236,7 +239,8 @@ struct why_facts {
     uint64_t top_ns;     /* time of the WHY_SPREAD_TOP largest procedures */
     uint32_t half_count; /* number of the largest procedures that together have
                             half of sampled_ns */
-    uint64_t chatty_path_ns; /* path of processes with small messages */
+    /* time of the path in processes that exchange small messages */
+    uint64_t chatty_path_ns;
     struct why_common common;
     struct why_hang hang;
     const char *run;         /* name of the run, for commands */
@@ -249,7 +253,7 @@ struct why_facts {
     uint64_t overhead_ns;    /* recording on the path; UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
     uint64_t clock_bound_ns; /* error of the machines' clocks; 0: one machine */
-    uint64_t any_on_path;    /* order-dependent arcs on the path */
+    uint64_t any_on_path;    /* number of order-dependent arcs on the path */
     bool open, missing_machines;
     uint32_t accepted; /* number of accepted connections */
     /* Messages received on accepted connections; those of them that came from
@@ -265,14 +269,14 @@ const char *why_sure_name(enum why_sure sure);
 struct why_finding {
     enum why_kind kind;
     const char *text;     /* one sentence or two */
-    const char *evidence; /* figures */
+    const char *evidence; /* the figures that support it */
     const char *supposes; /* the assumption behind the gain */
     const char *command;  /* complete command that shows more */
     struct why_location location, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm; /* of the elapsed time */
-    bool awaits_space; /* LATE: slow to read, not to send */
+    uint32_t gain_ppm; /* gain in ppm of the elapsed time */
+    bool awaits_space; /* LATE: slow to read, not slow to send */
     uint32_t phase;    /* PHASE: number of the phase; else 0 */
     /* PHASE: its begin and end, since the run started */
     uint64_t from_ns, to_ns;
@@ -286,7 +290,7 @@ struct why_findings {
     struct why_finding nearest;
     bool has_nearest;
     size_t left_out;    /* number of findings beyond WHY_TOP */
-    enum why_sure sure; /* of the answer as a whole */
+    enum why_sure sure; /* confidence in the answer as a whole */
     const char *sure_why;
     bool service;           /* the program is a service, not a batch program */
     const char *shape_text; /* which question was answered, and why */
@@ -297,7 +301,7 @@ struct why_findings {
  * meaningful. Reads only `asked` and `asked_outside`. */
 bool why_serves(const struct why_facts *f);
 
-/* False: no memory (a->failed). */
+/* Applies all rules and fills *out. False: no memory (a->failed). */
 bool why_find(const struct why_facts *f, struct arena *a,
               struct why_findings *out);
 
