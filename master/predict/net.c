@@ -23,7 +23,7 @@ static int check_net(const Ips__PredictNet *n, struct ips_err *err)
     return 0;
 }
 
-/* Allocates a table of all pairs, unless it exists. */
+/* Allocates the message times of all pairs of machines, unless they exist. */
 static int allocate_pairs(const struct predict_run *run,
                           struct predict_setup *s, struct ips_err *err)
 {

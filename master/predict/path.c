@@ -1,6 +1,6 @@
-/* Where the predicted time would go: the longest path of the relabelled graph,
- * summed by machine, process, procedure, messages and waits for something not
- * recorded. */
+/* Finds where the predicted time would go: the longest path of the graph with
+ * the times of the replay, summed by machine, process, procedure, messages and
+ * waits for something not recorded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
-    /* the machine of each arc, from make_placement() */
+    /* the machine of each arc, from make_placement(); NULL: as mapped */
     const uint32_t *placement;
     struct ips_est e;
     uint32_t *xpred; /* made by apply_lock_order(); NULL: use the graph's own */
@@ -57,8 +57,7 @@ static int apply_lock_order(struct summing *s, struct ips_graph *out,
     return 0;
 }
 
-/* Determines the arc that decided the time of each node of the relabelled
- * graph. */
+/* Determines for each node which of its arcs decided its time in the replay. */
 static int find_winners(struct summing *s, struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;

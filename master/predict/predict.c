@@ -33,7 +33,8 @@ static struct ips_ratio or_else(struct ips_ratio r, uint32_t otherwise)
     return r.den ? r : (struct ips_ratio){otherwise, 1};
 }
 
-/* num / den, with numbers small enough for a replay; rounded if necessary. */
+/* Returns num / den with numbers small enough for a replay, rounded if
+ * necessary. */
 static struct ips_ratio ratio_of(uint64_t num, uint64_t den)
 {
     uint64_t a = num, b = den;

@@ -30,8 +30,10 @@
 
 /* in place of a machine's index: several machines, or none */
 #define PREDICT_NOWHERE UINT32_MAX
+/* lock_holds.c: a message counts as held back by TCP if it has at most
+ * HELD_BYTES and took HELD_NS to HELD_MOST longer than expected. */
 #define PREDICT_HELD_NS                                                        \
-    30000000u /* least delay by TCP: 40 ms less a tick of 10 ms */
+    30000000u /* the least such delay, 40 ms, less a tick of 10 ms */
 #define PREDICT_HELD_MOST 210000000u
 #define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
@@ -230,12 +232,12 @@ int predict_setup_make(const struct predict_run *run,
                        struct predict_setup *out,
                        struct ips_err *err) IPS_MUST_USE;
 
+#define PREDICT_FIT_EVENTS                                                     \
+    1000000u /* for more events, loads are fitted only if needed */
 /* Estimates the load of other programs on the run's own machines, so that the
  * replay's threads wait for cores as long as the kernels measured
  * (`delay_ns`), to within 1%. Sets is.load of every machine of `own`. Needs
  * about ten replays. */
-#define PREDICT_FIT_EVENTS                                                     \
-    1000000u /* for more events, loads are fitted only if needed */
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err) IPS_MUST_USE;
 
@@ -254,7 +256,7 @@ enum predict_row_kind {
     PREDICT_PROCEDURE,
     PREDICT_MESSAGE,
     PREDICT_EXTERNAL,
-    PREDICT_IDLE, /* time of timed waits that ran out */
+    PREDICT_IDLE, /* time of waits that no arc explains */
     PREDICT_ROW_KINDS
 };
 struct predict_row { /* a row of the path */
@@ -297,7 +299,7 @@ int predict_replay(const struct predict_run *run,
                    struct predict_answer *out,
                    struct ips_err *err) IPS_MUST_USE;
 void predict_answer_release(struct predict_answer *a);
-/* CPU time on machine m for `work` ns at speed 1. */
+/* Returns the CPU time on machine m for `work` ns at speed 1. */
 uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
 /* predict/least.c: a lower bound of the end of the last thread, at the speed
  * of the machines: the CPU time of any thread, and the CPU time under any lock
@@ -330,9 +332,9 @@ int predict_apply_networks(const struct predict_run *run,
 void predict_messages_cpu(struct predict_run *run,
                           const struct predict_setup *s, bool keep,
                           struct predict_said *said);
-/* predict/path.c: computes the rows of the longest path of the relabelled
- * graph. `place`: [nodes of replay.g] the machine of each arc; NULL: as
- * mapped. */
+/* predict/path.c: computes the rows of the longest path of the graph with the
+ * times of `replay`. `place`: [nodes of replay.g] the machine of each arc;
+ * NULL: as mapped. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
                  const struct ips_replay *replay, const uint32_t *place,

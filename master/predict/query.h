@@ -18,7 +18,7 @@ struct predict_search_result {
     struct ips_search s;
     struct ips_search_bound bound;
     uint32_t *item; /* [chains] the item of each chain */
-    /* items that the search may move; they come first */
+    /* number of items; of those that the search may move, which come first */
     uint32_t item_count, free_count;
     uint64_t tries_most;
 };

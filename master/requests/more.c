@@ -55,8 +55,8 @@ static void add_item(struct looking *l, uint32_t part, uint32_t of,
         x->ns[l->which] += ns;
 }
 
-/* Index of the first of the rows, sorted by node, with this `node` or a later
- * one. */
+/* Returns the index of the first of the rows, which are sorted by node, with
+ * this `node` or a later one. */
 static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
 {
     uint64_t low = 0, high = count;
@@ -70,7 +70,7 @@ static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
     return low;
 }
 
-/* The fraction part / whole of `ns`. */
+/* Returns the fraction part / whole of `ns`. */
 static uint64_t share_of(uint64_t ns, uint64_t part, uint64_t whole)
 {
     return whole ? (uint64_t)((ips_u128)ns * ips_min_u64(part, whole) / whole)

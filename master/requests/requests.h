@@ -64,7 +64,7 @@ struct requests_data {     /* stored in query.data */
     /* [machines][processes] is at the other end of such a connection */
     bool **client;
     struct ips_requests result;
-    /* [result.count] requests ordered by service, then time */
+    /* [result.count] requests ordered by service, then duration */
     uint32_t *by_service;
     uint64_t *chain_ns; /* [merged chains] sums by chain; zero between uses */
     uint32_t busiest;   /* the service with the most requests */
@@ -109,7 +109,7 @@ static inline bool requests_at(const struct requests_data *d, uint64_t ns)
     return ns >= d->first_ns && ns <= d->last_ns;
 }
 
-/* Number of requests that are the slowest 1% of `count`. */
+/* Returns how many of `count` requests are the slowest 1%. */
 static inline uint32_t requests_tail(uint32_t count)
 {
     return count / 100 ? count / 100 : 1;

@@ -50,7 +50,7 @@ static void find_window(struct requests_data *d)
     }
 }
 
-/* The part of `ns`, spread evenly over [begin, begin + length), that is
+/* Returns the part of `ns`, spread evenly over [begin, begin + length), that is
  * outside the service's requests. */
 static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
                            uint64_t begin, uint64_t length)
@@ -63,7 +63,7 @@ static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
     return ns - (uint64_t)((ips_u128)ns * in / length);
 }
 
-/* Index of the part's first chain in the merged graph. */
+/* Returns the index of the machine's first chain in the merged graph. */
 static uint32_t first_chain_of(const struct requests_data *d,
                                const struct machine_share *p)
 {
@@ -293,8 +293,9 @@ static void link_stations(struct filling *f)
     f->a->failed = f->a->failed || rc < 0;
 }
 
-/* The stations of the service with the most requests. If a run has several
- * services, time that a thread spends for another service counts here too. */
+/* Adds the stations of the service with the most requests, and sets the limit
+ * of its rate. If a run has several services, time that a thread spends for
+ * another service counts here too. */
 void requests_stations(struct query *q, struct arena *a,
                        Ips__RequestsAnswer *out, Ips__ServiceRow *service)
 {

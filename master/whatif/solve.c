@@ -175,7 +175,8 @@ static int by_feature(const void *a, const void *b)
     return (p->feature > q->feature) - (p->feature < q->feature);
 }
 
-/* Describes the features of an edit, each once; sorts them. */
+/* Sums the shares and times of an edit's features in `row`, each feature once.
+ * Sorts the edit by feature. */
 static void describe_edit(const struct whatif_solving *s, struct ips_edit *edit,
                           uint32_t count, struct whatif_row *row)
 {
@@ -273,7 +274,8 @@ static int rank_entities(struct whatif_solving *s)
             edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
         change[i] = (struct ips_change){edit + thing->first, thing->count};
         if (thing->kind == THING_MACHINE && t->machine_count == 1)
-            change[i].count = 0; /* everything runs on this machine */
+            /* not ranked: everything runs on this machine */
+            change[i].count = 0;
     }
     uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
                        ? s->ask->top
