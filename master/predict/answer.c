@@ -9,7 +9,8 @@
 #include "master/query/certificate.h"
 #include "master/query/self_check.h"
 
-#define OFF_PARTS 50u /* fraction of all CPU time; less is not mentioned */
+/* off_ns is reported from this part of all CPU time on */
+#define OFF_PARTS 50u
 
 struct filling {
     struct query *q;

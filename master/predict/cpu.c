@@ -21,7 +21,8 @@
 #include "common/types.h"
 #include "master/predict/predict.h"
 
-/* Messages over TCP stay on TCP, wherever their ends are. */
+/* Returns the measured CPU cost of messages between two machines, or NULL.
+ * Between machines they use TCP; within one, what `inside` says. */
 static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
                                       const char *to, enum mtime_over inside)
 {
@@ -32,7 +33,7 @@ static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
 
 struct changing {
     struct ips_graph *g;
-    uint64_t less, more; /* ns by which arcs were changed */
+    uint64_t less, more; /* total ns by which arcs became shorter, and longer */
 };
 
 /* Changes the arc after node i of its chain; for the chain's last node, the

@@ -38,7 +38,8 @@ static void hold_lock(struct holding *h, uint32_t chain, uint32_t node,
     }
 }
 
-/* The CPU time of the chain with the most. */
+/* Returns the CPU time of the chain that has the most. Also sums the hold times
+ * of locks if `h` is not NULL. */
 static uint64_t longest_chain(const struct predict_run *run,
                               const struct predict_setup *setup,
                               const uint32_t *place, struct holding *h)

@@ -26,7 +26,8 @@ struct lock_holds {
     const struct ips_graph **raw; /* [n] each machine's own graph */
     const uint32_t *base;         /* [n] first node of each machine in `g` */
     uint32_t n;
-    /* [n * n]; only (i, k) with i < k is used: A is i */
+    /* [n * n] converts the clock of machine i (A) to that of k; only entries
+     * with i < k are used */
     struct ips_clock_fit *fit;
     bool *fitted; /* [n * n] whether the pair was fitted */
 };

@@ -88,6 +88,7 @@ static void mark_bad(const struct predict_lock_rows *rows,
     }
 }
 
+/* Marks locks with two events at one node: the replay allows one a node. */
 static void drop_twice(struct ips_replay_lock_event *e, uint32_t count,
                        bool *bad)
 {

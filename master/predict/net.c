@@ -23,7 +23,7 @@ static int check_net(const Ips__PredictNet *n, struct ips_err *err)
     return 0;
 }
 
-/* Allocates a table of all pairs, unless it exists. */
+/* Allocates the message times of all pairs of machines, unless they exist. */
 static int allocate_pairs(const struct predict_run *run,
                           struct predict_setup *s, struct ips_err *err)
 {
@@ -64,7 +64,7 @@ static int allocate_media(struct predict_setup *s, size_t nets,
  * whose times they use, or by using none, so that one sentence covers each
  * group. */
 struct unmeasured {
-    /* the pair whose times are used; NULL: no message time */
+    /* the pair whose times are used; NULL: messages take no time */
     const struct mtime_pair *as;
     char pairs[240]; /* text "a>b, c>d": as many pairs as fit */
     uint32_t left;   /* number of pairs that did not fit */
@@ -146,7 +146,8 @@ int predict_set_message_times(const struct predict_run *run,
         bool from_used = said && is_used(run, out, f);
         for (uint32_t t = 0; t < n; t++) {
             const char *from = out->machine[f].name, *to = out->machine[t].name;
-            /* Within a machine, most channels are pipes. */
+            /* Most channels within a machine are pipes, so use the times over
+             * Unix sockets rather than those over TCP. */
             const struct mtime_pair *pair = mtimes_choose(
                 run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
             size_t at = (size_t)f * n + t;
@@ -219,8 +220,9 @@ static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
 
 /* ---- time that messages occupy a medium ------------------------------- */
 
-/* Sets the link time of a pair on a medium; false if its times are given by
- * the question or were not measured well enough. */
+/* Sets how long messages of a pair occupy its medium. Returns false if the pair
+ * has no medium, or if its times were given by the question or not measured
+ * well enough. */
 static bool wire_of(const struct predict_run *run, struct predict_setup *s,
                     uint32_t f, uint32_t t)
 {

@@ -62,7 +62,8 @@ int predict_order_make(struct query *q, struct ips_err *err)
     return rc;
 }
 
-/* Lists the processes with a pattern; the threads of a process are adjacent. */
+/* Lists the processes in which a pattern of order dependence occurs. The
+ * threads of a process are adjacent. */
 static void fill_processes(const struct predict_query *d, struct arena *a,
                            enum ips_order_pattern pattern,
                            Ips__PredictOrder *to)

@@ -1,6 +1,6 @@
-/* Where the predicted time would go: the longest path of the relabelled graph,
- * summed by machine, process, procedure, messages and waits for something not
- * recorded. */
+/* Finds where the predicted time would go: the longest path of the graph with
+ * the times of the replay, summed by machine, process, procedure, messages and
+ * waits for something not recorded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
-    /* the machine of each arc, from make_placement() */
+    /* the machine of each arc, from make_placement(); NULL: as mapped */
     const uint32_t *placement;
     struct ips_est e;
     uint32_t *xpred; /* made by apply_lock_order(); NULL: use the graph's own */
@@ -57,8 +57,7 @@ static int apply_lock_order(struct summing *s, struct ips_graph *out,
     return 0;
 }
 
-/* Determines the arc that decided the time of each node of the relabelled
- * graph. */
+/* Determines for each node which of its arcs decided its time in the replay. */
 static int find_winners(struct summing *s, struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
@@ -88,9 +87,9 @@ static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
     to->queued_ns += queued;
 }
 
-/* Gives procedures the same proportion of an arc's time as they have of its
- * CPU time. If the node before is a cut, the arc is also a part of the arc
- * that was cut. */
+/* Distributes an arc's time over procedures in proportion to their CPU time in
+ * it. If the arc begins at a cut, it is a part of a recorded arc; the
+ * proportions are then those of the whole recorded arc. */
 static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
                             uint64_t queued, uint32_t machine)
 {
@@ -164,7 +163,7 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
-        return; /* a lock's arc has no weight, and is no arc of `t` */
+        return; /* the arc of a lock has no weight, and `t` does not know it */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross ? t->f.cross[r->of[message_of(s, seg->to)]]

@@ -33,7 +33,8 @@ static struct ips_ratio or_else(struct ips_ratio r, uint32_t otherwise)
     return r.den ? r : (struct ips_ratio){otherwise, 1};
 }
 
-/* num / den, with numbers small enough for a replay; rounded if necessary. */
+/* Returns num / den with numbers small enough for a replay, rounded if
+ * necessary. */
 static struct ips_ratio ratio_of(uint64_t num, uint64_t den)
 {
     uint64_t a = num, b = den;
@@ -75,8 +76,8 @@ uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work)
     return (uint64_t)((ips_u128)work * s.den / s.num);
 }
 
-/* Adds `work` ns at speed 1, during which machine m was `active` for so many
- * ns. */
+/* Adds a thread's use of machine m: the CPU time of `work` ns at speed 1. The
+ * thread was ready or running for `active` ns; the rest of them is queueing. */
 static void add_work(const struct predict_setup *setup, uint32_t m,
                      uint64_t work, uint64_t active, struct predict_answer *out)
 {
@@ -125,7 +126,8 @@ static void sum_machines(const struct predict_setup *setup,
             ips_sub_sat(r->last_ns, r->idle_ns[setup->machine_count + k]);
 }
 
-/* Makes [nodes] the machine of each arc, if threads move; else NULL. */
+/* If threads move, sets *place to an array: for each node, the machine of the
+ * arc into it. Otherwise sets it to NULL. */
 static int make_placement(const struct predict_run *run,
                           const struct predict_setup *setup, uint32_t **place,
                           struct ips_err *err)

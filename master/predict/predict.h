@@ -28,10 +28,12 @@
 #include "master/path/entities.h"
 #include "proto/message.h"
 
-/* instead of a machine: several machines, or none */
+/* in place of a machine's index: several machines, or none */
 #define PREDICT_NOWHERE UINT32_MAX
+/* lock_holds.c: a message counts as held back by TCP if it has at most
+ * HELD_BYTES and took HELD_NS to HELD_MOST longer than expected. */
 #define PREDICT_HELD_NS                                                        \
-    30000000u /* TCP's shortest delay: 40 ms minus a tick of 10 ms */
+    30000000u /* the least such delay, 40 ms, less a tick of 10 ms */
 #define PREDICT_HELD_MOST 210000000u
 #define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
@@ -42,9 +44,9 @@
 struct predict_own { /* one machine of the recorded run */
     const char *name;
     uint32_t cores;    /* number of cores as recorded; 0: not known */
-    uint64_t delay_ns; /* total time of threads runnable without a core */
-    /* Load of other programs: the load average during the run, in thousandths.
-     */
+    uint64_t delay_ns; /* time ready to run without a core, over all threads */
+    /* Load average while the run was on, without the run's own threads: number
+     * of samples, and average in thousandths. */
     uint64_t load_samples, load_milli; /* load_samples 0: not recorded */
 };
 struct predict_thread { /* the thread of a chain; names are borrowed */
@@ -52,15 +54,16 @@ struct predict_thread { /* the thread of a chain; names are borrowed */
     uint32_t own; /* index of its machine in `own` */
     uint32_t pid, tid;
 };
-struct predict_cut { /* from this arc on, a thread runs on another machine */
-    uint32_t node;   /* a node of replay.g */
-    uint32_t which;  /* index in the question's moves */
+/* A thread runs on another machine from the arc into `node` on. */
+struct predict_cut {
+    uint32_t node;  /* a node of replay.g */
+    uint32_t which; /* index in the question's moves */
 };
 struct predict_run {
     /* graph of all machines in weighting cpu; borrowed */
     const struct ips_graph *whole;
     const struct entities *t; /* the entities of `whole`; borrowed */
-    /* the graph that is replayed; its `chain` has the chains of both */
+    /* the graph that is replayed; it has the same chains as `whole` */
     struct ips_replay_graph replay;
     /* for t_max and P_max; its goal is a node of replay.g */
     struct ips_scenario scenario;
@@ -73,7 +76,7 @@ struct predict_run {
     uint32_t command;
     struct predict_cut *cut; /* the question's moves, ordered by node */
     size_t cut_count;
-    /* locks whose order the replay decides; its arrays: */
+    /* locks whose order the replay decides; it points to the next two arrays */
     struct ips_replay_locks locks;
     uint32_t *lock_units;
     struct ips_replay_lock_event *lock_event;
@@ -90,7 +93,7 @@ struct predict_run {
     const uint32_t *recorded_of, *recorded_to;
     /* measured times; NULL: use the scenario's; borrowed */
     const struct mtimes *times;
-    uint64_t idle_ns; /* timed waits of all threads that ran out, as replayed */
+    uint64_t idle_ns; /* sum of the waits that no arc explains, as replayed */
     uint64_t
         held_back_ns; /* delay of messages that TCP held back (lock_holds.c) */
     uint64_t held_back_count;
@@ -98,7 +101,7 @@ struct predict_run {
      * not known */
     uint8_t *slept;
     bool outside;    /* some arc is IDLE or comes from something not recorded */
-    uint64_t off_ns; /* time neither running, runnable nor waiting; left out */
+    uint64_t off_ns; /* time off the CPU for no known reason; not replayed */
 };
 void predict_run_release(struct predict_run *run);
 /* The locks whose order the replay decides, or NULL. */
@@ -116,15 +119,17 @@ struct predict_queued {
     struct predict_run run;
     /* false: all else is empty, and the order stays as recorded */
     bool is_stable;
-    /* pieces of work, handed out in turns or taken under locks; `anew`:
-     * those that another worker takes now */
+    /* Number of pieces of work that a dispatcher hands out or that workers take
+     * under a lock. `anew`: how many of them go to another worker than in the
+     * recording. */
     uint64_t pieces, anew;
     struct ips_queued_graph made;
     uint32_t *node_of, *node_to;
     uint8_t *node_made;
     struct ips_replay_lock_event *lock_event;
 };
-/* Fills run->queues; `of_chain` as for ips_order_dependent. */
+/* Finds the run's work queues and sets run->queues. `of_chain`: from struct
+ * ips_order_dependent. */
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err) IPS_MUST_USE;
 static inline bool predict_has_queues(const struct predict_run *run)
@@ -151,13 +156,16 @@ void predict_queued_release(struct predict_queued *q);
 struct predict_machine {
     const char *name; /* name of the machine; borrowed */
     struct ips_replay_machine is;
-    struct ips_ratio load; /* share of every core's cycles; den 0: none */
-    bool recorded;         /* the recorded run used this machine */
-    bool named;            /* --machines names this machine */
-    /* its number of cores was not given, nor recorded */
+    /* share of each core's cycles that others take; den 0: none */
+    struct ips_ratio load;
+    bool recorded; /* the recorded run used this machine */
+    bool named;    /* --machines names this machine */
+    /* The number of cores is not known and taken to be 1. one_core: a new
+     * machine without cores=; unknown: a recorded machine. */
     bool one_core, unknown;
 };
-/* The machine as the replay uses it: cycles that others take make it slower. */
+/* Returns the machine as the replay uses it: slower by the share of its cycles
+ * that others take. */
 struct ips_replay_machine predict_replayed(const struct predict_machine *m);
 #define PREDICT_NAMES_BYTES 256
 struct predict_setup {
@@ -168,8 +176,8 @@ struct predict_setup {
     bool *placed;  /* [chain_count] whether --map places the chain */
     /* [machine_count^2] message times; NULL: use the scenario's */
     struct ips_mtime *mtime;
-    /* [machine_count^2]; an entry that is not NULL replaces the line in
-     * mtime; borrowed from run->times */
+    /* [machine_count^2] measured message times; an entry that is not NULL
+     * replaces that of `mtime`; borrowed from run->times */
     const struct ips_curve **curve;
     struct ips_replay_move *move; /* moves of threads at the run's cuts */
     uint32_t move_count;
@@ -182,14 +190,15 @@ struct predict_setup {
      * (mtimes_wire.h): [machine_count^2]; NULL if `medium` is NULL. */
     struct mtime_wire *wire_made;
     const struct ips_curve **wire;
-    uint64_t *burst_ns; /* [medium_count] the minimum over the medium's pairs */
+    uint64_t *burst_ns; /* [medium_count] link time that a message saves after a
+                           pause: the least of the medium's pairs */
     bool as_recorded;   /* queues keep their recorded order */
     /* also compute t_max and the path of the predicted run */
     bool path;
 };
 void predict_setup_release(struct predict_setup *s);
-/* Returns IPS_E_NOT_FOUND: `what`, in the option "OPTION WHATREST", is no
- * process. The text names the most similar process. */
+/* Sets and returns IPS_E_NOT_FOUND: `what`, in the option "OPTION WHATREST",
+ * matches no process of the run. The text suggests the most similar process. */
 int predict_no_process(const struct predict_run *run, const char *option,
                        const char *what, const char *rest, struct ips_err *err);
 /* Writes "one, two": the machines for which `fits` returns true, as many as
@@ -203,18 +212,19 @@ bool predict_write_machine_names(const struct predict_setup *s,
  * thread where it was. */
 int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Makes the setup of the question: its machines together with the run's own,
- * with the threads mapped to them. IPS_E_USAGE or IPS_E_NOT_FOUND: unknown
- * machines, patterns without a match, and machines without threads. Every
- * default that replaces a missing value is added as text to `assumed` (in
- * arena a). */
+/* Sentences about what an answer assumes; the texts are in arena `a`. */
 struct predict_said {
     struct arena *a;
     char **text;
     size_t count, cap;
 };
+/* Adds a sentence; does nothing beyond PREDICT_ASSUMED_MAX of them. */
 void predict_say(struct predict_said *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Makes the setup of the question: its machines together with the run's own,
+ * with the threads mapped to them. IPS_E_USAGE or IPS_E_NOT_FOUND: unknown
+ * machines, patterns without a match, and machines without threads. For every
+ * default that replaces a missing value, a sentence is added to `said`. */
 int predict_setup_make(const struct predict_run *run,
                        /* the run's own machines, with fitted loads */
                        const struct predict_setup *own,
@@ -222,12 +232,12 @@ int predict_setup_make(const struct predict_run *run,
                        struct predict_setup *out,
                        struct ips_err *err) IPS_MUST_USE;
 
+#define PREDICT_FIT_EVENTS                                                     \
+    1000000u /* for more events, loads are fitted only if needed */
 /* Estimates the load of other programs on the run's own machines, so that the
  * replay's threads wait for cores as long as the kernels measured
  * (`delay_ns`), to within 1%. Sets is.load of every machine of `own`. Needs
  * about ten replays. */
-#define PREDICT_FIT_EVENTS                                                     \
-    1000000u /* for more events, loads are fitted only if needed */
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err) IPS_MUST_USE;
 
@@ -246,24 +256,24 @@ enum predict_row_kind {
     PREDICT_PROCEDURE,
     PREDICT_MESSAGE,
     PREDICT_EXTERNAL,
-    PREDICT_IDLE, /* time of timed waits that ran out */
+    PREDICT_IDLE, /* time of waits that no arc explains */
     PREDICT_ROW_KINDS
 };
 struct predict_row { /* a row of the path */
     enum predict_row_kind kind;
-    /* a machine of the setup; a process or message feature; a procedure of
-     * the entities; for IDLE a process feature */
+    /* index by kind: a machine of the setup; a procedure of the entities; else
+     * a feature (IDLE: of the process that waited) */
     uint32_t id;
     uint32_t machine; /* for processes: their machine, or PREDICT_NOWHERE */
     uint64_t ns, queued_ns, count;
 };
 struct predict_answer {
     uint64_t makespan_ns; /* time of the latest END, or of the goal */
-    /* time of the run's command; IPS_UNMEASURED: not known */
+    /* when the run's command ends; IPS_UNMEASURED: not known */
     uint64_t command_ns;
     uint64_t cpu_ns, queued_ns;
     uint64_t events;
-    /* The next owner of locks (struct ips_replay). */
+    /* Figures about the order of locks (struct ips_replay). */
     uint64_t resources, units_taken;
     uint32_t kept_count;
     bool is_stable; /* see struct predict_queued */
@@ -289,7 +299,7 @@ int predict_replay(const struct predict_run *run,
                    struct predict_answer *out,
                    struct ips_err *err) IPS_MUST_USE;
 void predict_answer_release(struct predict_answer *a);
-/* CPU time on machine m for `work` ns at speed 1. */
+/* Returns the CPU time on machine m for `work` ns at speed 1. */
 uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
 /* predict/least.c: a lower bound of the end of the last thread, at the speed
  * of the machines: the CPU time of any thread, and the CPU time under any lock
@@ -322,9 +332,9 @@ int predict_apply_networks(const struct predict_run *run,
 void predict_messages_cpu(struct predict_run *run,
                           const struct predict_setup *s, bool keep,
                           struct predict_said *said);
-/* predict/path.c: computes the rows of the longest path of the relabelled
- * graph. `place`: [nodes of replay.g] the machine of each arc; NULL: as
- * mapped. */
+/* predict/path.c: computes the rows of the longest path of the graph with the
+ * times of `replay`. `place`: [nodes of replay.g] the machine of each arc;
+ * NULL: as mapped. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
                  const struct ips_replay *replay, const uint32_t *place,

@@ -98,8 +98,9 @@ static void solve_predict(struct query *q)
 
 /* ---- the question ----------------------------------------------------- */
 
-/* The graph keeps message lengths, because their times depend on the setup's
- * machines. The worker gets a copy of the table, which the loop owns. */
+/* Copies the measured message times for the worker, since the loop owns the
+ * original. The graph keeps message lengths instead of times, because the times
+ * depend on the setup's machines. */
 static int take_times(struct query *q, struct predict_query *d,
                       struct ips_err *err)
 {

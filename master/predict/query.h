@@ -18,7 +18,7 @@ struct predict_search_result {
     struct ips_search s;
     struct ips_search_bound bound;
     uint32_t *item; /* [chains] the item of each chain */
-    /* items that the search may move; they come first */
+    /* number of items; of those that the search may move, which come first */
     uint32_t item_count, free_count;
     uint64_t tries_most;
 };
@@ -27,7 +27,7 @@ struct predict_query {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits;  /* waits are fetched, but not laid on the graph */
+    struct waits waits;  /* as fetched, without waits_lay() */
     struct mtimes times; /* copies of the measured times that are used */
     struct arena a;      /* owns the texts of `said` */
     struct predict_said said;
@@ -37,9 +37,10 @@ struct predict_query {
     struct ips_order_dependent order;
     struct predict_search_result search_result;
     atomic_uint_least64_t tries, best_ns; /* progress of the search */
-    /* time of the command; IPS_UNMEASURED: not computed */
+    /* time of the command on the run's own machines with their load;
+     * IPS_UNMEASURED: not computed */
     uint64_t own_loaded_ns;
-    double own_load; /* the largest load of its machines */
+    double own_load; /* the largest load of the run's own machines */
     /* path length if messages take no time, for P_max */
     uint64_t t_max_free_ns;
 };
@@ -61,7 +62,8 @@ int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
  * operation has no node of its own, the caller must cut the arc there and fill
  * in `at`. Invalid rows are left out. */
 struct predict_lock_row {
-    /* work of the arc before the operation + 1; 0: at `node` itself */
+    /* CPU time of the arc into `node` before the operation, plus 1; 0: the
+     * operation is at `node` itself */
     uint64_t after;
     uint64_t at_ns; /* time by its machine's clock */
     uint32_t node;  /* node in the whole graph */

@@ -25,15 +25,15 @@
 #include "master/query/mtimes_plan.h"
 
 #define MILLION 1000000u
-/* of memory, including values and the slaves' graphs */
+/* memory per node, including values and the slaves' graphs */
 #define NODE_BYTES 150u
-#define SHARED_BYTES 60u /* additional bytes for a replay with a medium */
+#define SHARED_BYTES 60u /* more bytes per node for a replay with a medium */
 
 struct estimate { /* query.data; path must be first for path_of() */
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;
-    uint64_t *least_ns; /* [parts^2] as in struct ips_shared_ask, or NULL */
+    uint64_t *least_ns; /* [machines^2] as in struct ips_shared_ask, or NULL */
     uint64_t unshared_ns, busy_ns;
 };
 
@@ -83,7 +83,7 @@ static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
     return rc;
 }
 
-/* Replays with the shared medium; the parts of `merged` are the machines. */
+/* Replays with a medium that the machines of the run share. */
 static int share_machines(struct query *q, const struct ips_scenario *scenario)
 {
     struct estimate *e = estimate_of(q);

@@ -35,9 +35,9 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Time off the CPU in the arc into raw node k, outside the node's own wait.
- * How much of it was runnable is known only for periods that may exceed the
- * arc. */
+/* Time off the CPU in the arc into raw node k, outside the node's own wait. It
+ * includes run delay: the kernel's figures are for periods that may be longer
+ * than the arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
@@ -64,7 +64,8 @@ static void add_rows(const struct whatif_solving *s, const struct waits *w,
     }
 }
 
-/* Sums the time of every arc off the CPU; sets the run's sums. */
+/* Sets idle[] to the time that each arc is off the CPU in the replay, and the
+ * run's sums idle_ns and off_ns. */
 static void sum_idle(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run, uint64_t *idle)
 {
@@ -188,7 +189,8 @@ static int make_names(struct query *q, const struct whatif_solving *s,
 
 struct moved {
     struct ips_replay_cut cut;
-    /* index in the question's moves, then in the rows of locks */
+    /* below cuts.moves: index of a move of the question; else cuts.moves plus
+     * the index of a lock row */
     uint32_t which;
     bool whole; /* the move is from the chain's first node: nothing is cut */
 };
@@ -268,9 +270,9 @@ static int compare_cuts(const void *va, const void *vb)
     return (a->which > b->which) - (a->which < b->which);
 }
 
-/* Makes the cuts. A move of a whole chain needs none: the chain starts on the
- * other machine. A thread moves at the arc that follows the cut; a lock
- * operation happens at the node of the cut. */
+/* Makes the graph of the replay, with the cuts. A move of a whole chain needs
+ * no cut: the chain starts on the other machine. A thread moves at the arc that
+ * follows its cut; a lock operation happens at the node of its cut. */
 static int place_cuts(struct cuts *c, struct predict_run *run,
                       const struct whatif_solving *s, const uint64_t *idle)
 {

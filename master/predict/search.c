@@ -21,7 +21,7 @@ void predict_search_release(struct predict_search_result *f)
     memset(f, 0, sizeof(*f));
 }
 
-/* Data of a search; all arrays share one allocation, by machine or item. */
+/* State of a search. Arrays are by machine; `fixed` and `weight` by item. */
 struct asking {
     struct query *q;
     struct predict_query *d;
@@ -53,7 +53,8 @@ static void number_free(struct predict_query *d)
     d->search_result.free_count = d->search_result.item_count = count;
 }
 
-/* Adds one item for each machine that has placed chains. */
+/* Makes an item of each free process, and one of all placed chains of each
+ * machine. */
 static int make_items(struct asking *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;
@@ -148,6 +149,7 @@ static int map_value(void *ctx, const uint32_t *map,
     return 0;
 }
 
+/* Stores the progress. Returns false if no client waits for the answer. */
 static bool run_until_work(void *ctx, uint64_t evaluations, uint64_t best_ns)
 {
     struct asking *s = ctx;
@@ -170,7 +172,7 @@ static int search_maps(struct asking *s, struct ips_err *err)
     const Ips__PredictSearch *from = s->q->request->predict->search;
     const struct ips_graph *g = &d->run.replay.g;
     struct ips_scenario scenario = d->run.scenario_then;
-    /* a different order of the locks may be faster */
+    /* the bound must also hold for another, faster order of the locks */
     if (predict_locks(&d->run))
         scenario.order_dependent_off = true;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,

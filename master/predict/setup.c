@@ -234,7 +234,7 @@ static bool any_one(const struct predict_setup *s, uint32_t m)
     return true;
 }
 
-/* Writes "m1, m2, one". */
+/* Writes the names of all machines: "m1, m2, m3". */
 static const char *machine_names(const struct predict_setup *s,
                                  char out[PREDICT_NAMES_BYTES])
 {
@@ -407,6 +407,8 @@ static void share_evenly(struct predict_setup *s, struct predict_said *said)
     }
 }
 
+/* Reports the new machines that have no process. If the question neither maps
+ * nor moves processes, the first of them is an error. */
 static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
                       const struct predict_setup *s, struct predict_said *said,
                       struct ips_err *err)

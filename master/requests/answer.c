@@ -274,7 +274,7 @@ static void fill_slowest(const struct filling *f, uint32_t top)
 
 /* ---- the answer ------------------------------------------------------- */
 
-/* The station that limits the service; NULL: only clients are known. */
+/* Returns the station that limits the service; NULL: only clients are known. */
 static const Ips__StationRow *first_station(const struct filling *f)
 {
     for (size_t i = 0; i < f->out->n_stations; i++) {
@@ -284,8 +284,8 @@ static const Ips__StationRow *first_station(const struct filling *f)
     return NULL;
 }
 
-/* Utilisation of that station in ppm, if it is a thread that requests wake;
- * else 10^6. */
+/* Returns the utilisation in ppm of the station that limits the service, if
+ * that is a thread which requests wake; else 10^6. */
 static uint32_t alone_ppm(const struct filling *f)
 {
     const Ips__StationRow *s = first_station(f);

@@ -9,8 +9,9 @@
 #define ITEMS 8192u /* limit of items per service; a power of two */
 #define COMPUTING UINT32_MAX
 
-/* CPU time in a procedure (why is COMPUTING), or waits for a cause at a call
- * site. */
+/* CPU time in a procedure (`why` is COMPUTING, `of` the procedure), or waits
+ * for the cause `why` at the call site `of`. `share_ns` is the index of the
+ * machine, not a time. */
 struct item {
     uint32_t share_ns, of, why;
     bool used;
@@ -25,7 +26,7 @@ struct looking {
     int which;
 };
 
-/* Finds or adds an item. NULL: the table is full, which takes far more call
+/* Finds or adds an item. NULL: the table is full; it then has far more call
  * sites than matter. */
 static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
                             uint32_t why)
@@ -54,8 +55,8 @@ static void add_item(struct looking *l, uint32_t part, uint32_t of,
         x->ns[l->which] += ns;
 }
 
-/* Index of the first of the rows, sorted by node, with this `node` or a later
- * one. */
+/* Returns the index of the first of the rows, which are sorted by node, with
+ * this `node` or a later one. */
 static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
 {
     uint64_t low = 0, high = count;
@@ -69,15 +70,15 @@ static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
     return low;
 }
 
-/* The fraction part / whole of `ns`. */
+/* Returns the fraction part / whole of `ns`. */
 static uint64_t share_of(uint64_t ns, uint64_t part, uint64_t whole)
 {
     return whole ? (uint64_t)((ips_u128)ns * ips_min_u64(part, whole) / whole)
                  : 0;
 }
 
-/* The time within the step of a wait of `ns` that ends with the arc, at `end`.
- * A marked request may end before the wait starts. */
+/* Returns how much of a wait lies within the step. The wait lasts `ns` and ends
+ * with the arc, at `end`. A marked request may end before the wait starts. */
 static uint64_t wait_within_step(const struct ips_request_step *s, uint64_t end,
                                  uint64_t ns)
 {
@@ -108,7 +109,7 @@ static void on_step(void *arg, const struct ips_request_step *s)
     if (s->crossed)
         return;
     /* The arc of an answer ends when it is sent, but its CPU time includes the
-     * call that sends it. */
+     * call that sends it. So the CPU time may exceed the arc's length. */
     uint64_t first = first_of(p->node, p->count, node), cpu = 0;
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
         cpu = ips_add_sat(cpu, p->ns[i]);
@@ -117,7 +118,8 @@ static void on_step(void *arg, const struct ips_request_step *s)
                  share_of(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
-/* Returns how many requests were examined. */
+/* Adds the items of at most REQUESTS_LOOKED of the requests; returns of how
+ * many. */
 static uint32_t look_at_requests(struct looking *l, const uint32_t *index,
                                  uint32_t count, int which)
 {

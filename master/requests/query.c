@@ -56,7 +56,8 @@ static void fetch_parts(struct query *q)
 {
     weighting_convert_window(q, &path_of(q)->window);
     path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
-        IPS_WEIGH_CPU; /* raw graphs are fetched in cpu; `wall` views follow */
+        /* raw graphs have weighting cpu; the worker makes `wall` views */
+        IPS_WEIGH_CPU;
     engine_fetch(q, true, have_graphs);
 }
 

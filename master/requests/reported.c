@@ -18,7 +18,8 @@ struct reported_requests {
     size_t capacity;
     uint64_t unended;
     struct reported_machine {
-        uint32_t service, names; /* service number of its first name */
+        /* number of the service that is its first name; number of names */
+        uint32_t service, names;
     } * machine;
     void (*after)(struct query *q);
 };
@@ -131,7 +132,8 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* Fails if the question names a mark that no machine has. */
+/* All slaves have answered: goes on, or fails if no machine has a request of
+ * the kind that the question asks for. */
 static void have_all(struct query *q)
 {
     struct requests_data *d = requests_of(q);

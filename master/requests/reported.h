@@ -13,7 +13,7 @@
  * IPS_E_USAGE: unknown value. */
 int requests_set_by(struct requests_data *d, const char *by,
                     struct ips_err *err) IPS_MUST_USE;
-/* Asks all parts, then calls `after`. */
+/* Asks all slaves for their marked requests, then calls `after`. */
 void requests_fetch_reported(struct query *q, void (*after)(struct query *q));
 /* In the worker, used instead of ips_requests_find. */
 int requests_solve_reported(struct query *q,

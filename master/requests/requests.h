@@ -21,19 +21,22 @@
 #define REQUESTS_NODE_BYTES 330u
 #define REQUESTS_TOP_MAX 10000u
 #define REQUESTS_STATIONS_MAX 1000u
-/* utilisation; below it, requests rarely wait */
+/* utilisation of a thread, in ppm; below it, requests rarely wait for the
+ * thread */
 #define REQUESTS_ALONE_PPM 800000u
-#define REQUESTS_MORE 3u             /* differences shown for the slowest 1% */
-#define REQUESTS_NAMES_MAX 1024u     /* limit for the mark names of one part */
+#define REQUESTS_MORE 3u /* differences shown for the slowest 1% */
+/* limit for the mark names of one machine */
+#define REQUESTS_NAMES_MAX 1024u
 #define REQUESTS_TOLD_MAX 100000000u /* limit for marked requests */
 
 enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t machine;
-    const char *name; /* name of the service's end, in kept messages */
+    /* name of the service's end; borrowed from a kept message */
+    const char *name;
     size_t name_len;
-    uint32_t process; /* one of the serving processes, index in the part */
+    uint32_t process; /* one of the serving processes of the machine */
     uint32_t family;  /* the oldest ancestor process with the same name */
     uint32_t processes, connections;
     uint32_t first, count; /* range of its requests in `by_service` */
@@ -54,29 +57,34 @@ struct requests_data {     /* stored in query.data */
     struct request_service *service;
     uint32_t service_count;
     struct ips_served_end *ends;
-    uint32_t *end_process; /* [end_count] index of the process in its part */
+    uint32_t *end_process; /* [end_count] index of the process on its machine */
     uint32_t end_count;
-    bool **serving; /* [parts][processes] whether it serves or is a client */
+    /* [machines][processes] received requests on connections it accepted */
+    bool **serving;
+    /* [machines][processes] is at the other end of such a connection */
     bool **client;
     struct ips_requests result;
-    /* [result.count] requests ordered by service, then time */
+    /* [result.count] requests ordered by service, then duration */
     uint32_t *by_service;
     uint64_t *chain_ns; /* [merged chains] sums by chain; zero between uses */
     uint32_t busiest;   /* the service with the most requests */
-    uint64_t first_ns, last_ns; /* first arrival and last end of its requests */
-    /* [merged chains] CPU time before its first request and after its last */
+    /* first arrival and last end of the requests of `busiest` */
+    uint64_t first_ns, last_ns;
+    /* [merged chains] CPU time before first_ns and after last_ns */
     uint64_t *outside_cpu;
-    /* [merged chains] likewise for waits that keep a thread busy */
+    /* [merged chains] the same for waits that keep a thread busy */
     uint64_t *outside_wait;
     struct ips_lock_holds lock_holds; /* how long locks were held */
     const char *by; /* as asked; "": chosen by what the run has; borrowed */
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
-    /* fetched, not laid on the graph; with the arc profile */
+    /* as fetched, without waits_lay(); with the arc profiles */
     struct waits waits;
-    /* [services][REQUESTS_MORE] largest differences */
+    /* [services][REQUESTS_MORE] largest differences between the slowest 1% and
+     * the median */
     struct request_more *more;
-    /* [services][2] requests around the median: most CPU time, most waiting */
+    /* [services][2] where the requests around the median compute most, and
+     * where they wait most */
     struct request_more *typical;
     struct reported_requests
         *reported; /* requests/reported.h; NULL: requests by connection */
@@ -87,8 +95,8 @@ static inline struct requests_data *requests_of(struct query *q)
     return q->data;
 }
 
-/* Index, in requests sorted by duration, of the p-th percentile by nearest
- * rank: p percent of the requests take at most as long. */
+/* Returns the index of a percentile in `count` requests sorted by duration, by
+ * nearest rank: `percent` percent of the requests take at most as long. */
 static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
 {
     uint64_t rank = ((uint64_t)count * percent + 99) / 100;
@@ -101,7 +109,7 @@ static inline bool requests_at(const struct requests_data *d, uint64_t ns)
     return ns >= d->first_ns && ns <= d->last_ns;
 }
 
-/* Number of requests that are the slowest 1% of `count`. */
+/* Returns how many of `count` requests are the slowest 1%. */
 static inline uint32_t requests_tail(uint32_t count)
 {
     return count / 100 ? count / 100 : 1;
@@ -110,12 +118,12 @@ static inline uint32_t requests_tail(uint32_t count)
 /* Finds services and ends in the tables; false: no memory. */
 bool requests_services(struct query *q);
 /* In the worker: on failure d->path.err has the reason and d->path.blame the
- * part with wrong data. */
+ * machine whose data was wrong. */
 void requests_solve(struct query *q);
 /* In the loop: sends the reply. */
 void requests_answer(struct query *q);
-/* requests/stations.c, in the worker: what threads did while the busiest
- * service had no request. */
+/* requests/stations.c, in the worker: finds the busiest service, and what
+ * threads did before its first request and after its last. */
 int requests_find_outside(struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* Adds the stations that requests of `service`, the busiest one, keep busy
  * from the arrival of the first to the end of the last; and the limit of its

@@ -11,17 +11,18 @@
 
 /* ---- services, from the tables ------------------------------------------- */
 
-/* Length of the local end in "tcp 127.0.0.1:80-127.0.0.1:4000". Addresses
- * contain no '-'. A Unix socket's path may, so its whole name is used. */
+/* Returns the length of the local end in "tcp 127.0.0.1:80-127.0.0.1:4000".
+ * Addresses contain no '-'. A Unix socket's path may, so its whole name is
+ * used. */
 static size_t local_len(const char *name)
 {
     const char *dash = strncmp(name, "tcp ", 4) == 0 ? strchr(name, '-') : NULL;
     return dash ? (size_t)(dash - name) : strlen(name);
 }
 
-/* The oldest ancestor with the same program name in an unbroken line, or the
- * process itself. So a server that forks for each connection (PostgreSQL) is
- * one service. */
+/* Returns the oldest ancestor with the same program name in an unbroken line,
+ * or the process itself. So a server that forks for each connection
+ * (PostgreSQL) is one service. */
 static uint32_t family_of(const struct machine_tables *t, uint32_t process)
 {
     for (uint32_t left = t->proc_count; left > 0; left--) {
@@ -212,7 +213,7 @@ static bool in_window(const struct requests_data *d,
            (!w->to_ns || r->arrived_ns < w->to_ns);
 }
 
-/* Sorts each service's requests of the window by duration. */
+/* Groups the requests of the window by service, in d->by_service. */
 static bool sort_requests(struct requests_data *d)
 {
     const struct ips_requests *f = &d->result;
@@ -236,7 +237,8 @@ static bool sort_requests(struct requests_data *d)
     return true;
 }
 
-static const struct ips_request *sorting; /* used only in the worker's thread */
+/* for by_time(); used only in the worker's thread */
+static const struct ips_request *sorting;
 
 static int by_time(const void *a, const void *b)
 {

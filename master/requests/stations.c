@@ -19,9 +19,9 @@ struct filling {
     size_t cap;
 };
 
-/* Whether a thread that waits for this cause can serve no other request. Waits
- * for locks do not count, because an idle worker may wait for one too (a
- * condition). */
+/* Whether a thread that waits for this cause is busy with its request, so that
+ * it cannot serve another. Waits for locks do not count: an idle worker may
+ * wait for one too (a condition). */
 static bool is_busy_with(const char *cause)
 {
     return strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0;
@@ -50,7 +50,7 @@ static void find_window(struct requests_data *d)
     }
 }
 
-/* The part of `ns`, spread evenly over [begin, begin + length), that is
+/* Returns the part of `ns`, spread evenly over [begin, begin + length), that is
  * outside the service's requests. */
 static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
                            uint64_t begin, uint64_t length)
@@ -63,7 +63,7 @@ static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
     return ns - (uint64_t)((ips_u128)ns * in / length);
 }
 
-/* Index of the part's first chain in the merged graph. */
+/* Returns the index of the machine's first chain in the merged graph. */
 static uint32_t first_chain_of(const struct requests_data *d,
                                const struct machine_share *p)
 {
@@ -85,7 +85,8 @@ static void machine_outside(struct requests_data *d,
     for (uint32_t k = first_chain_of(d, p);
          k < g->chain_count && g->chains[k].machine == p->number; k++) {
         const struct ips_chain *c = &g->chains[k];
-        /* An arc's `w` has no sleep; sleep is at the end of the arc. */
+        /* The arc's `wall` weight leaves out the sleep at its end. So its CPU
+         * time lies in the first g->w[at] ns. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
             d->outside_cpu[k] +=
                 outside_of(d, e->g.w[at - e->base], est[at - 1], g->w[at]);
@@ -198,8 +199,10 @@ static void lock_stations(struct filling *f)
     }
 }
 
-/* Link time per byte between two machines, as requested, else as measured.
- * Within a machine it is CPU time, which is counted already. */
+/* Returns the link time per byte between two machines: as measured if the
+ * scenario is calibrated, else as the question gives it. Of the measured times,
+ * that within a machine counts as 0: it is CPU time, which is counted already.
+ */
 static uint64_t byte_q32(const struct filling *f,
                          const struct machine_share *from,
                          const struct machine_share *to)
@@ -227,7 +230,7 @@ static void add_link(struct filling *f, uint32_t of, uint32_t at,
             "link", ns, 1);
 }
 
-/* The time when the first message of the requests was sent. */
+/* Returns when the message was sent that is the first request to arrive. */
 static uint64_t first_sent(const struct requests_data *d)
 {
     const struct ips_graph *g = &d->path.merged;
@@ -290,8 +293,9 @@ static void link_stations(struct filling *f)
     f->a->failed = f->a->failed || rc < 0;
 }
 
-/* The stations of the service with the most requests. If a run has several
- * services, time that a thread spends for another service counts here too. */
+/* Adds the stations of the service with the most requests, and sets the limit
+ * of its rate. If a run has several services, time that a thread spends for
+ * another service counts here too. */
 void requests_stations(struct query *q, struct arena *a,
                        Ips__RequestsAnswer *out, Ips__ServiceRow *service)
 {

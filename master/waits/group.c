@@ -10,11 +10,11 @@ struct grouping {
     const struct waits *w;
     const struct waits_choice *c;
     struct waits_groups *out;
-    /* (waiter, call site) -> a, (a, cause and lateness) -> b, (b, peer) ->
-     * group */
+    /* Three maps find the group of a wait: call_sites (waiter, call site) -> a;
+     * causes (a, cause and lateness) -> b; groups (b, peer) -> group. */
     struct ips_idmap call_sites, causes, groups;
     uint32_t group_capacity;
-    /* map (process, kind and what) to the doer's number */
+    /* numbers each (process, kind and what): the doer of a blame */
     struct ips_idmap doers;
     struct ips_idmap blames; /* (group, doer) -> index in out->blame */
     uint64_t blame_capacity;
@@ -166,7 +166,7 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
         o->blame[at].ns += ns;
 }
 
-/* Index of the first entry of node `own` or a later node. */
+/* Returns the index of the first entry of node `own` or a later node. */
 static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
 {
     uint64_t low = 0, high = p->count;

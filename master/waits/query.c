@@ -88,7 +88,7 @@ static bool matches_pattern(const char *pattern, const char *text)
     return !*pattern || fnmatch(pattern, text, 0) == 0;
 }
 
-/* Matches "a.3" or "a". */
+/* Matches the name of a process, such as "a.3", or of its program, "a". */
 static bool process_fits(const char *pattern, const char *name)
 {
     char program[128];

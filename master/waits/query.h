@@ -9,8 +9,9 @@ struct waits_data {        /* stored in query.data */
     struct waits w;
     enum waits_by by;
     struct waits_groups groups;
-    uint32_t *order;       /* [groups.count] in the requested order */
-    struct ips_idle *idle; /* [parts] idle time of each machine */
+    /* [groups.count] indices of the groups, in the requested order */
+    uint32_t *order;
+    struct ips_idle *idle; /* [machines] idle time of each machine */
 };
 static inline struct waits_data *waits_of(struct query *q)
 {

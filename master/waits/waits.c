@@ -366,8 +366,8 @@ static bool number_symbols(struct waits *w)
 
 /* ---- one scale ---------------------------------------------------------- */
 
-/* The time of a machine's first event relative to the run's origin; negative
- * if the machine started earlier. */
+/* Returns the time of a machine's first event relative to the run's origin;
+ * negative if the machine started earlier. */
 static int64_t first_on_scale(const struct machine_share *p)
 {
     const struct ips_clock_map *m = &engine_machine_of(p)->clock;

@@ -30,20 +30,21 @@
 #define WAITS_STEPS 400000000ull
 
 struct waits_lock_row { /* as struct ips_lock_row of the slave */
-    /* work of the arc before the event + 1; 0: at the node */
+    /* CPU time of the arc before the event, plus 1; 0: it is at the node */
     uint64_t after;
-    uint64_t at_ns; /* time of the machine's own clock */
+    uint64_t at_ns; /* time by the machine's own clock */
     uint32_t lock, node;
     uint32_t units; /* units of the lock that are free at the start */
     bool gives;
 };
-/* rows of a part as received, ordered by node */
+/* the rows of one machine as received, ordered by node */
 struct waits_rows {
     Ips__WaitPlace **call_site; /* rows are borrowed from kept messages */
     uint32_t call_site_count;
     uint8_t cause[256]; /* the run's cause for each cause number of the slave */
     uint32_t cause_count;
-    /* node numbers of this machine; indices of call_site (of, giver) */
+    /* node: index within the machine. of, giver: index in call_site of the
+     * wait, and of the release that ended it. */
     uint32_t *node, *of, *giver;
     uint8_t *why, *of_node;
     uint64_t *ns, *end_ns, *unended_ns; /* columns of WaitRowsAnswer */
@@ -53,18 +54,21 @@ struct waits_rows {
     uint64_t lock_count, lock_cap;
     Ips__BlockedCall **blocked; /* rows are borrowed from kept messages */
     uint32_t blocked_count;
-    uint64_t now_ns; /* when it was asked, by the machine's own clock */
+    /* time of the slave's answer, by the machine's own clock */
+    uint64_t now_ns;
 };
-/* equal call sites of all machines are one; borrowed */
+/* a call site; equal ones of several machines are merged; texts are borrowed */
 struct waits_call_site {
     const char *procedure, *module, *file;
     uint32_t source_line;
 };
 struct waits {
-    struct waits_rows *machine; /* [parts] rows of each machine */
+    struct waits_rows *machine; /* [machines] rows of each machine */
     struct arc_profile *arc_profile;
-    bool callers; /* to be set before: fetch the arc profile with callers */
-    /* to be set before: fetch only CPU time inside the question's window */
+    /* set before waits_fetch(): fetch the arc profile with callers */
+    bool callers;
+    /* set before waits_fetch(): fetch only CPU time inside the question's
+     * window */
     bool cut;
     uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names of the causes */
@@ -73,31 +77,33 @@ struct waits {
     const struct ips_graph *g; /* the merged graph, with times on one scale */
     const uint32_t *node_base;
     struct ips_wait *wait;  /* [count] the waits of all machines */
-    uint32_t *call_site_of; /* [count] index of `call_site` */
+    uint32_t *call_site_of; /* [count] index in `call_site` of each wait */
     uint64_t count;
     struct ips_waits laid;
     struct waits_call_site *call_site;
     uint32_t call_site_count;
-    /* [parts][call sites of the part] index of the call site in `w` */
+    /* [machines][call sites of the machine] index in `call_site` */
     uint32_t **call_site_number;
     /* the procedures of all machines, each once */
     struct entity_symbol *symbol;
     uint32_t symbol_count;
-    /* [parts][symbols of the part] index in `symbol` */
+    /* [machines][symbols of the machine] index in `symbol` */
     uint32_t **symbol_number;
-    /* [parts + 1] numbering of processes through all parts */
+    /* [machines + 1] number of the machine's first process, counted through all
+     * machines */
     uint32_t *process_base;
-    /* scale_ns: `at` of the run's origin; start and end of the run */
+    /* on the time scale of `g`: scale_ns: origin of the run's times; begin,
+     * finish: start and end of the run */
     uint64_t scale_ns, begin, finish;
 };
 
-/* Initialises *w for the parts of q, asks them, then calls `after`. *w must be
- * zero except for `cut` and `callers`. */
+/* Initialises *w for the machines of q, asks their slaves, then calls `after`.
+ * *w must be zero except for `cut` and `callers`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
-/* In the worker: lays all waits on d->merged, and converts its `at` to one
- * scale by the parts' clocks. On an error path_of(q)->blame is the part with
- * wrong rows. */
+/* In the worker: places all waits in arcs of d->merged, and converts the times
+ * `at` of its nodes to one scale by the machines' clocks. On an error
+ * path_of(q)->blame is the machine with wrong rows. */
 int waits_lay(struct query *q, struct waits *w,
               struct ips_err *err) IPS_MUST_USE;
 void waits_release(struct waits *w);
@@ -113,19 +119,19 @@ enum waits_by {
 };
 struct waits_choice {
     enum waits_by by;
-    /* [chains] chains of the chosen waiters; NULL: all */
+    /* [chains] whether the waits of a chain are chosen; NULL: all */
     const bool *chain;
-    const bool *call_site;   /* [call_site_count]; NULL: all */
+    /* [call_site_count] whether waits there are chosen; NULL: all */
+    const bool *call_site;
     uint64_t from_ns, to_ns; /* since the run's origin; 0 and UINT64_MAX: all */
 };
-/* Process numbers run through all parts (process_base). WAITS_NONE: not a
- * single one, or not distinguished by this grouping; for a peer: no recorded
- * thread. */
+/* Process numbers run through all machines (process_base). WAITS_NONE: the
+ * grouping does not distinguish it; for a peer also: no recorded thread. */
 struct waits_group {
     uint32_t process, chain, call_site, cause, peer;
     enum ips_lateness late;
     uint64_t count, total_ns, longest_ns;
-    uint64_t longest_wait_ns;    /* index in `wait` of the longest */
+    uint64_t longest_wait_ns;    /* index in `wait` of the longest wait */
     uint32_t first, blame_count; /* range in `blame`, largest first */
 };
 struct waits_blame {

@@ -10,7 +10,7 @@
 #include "master/tables/procs.h"
 #include "master/whatif/whatif.h"
 
-/* fraction of the path's time; less is not mentioned */
+/* oversubscription is reported from this part of the path's time on */
 #define CROWD_PARTS 1000u
 
 struct filling {

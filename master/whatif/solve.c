@@ -84,8 +84,8 @@ static int make_entities(struct whatif_solving *s)
             d->procedures ||
             (d->path.window.is_set ? w->symbol_count : w->count) > 0;
     }
-    /* In time that is not only CPU, cut shares of procedures to the arc's
-     * weight. */
+    /* If arcs do not weigh their CPU time, limit procedures' shares to the
+     * arc's weight. */
     bool clip = s->scenario.weighting != IPS_WEIGH_CPU || s->d->remake ||
                 d->path.window.is_set;
     int rc = entities_make(s->g, d->machine, n, clip, &d->t, &blame, s->err);
@@ -175,7 +175,8 @@ static int by_feature(const void *a, const void *b)
     return (p->feature > q->feature) - (p->feature < q->feature);
 }
 
-/* Describes the features of an edit, each once; sorts them. */
+/* Sums the shares and times of an edit's features in `row`, each feature once.
+ * Sorts the edit by feature. */
 static void describe_edit(const struct whatif_solving *s, struct ips_edit *edit,
                           uint32_t count, struct whatif_row *row)
 {
@@ -273,7 +274,8 @@ static int rank_entities(struct whatif_solving *s)
             edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
         change[i] = (struct ips_change){edit + thing->first, thing->count};
         if (thing->kind == THING_MACHINE && t->machine_count == 1)
-            change[i].count = 0; /* everything runs on this machine */
+            /* not ranked: everything runs on this machine */
+            change[i].count = 0;
     }
     uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
                        ? s->ask->top
@@ -293,7 +295,8 @@ static int rank_entities(struct whatif_solving *s)
 
 /* ---- slack -------------------------------------------------------------- */
 
-/* Entities are ordered by kind, so kinds stay together. */
+/* Orders by slack, least first. make_slacks() sorts the entities of each kind
+ * separately. */
 static int nearest_first(const void *a, const void *b)
 {
     const struct whatif_slack *p = a, *q = b;
@@ -348,7 +351,8 @@ static int make_slacks(struct whatif_solving *s)
 
 /* ---- next paths --------------------------------------------------------- */
 
-/* The procedure with the largest share of each arc; none if it is not known. */
+/* Labels each node with the procedure that has the largest share of the arc
+ * into it. IPS_NO_LABEL: not known. NULL: no memory. */
 static uint32_t *label_nodes(const struct whatif_solving *s)
 {
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));

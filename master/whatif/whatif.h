@@ -44,23 +44,23 @@ struct whatif_data {       /* stored in query.data */
     const Ips__WhatifAsk *ask;
     /* Fetch the subgraphs raw, with all times, and merge views of them. */
     bool raw;
-    enum ips_weighting weighting; /* raw: the weighting of the views */
+    enum ips_weighting weighting; /* with `raw`: the weighting of the views */
     uint32_t node_bytes;          /* memory per node at the master */
-    /* Raw: changes the merged graph and the scenario as needed; or NULL. */
+    /* With `raw`: called to change the merged graph and scenario; or NULL. */
     int (*remake)(struct whatif_solving *s);
     /* Called when tables and peers were gathered; returns true if it has
      * answered. Or NULL. */
     bool (*gathered)(struct query *q);
     void (*solve)(struct query *q);  /* computes; runs in the worker */
     void (*answer)(struct query *q); /* sends the answer; runs in the loop */
-    struct arc_profile *arc_profile; /* [parts] arc profiles */
-    /* to be fetched too, without laying them on the graph; NULL: none */
+    struct arc_profile *arc_profile; /* [machines] arc profiles */
+    /* waits to be fetched as well, without waits_lay(); NULL: none */
     struct waits *waits;
     /* the results: */
-    /* [parts] machines with their arc profiles */
+    /* [machines] names, nodes and arc profile of each machine */
     struct machine_entities *machine;
     struct entities t;
-    /* length and resource arcs of the current path */
+    /* length of the current path; number of its resource arcs */
     uint64_t t_max_ns, resources;
     uint64_t window_ns; /* the part of t_max_ns inside path.window */
     /* [nodes] time of cross arcs inside path.window */
@@ -73,7 +73,7 @@ struct whatif_data {       /* stored in query.data */
     size_t slack_left; /* number of slack rows that are not shown */
     uint64_t near_ns;
     struct ips_next next;
-    /* [parts] excess of threads over cores */
+    /* [machines] excess of threads over cores */
     struct ips_oversubscription *oversubscription;
     bool procedures; /* arc profiles were requested and are not empty */
 };
@@ -90,7 +90,7 @@ void whatif_begin(struct query *q);
 void whatif_release(struct query *q);
 
 /* In the worker: on failure d->path.err has the reason and d->path.blame the
- * part with wrong data. */
+ * machine whose data was wrong. */
 void whatif_solve(struct query *q);
 
 struct whatif_solving {

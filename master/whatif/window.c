@@ -15,13 +15,13 @@ struct cutting {
     const struct whatif_solving *s;
     /* [nodes] time inside the window of the chain arc into each node */
     uint64_t *in;
-    /* [nodes] time of each node relative to the window; start 0: before the
-     * window */
+    /* [nodes] how long after the window's end, and after its start, the node
+     * is; ns_after_window_start 0: it is before the window */
     uint64_t *ns_after_window_end;
     uint64_t *ns_after_window_start;
 };
 
-/* The part inside the window of the `ns` that end at a node. */
+/* Returns the part inside the window of the `ns` that end at a node. */
 static uint64_t ns_inside_window(const struct cutting *c, uint32_t node,
                                  uint64_t ns)
 {
@@ -59,7 +59,8 @@ static uint64_t cut_cross(const struct cutting *c, uint32_t node)
     return ns_inside_window(c, node, ns);
 }
 
-/* The path's time in the window, computed piece by piece as `path` does. */
+/* Returns the path's time in the window, computed piece by piece as `path`
+ * does. */
 static uint64_t cut_path(const struct cutting *c)
 {
     const struct ips_graph *g = c->s->g;

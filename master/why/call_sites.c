@@ -30,8 +30,7 @@ static void merge_votes(struct why_ballot *b)
     b->count = kept;
 }
 
-/* Finds the longest wait in the arc into node i; the rows are sorted by node.
- */
+/* Finds the longest wait in the arc into `node`, by binary search. */
 static bool find_wait(const struct waits_rows *r, uint32_t node, uint64_t *at)
 {
     uint64_t low = 0, high = r->count;
@@ -78,8 +77,8 @@ static uint64_t rows_of(const struct why_solving *y, uint32_t node,
     return at;
 }
 
-/* Time in the arc into `node` slept for these causes without a node that ended
- * the sleep. */
+/* Returns the sleep for these causes in the arc into `node`, without the wait
+ * that the node's own cross arc ended. */
 static uint64_t slept_for(const struct why_solving *y, uint32_t node,
                           const char *const *causes)
 {

@@ -16,7 +16,9 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-struct under { /* of a procedure: time in what it called, including itself */
+/* time in a procedure and all that it called; `steps`: number of calls in
+ * between, weighted by time */
+struct under {
     double ns, steps;
 };
 
@@ -25,7 +27,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* Sums the path's ns by procedure. */
+/* Adds the path's ns to path[] by procedure; returns their sum. */
 static uint64_t add_path(const struct why_solving *y, uint64_t *path)
 {
     const struct entities *t = &y->d->w.t;
@@ -90,7 +92,8 @@ static bool begins_all(const char *name)
     return false;
 }
 
-/* Returns the number of the common caller, or THING_NONE. */
+/* Chooses the common caller and sets facts.common. Returns the number of the
+ * procedure, or THING_NONE. */
 static uint32_t choose_common(struct why_solving *y, const struct under *under,
                               uint64_t sampled)
 {
@@ -145,7 +148,8 @@ static bool is_asked(const struct why_solving *y, uint32_t process)
     return false;
 }
 
-/* The gain if all the path's time in `under` took half as long. */
+/* Fills facts.common.amount: the gain if all the path's time in `under` took
+ * half as long. */
 static int fill_amount(struct why_solving *y, const uint64_t *path,
                        const struct under *under)
 {

@@ -29,7 +29,8 @@
 
 /* Features of a separate graph: causes of waiting that are removed together. */
 enum why_feature {
-    WHY_F_LOCK, /* this and the next four: as enum ips_concurrent_class */
+    /* this and the next five have the values of enum ips_concurrent_class */
+    WHY_F_LOCK,
     WHY_F_ALIKE,
     WHY_F_QUEUE,
     WHY_F_PEER,
@@ -41,15 +42,15 @@ enum why_feature {
 };
 
 struct why_data {
-    struct whatif_data w; /* first */
+    struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* as fetched, not yet arranged by waits_lay() */
+    struct waits waits; /* as fetched, without waits_lay() */
     struct arena a;     /* names in `facts` */
     struct why_facts facts;
 };
 
-/* why/hang.c: facts.hang. */
+/* why/hang.c: sets facts.hang. */
 void why_find_hang(struct query *q);
 
 static inline struct why_data *why_of(struct query *q)
@@ -57,62 +58,73 @@ static inline struct why_data *why_of(struct query *q)
     return q->data;
 }
 
-/* Wait of `ns` on one machine, at one call site, for one cause. */
+/* A wait of `ns`. share_ns: index of its machine, not a time; of: call site;
+ * why: cause. */
 struct why_wait {
     uint32_t share_ns, of, why;
     uint64_t ns;
 };
-struct why_ballot { /* start with zeroes; the owner frees `wait` */
+struct why_ballot { /* votes for waits; zero at first; the owner frees `wait` */
     struct why_wait *wait;
     size_t count, cap;
 };
 
-/* ns of one why_feature, by process, by process that waited, and by procedure.
- */
+/* Time (ns) of one why_feature by process, waiting process and procedure. */
 struct why_votes {
-    uint64_t *process, *waiter; /* [processes] */
-    uint64_t *procedure;        /* [procedures] */
+    uint64_t *process, *waiter; /* by process; by process that waits */
+    uint64_t *procedure;        /* by procedure */
 };
 
 struct why_solving {
-    struct whatif_solving s; /* first */
+    struct whatif_solving s; /* must be first: the what-if works on it */
     struct why_data *d;
-    uint32_t processes, procedures; /* numbers, over all machines */
+    uint32_t processes, procedures; /* number of them, over all machines */
     uint32_t *process_base;         /* [machines] number of its first process */
     /* Columns of the merged graph, [node_count]. */
     uint8_t *resource_kind;
     uint64_t *cpu, *delay, *bytes;
-    uint64_t *all_cpu;   /* if the query has a window: `cpu` of the whole run */
-    struct ips_est wall; /* when nodes were passed, ns since the run started */
-    uint64_t *outside;   /* ns slept in the chain arc that ends at the node, and
-                            no recorded thread ended the sleep */
-    uint64_t *unknown; /* ns off the CPU, for no known reason, in the chain arc
-                          that ends at the node, if it is on the wall path */
-    /* why/lock_cost.c: cost of contended locks; NULL: there is none. */
+    /* if the query has a window: CPU time without regard to it */
+    uint64_t *all_cpu;
+    /* `wall` path; its est[]: when each node was passed, in ns since the run
+     * started */
+    struct ips_est wall;
+    /* ns of sleep in the arc into the node that no recorded thread ended */
+    uint64_t *outside;
+    /* ns off the CPU for no known reason in the chain arc into the node; 0 if
+     * the arc is not on the wall path */
+    uint64_t *unknown;
+    /* The next two are the cost of contended locks (why/lock_cost.c); NULL:
+     * none. */
     uint32_t *lock_ppm; /* [procedures] ppm of its samples that take or release
                            a contended lock */
-    uint64_t *lock_cpu; /* that part of the chain arc's CPU time, by end node */
-    /* [procedures] the caller of a procedure that yields the CPU; or NULL */
+    /* by node: CPU time for contended locks in the chain arc into it */
+    uint64_t *lock_cpu;
+    /* [procedures] if the procedure yields the CPU: the caller that does so
+     * most; else NULL */
     const struct entity_symbol **yields;
     bool chats;   /* small messages are the main problem, so no process that
                      exchanges them is reported as a late sender */
     bool *chatty; /* [processes] exchanges small messages on the path */
     uint32_t *process_of; /* [chain_count] number of its process */
-    uint32_t *role;       /* [chain_count] */
-    bool *worker;         /* [chain_count] */
-    bool *serves;         /* [chain_count] belongs to a process that received
-                             requests on connections which it accepted */
+    uint32_t
+        *role; /* [chain_count] number of its role; equal: threads are alike */
+    bool *worker; /* [chain_count] uses enough CPU time to be one of its role's
+                     workers */
+    bool *serves; /* [chain_count] belongs to a process that received
+                     requests on connections which it accepted */
     uint32_t role_count;
-    uint32_t begins, begun, children; /* process that starts children one after
-                                         another; one of them; their number */
+    /* process that starts similar children one after another; one of these;
+     * their number */
+    uint32_t begins, begun, children;
     struct ips_concurrent concurrent;
-    struct ips_features f; /* the WHY_FEATURES; it points into the next four */
+    struct ips_features f; /* the WHY_FEATURES; it points to the next four */
     uint64_t *first;
     struct ips_arc_share *arc_share;
     uint32_t *chain_none, *cross;
-    uint64_t ns[WHY_FEATURES]; /* of each feature on the path */
+    uint64_t ns[WHY_FEATURES]; /* time of each feature on the path */
     struct why_votes votes[WHY_FEATURES];
-    struct why_votes phase[WHY_PHASES]; /* the path in each examined phase */
+    /* votes for the path in each examined phase */
+    struct why_votes phase[WHY_PHASES];
 };
 
 /* Runs in the worker. */
@@ -151,50 +163,56 @@ int why_crossings(struct why_solving *y) IPS_MUST_USE;
  * their time in it, and adds it to procedure[]. */
 void why_vote_procedures(const struct why_solving *y, uint32_t node,
                          uint64_t ns, uint64_t *procedure);
-/* Whether `name` is a procedure that moves messages, such as write(). */
+/* Whether `name` is a C library function that moves messages or waits for them,
+ * such as write() or poll(). */
 bool why_is_call(const char *name);
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_location *out);
-/* why/phase.c: facts.phase, and the time of each procedure in each phase. */
+/* why/phase.c: sets facts.phase and each procedure's time in each phase. */
 int why_phases(struct why_solving *y) IPS_MUST_USE;
-/* why/callers.c: facts.common; call it after why_procedures(). */
+/* why/callers.c: sets facts.common; call it after why_procedures(). */
 int why_callers(struct why_solving *y) IPS_MUST_USE;
-/* why/lock_cost.c: facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu, yields;
- * call it before why_procedures(). */
+/* why/lock_cost.c: sets facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu and
+ * yields; call it before why_procedures(). */
 int why_lock_cost(struct why_solving *y) IPS_MUST_USE;
-/* why/locks.c: facts.amount[WHY_LOCK]. */
+/* why/locks.c: sets facts.amount[WHY_LOCK]. */
 int why_locks(struct why_solving *y) IPS_MUST_USE;
 uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
-/* why/weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
+/* why/weightings.c: sets the facts t_max_cpu_ns, t_max_sched_ns and
+ * total_cpu_ns. */
 int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
-/* why/procs.c: facts.procedure, and how the cost is spread over procedures. */
+/* why/procs.c: sets facts.procedure and the facts about how CPU time is spread
+ * over procedures. */
 int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
 /* Whether the procedure belongs to the recording library. It is never reported
  * as a cause. */
 bool why_is_recording(const struct why_solving *y, uint32_t procedure);
-/* The process, and the procedure in it, with the most votes. */
+/* Sets *out to the process with the most votes and to that of its procedures
+ * with the most. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_location *out);
 /* why/call_sites.c: causes and call sites of waits. */
-/* ns of sleep in the arc into `node` whose end left no arc. */
+/* Returns the ns of sleep in the arc into `node` whose end no arc explains. */
 uint64_t why_unended(const struct why_solving *y, uint32_t node);
-/* ns of sleep in the arc into `node` for an event outside the program, such as
- * a timer. */
+/* Returns the ns of sleep in the arc into `node` for an event outside the
+ * program, such as a timer. */
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
-/* ns of sleep in the arc into `node` for a signal from, or the end of, an
- * unrecorded process, or in naps between tries. The sums count it as outside,
- * but no finding names it: it may be the end of a service by a signal, or naps
- * of a thread whose wait has an arc. */
+/* Returns the ns of sleep in the arc into `node` for a signal, for the end of
+ * an unrecorded process, or in the naps of a spinning thread. Sums count this
+ * sleep as outside, but no finding names it: it may be the end of a service by
+ * a signal, or naps of a thread whose wait has an arc. */
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 /* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
  * into `node`. */
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
-/* The same for the call site at which the lock's holder released it. */
+/* Adds `ns` to the ballot, for the call site that released the lock which the
+ * wait in the arc into `node` was for. */
 int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
                    uint32_t node, uint64_t ns) IPS_MUST_USE;
-/* Sets *out to the call site with the most ns; returns its cause ("": none). */
+/* Sets *out to the call site with the most votes; returns the cause of the
+ * waits there ("": there are no votes). */
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
                            struct why_location *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,

@@ -62,7 +62,7 @@ static const char *other_of(const struct why_finding *x)
     return x->other && *x->other ? x->other : "another thread";
 }
 
-/* " in f (file:12)", or "". */
+/* Returns " in f (file:12)", or "" if the procedure is not known. */
 static const char *in_procedure(struct arena *a, const struct why_location *p)
 {
     if (!p->procedure || !*p->procedure)
@@ -84,8 +84,8 @@ struct saying {
     const char *ns, *share, *where, *waits, *run;
 };
 
-/* A lock that only samples show: it is inside the C library, or its waits are
- * too short to be recorded. */
+/* Reports a lock that only samples show: it is inside the C library, or its
+ * waits are too short to be recorded. */
 static void say_sampled_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -285,7 +285,7 @@ static void say_serial(const struct saying *s)
         s->run);
 }
 
-/* What the program does during most of a phase's path. */
+/* Describes what the program does during most of a phase's path. */
 static const char *phase_does(const struct saying *s)
 {
     const struct why_phase *p = s->m->phase;
@@ -403,7 +403,8 @@ static void say_transit(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by message", s->run);
 }
 
-/* A procedure that most requests spend their time under, with its callees. */
+/* Reports a procedure that, with all it calls, takes most of the requests'
+ * time. */
 static void say_requests(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -529,8 +530,8 @@ static uint64_t overhead_ppm(const struct why_facts *f)
     return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
 }
 
-/* Doubt if procedures were not measured and a hot one may be missing. If most
- * of the path is sleep, no procedure can be hot, so there is no doubt. */
+/* Adds a doubt if procedures were not measured and a hot one may be missing. If
+ * most of the path is sleep, no procedure can be hot, so there is no doubt. */
 static void of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
@@ -541,7 +542,7 @@ static void of_procedures(const struct why_facts *f, struct doubt *d)
     add_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
 }
 
-/* Doubts that apply to all findings of a run. */
+/* Adds the doubts that apply to all findings of a run. */
 static void of_run(const struct why_facts *f, struct doubt *d)
 {
     if (f->missing_machines)

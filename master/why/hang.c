@@ -21,10 +21,11 @@
 #include "master/why/facts.h"
 
 #define LEAST_NS 20000000u /* shortest wait that counts as a deadlock */
-/* in ppm of the elapsed time: minimum without progress */
+/* least time without progress, in ppm of the elapsed time */
 #define STILL_PPM 200000u
-#define STILL_LIVE_NS 500000000u /* minimum without progress in an open run */
-#define NAMED 4u                 /* number of threads named in the text */
+/* least time without progress in a run that still goes on */
+#define STILL_LIVE_NS 500000000u
+#define NAMED 4u /* number of threads named in the text */
 
 struct blocked {
     const struct machine_share *p;
@@ -34,7 +35,8 @@ struct blocked {
     const Ips__WaitPlace *call_site;
     /* by the machine's own clock: start of the run; end of the wait */
     uint64_t start_ns, end_ns;
-    /* the blocked thread that holds it; else its own index */
+    /* index of the blocked thread that holds what this one waits for; else its
+     * own */
     size_t next;
     bool has_next;
     uint32_t seen; /* number of the last search that visited it */
@@ -151,8 +153,8 @@ static const char *call_site_text(struct hang *h, const struct blocked *b)
                                : arena_printf(&h->d->a, " in %s", w->procedure);
 }
 
-/* Describes a wait: "/m/a.12/13 in debit (a.c:3) waits for the mutex at 0x40,
- * which /m/a.12/14 has, since 0.30 s after the run's start". */
+/* Returns a text such as "/m/a.12/13 in debit (a.c:3) waits for the mutex at
+ * 0x40, which thread 14 has, since 1.30 s". Times are since the run's start. */
 static const char *wait_text(struct hang *h, const struct blocked *b)
 {
     struct arena *a = &h->d->a;

@@ -16,15 +16,15 @@
 #include "common/types.h"
 #include "master/why/facts.h"
 
-#define CONTENDED 1u /* bits of arc_lock_time (PortionsAnswer) */
+#define CONTENDED 1u /* bits of `how` in arc_lock_time (PortionsAnswer) */
 #define GIVEN 2u
 #define OF_LIBRARY 4u
 #define YIELDS 8u
 
 struct use {
     const struct entity_symbol *site, *caller;
-    uint32_t leaf, how; /* innermost procedure; bits as above */
-    uint64_t ns;        /* in all samples */
+    uint32_t leaf, how; /* leaf: innermost procedure; how: bits as above */
+    uint64_t ns;        /* time in all samples */
     double path_ns;
     bool counts; /* its site has contended locks */
 };
@@ -89,7 +89,8 @@ static int list_uses(struct why_solving *y, struct uses *u)
     return 0;
 }
 
-/* seen[procedure]: ns of all samples whose innermost procedure it is. */
+/* Sets seen[procedure] to the ns of all samples whose innermost procedure it
+ * is. */
 static void add_seen(const struct why_solving *y, uint64_t *seen)
 {
     const struct entities *t = &y->d->w.t;
@@ -114,8 +115,8 @@ static size_t end_of_site(const struct uses *u, size_t at)
     return end;
 }
 
-/* y->yields: for each procedure that yields the CPU, the site that calls it
- * most. */
+/* Sets y->yields: for each procedure that yields the CPU, the site that calls
+ * it most. */
 static int name_yields(struct why_solving *y, const struct uses *u)
 {
     uint64_t *most = NULL;
@@ -170,7 +171,8 @@ static void choose_sites(const struct why_solving *y, struct uses *u,
     }
 }
 
-/* A sum of times of a slave's answer: it may be any. */
+/* Sets *out to the symbol. `ns` sums times from a slave's answer, so it may be
+ * too large for an integer. */
 static void put_symbol(const struct entity_symbol *s, double ns,
                        struct why_location *out)
 {

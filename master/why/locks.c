@@ -18,8 +18,8 @@ static uint64_t lock_cpu(const struct why_solving *y, uint32_t node)
     return y->lock_cpu ? y->lock_cpu[node] : 0;
 }
 
-/* Lower limit of the run's length without lock contention: on each machine, CPU
- * time divided by cores. */
+/* Returns a lower limit of the run's length without lock contention: the
+ * largest, over the machines, of CPU time divided by cores. */
 static uint64_t least_ns(const struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
@@ -38,8 +38,8 @@ static uint64_t least_ns(const struct why_solving *y)
     return least;
 }
 
-/* *t_max: length of the path without waits for locks and without the CPU time
- * to take and release contended ones. */
+/* Sets *t_max to the length of the path without waits for locks and without the
+ * CPU time to take and release contended ones. */
 static int cut_locks(struct why_solving *y, uint64_t *t_max)
 {
     const struct ips_graph *g = y->s.g;
@@ -67,8 +67,9 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
     return rc;
 }
 
-/* Waits for locks for which the holder's samples do not show where it held the
- * lock: their sum, and the call sites at which the locks were released. */
+/* Of the waits for locks where the samples of the holder do not show what it
+ * did under the lock: their sum, and votes for the call sites that released the
+ * lock. */
 struct holds {
     struct why_ballot giver;
     uint64_t unknown_ns;
@@ -107,7 +108,8 @@ static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
     return why_vote_giver(y, &h->giver, got, wait);
 }
 
-/* Counts the waits for locks, by waiter and by holder. */
+/* Counts the waits for locks, and votes for the processes that wait and those
+ * that hold the lock. */
 static int count_locks(struct why_solving *y, struct why_amount *a,
                        struct holds *h)
 {
@@ -147,7 +149,7 @@ static void place_hold(struct why_solving *y, struct why_amount *a,
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_place_of(y, v, &a->location);
-    /* The votes are ns of waits here, not of the path. */
+    /* Here votes are ns of waits, not of the path: clear them. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
     if (h->unknown_ns <= seen)

@@ -15,8 +15,8 @@ static int no_memory(struct why_solving *y)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* ns asleep at the end of the chain arc into node i, if no recorded thread
- * ended the sleep: it was an unrecorded child or writer. (At a send, a sleep
+/* Returns the ns asleep at the end of the chain arc into node i if an
+ * unrecorded child or writer ended the sleep, else 0. (At a send, a sleep
  * without a cross arc is preemption, not a wait; at a lock, it counts as
  * unmatched.) */
 static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
@@ -44,7 +44,8 @@ static void part_columns(struct why_solving *y, uint32_t part)
     }
     for (uint32_t c = 0; c < raw->chain_count; c++) {
         uint32_t first = base + raw->chains[c].first;
-        y->cpu[first] = y->delay[first] = y->outside[first] = 0; /* no arc */
+        /* no arc leads to a chain's first node */
+        y->cpu[first] = y->delay[first] = y->outside[first] = 0;
     }
 }
 
@@ -103,7 +104,7 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
             continue;
         }
         bool idle = g->xkind[i] == IPS_X_IDLE || y->outside[i];
-        /* the time at which the arc would end by its weight */
+        /* the arc's weight in the window: its time ends at est[i - 1] + w */
         uint64_t all = why_within(y, e->est[i - 1] + g->w[i], g->w[i]);
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
@@ -128,9 +129,9 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
     f->path_before_ns = why_within(y, e->est[i], g->w[i]);
 }
 
-/* Transit time of the message into node i. A message from another machine lasts
- * until the receive returns, so it contains the receiver's wait for a CPU,
- * which is also in the next arc: subtract it. */
+/* Returns the transit time of the message into node i. A message from another
+ * machine lasts until the receive returns, so it contains the receiver's wait
+ * for a CPU. That is also in the next arc, so subtract it here. */
 static uint64_t transit_ns(const struct why_solving *y,
                            const struct ips_graph *g, uint32_t i)
 {
@@ -160,7 +161,7 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
             g->xlen[base + k] = why_within(y, y->wall.est[base + k], ns);
         }
     }
-    /* `xlen` of a message is now in ns: 1 ns counts as 1 ns. */
+    /* `xlen` of a message is now in ns, so a "byte" takes 1 ns. */
     y->s.scenario.weighting = IPS_WEIGH_CPU;
     y->s.scenario.external = IPS_EXTERNAL_ALL;
     y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
@@ -222,7 +223,7 @@ static struct pair crossing_pair(const struct why_solving *y, uint32_t i)
                          .ns = ips_xweight(g, i, &y->s.scenario, &present)};
 }
 
-/* The node before i on the path, or IPS_NO_NODE; updates *chain. */
+/* Returns the node before i on the path, or IPS_NO_NODE; updates *chain. */
 static uint32_t path_before(const struct why_solving *y, uint32_t i,
                             uint32_t *chain)
 {
@@ -300,8 +301,9 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
     return rc;
 }
 
-/* Cost of the messages among processes that exchange small ones: their transit
- * and the calls that move them. Also the whole path of these processes. */
+/* Fills the amount CHATTY: messages among processes that exchange small ones,
+ * that is, their transit and the calls that move them. Also sums the whole path
+ * of these processes. */
 static int fill_chatty(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
@@ -329,8 +331,9 @@ static int fill_chatty(struct why_solving *y)
     return rc;
 }
 
-/* The pair whose messages take longest. A pair that exchanges small messages,
- * which another finding reports, is chosen only if there is no other. */
+/* Returns the pair of processes whose messages take longest. A pair that
+ * exchanges small messages, which another finding reports, is chosen only if
+ * there is no other. */
 static const struct pair *slowest_pair(const struct why_solving *y,
                                        const struct pair *pair, size_t count)
 {

@@ -50,7 +50,7 @@ static uint64_t begin_of(const struct looking *l, uint32_t phase)
     return phase ? l->end[phase - 1] : 0;
 }
 
-/* The part before `at` of `ns` spread evenly over [from, to). */
+/* Returns the part before `at` of `ns` spread evenly over [from, to). */
 static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 {
     if (at <= from)
@@ -58,7 +58,7 @@ static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
     return at >= to ? ns : (uint64_t)((ips_u128)ns * (at - from) / (to - from));
 }
 
-/* The part in `phase` of `ns` spread evenly over [from, to). */
+/* Returns the part in `phase` of `ns` spread evenly over [from, to). */
 static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
                           uint64_t from, uint64_t to)
 {
@@ -70,7 +70,8 @@ static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
     return upto - ns_before(ns, from, to, phase ? begin_of(l, phase) : 0);
 }
 
-/* An arc: its weights and its time. */
+/* An arc: its begin and end by the wall clock, and how many ns of it are on the
+ * path, are CPU time, and are waits for unrecorded causes. */
 struct arc {
     uint64_t from, to, path, cpu, outside;
 };
@@ -174,8 +175,8 @@ static struct why_phase look_at(const struct looking *l, uint32_t phase)
     return out;
 }
 
-/* By how much the phase would shrink if as many cores were busy as in the
- * others. */
+/* Returns by how much, in ppm, the phase would shrink if as many cores were
+ * busy in it as in the busier phases. */
 static uint32_t left_out_ppm(const struct why_phase *p)
 {
     return p->others_ppm > p->busy_ppm

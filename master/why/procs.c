@@ -12,8 +12,8 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* Adds up the path of a procedure over all processes, and sets the location to
- * the process that has most of it. */
+/* Fills the amount of a procedure: its time on the path, summed over all
+ * processes, and as location the process with the most of it. */
 static void procedure_place(struct why_solving *y, const struct entity *thing,
                             struct why_amount *a)
 {
@@ -41,7 +41,7 @@ static int ns_descending(const void *a, const void *b)
     return (p < q) - (p > q);
 }
 
-/* Facts about how the path's CPU time is spread over procedures. */
+/* Sets the facts about how the path's CPU time is spread over procedures. */
 static int fill_spread(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;

@@ -27,7 +27,7 @@ static void sync_facts(const struct query *q, struct why_facts *f)
     f->sample_ns = gather_sample_ns(q);
 }
 
-/* Facts about the accepted connections and their clients. */
+/* Sets the facts about the accepted connections and their clients. */
 static void table_facts(const struct query *q, struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -88,8 +88,8 @@ static void certificate_facts(struct filling *x)
     f->window_phase = x->q->request->why->phase;
 }
 
-/* The gain of a hang is at most its part of the path, which in an open run
- * extends to the last event. */
+/* Sets the amount HANG. Its gain is at most its part of the path, which in an
+ * open run extends to the last event. */
 static void hang_facts(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
@@ -284,9 +284,9 @@ static void answer_why(struct query *q)
 
 /* ---- the question -------------------------------------------------------- */
 
-/* For a service, if the question does not say what to answer: says at once
- * that the run is a service. The client then asks `requests`
- * (requests/query.c). */
+/* If the run is a service and the question does not say what to answer, replies
+ * at once that it is a service, and returns true. The client then asks
+ * `requests` (requests/query.c). */
 static bool on_gathered(struct query *q)
 {
     struct filling x = {

@@ -36,7 +36,8 @@ static int by_text(const void *a, const void *b)
     return c ? c : (p->chain > q->chain) - (p->chain < q->chain);
 }
 
-/* Appends the base name: "cc.812" becomes "cc". */
+/* Appends the name and a slash. `cut`: only the program, so "cc.812" becomes
+ * "cc". */
 static void append_program_name(char *out, size_t room, const char *name,
                                 bool cut)
 {
@@ -45,7 +46,7 @@ static void append_program_name(char *out, size_t room, const char *name,
              (int)(cut ? machine_share_program_len(name) : strlen(name)), name);
 }
 
-/* For each process: the process with the same program name that wrote to the
+/* Returns for each process the one with the same program name that wrote to the
  * pipe from which it reads, else -1. The process is then the next stage of a
  * pipeline and does different work (`gzip -9 | gzip -d`). NULL: no memory. */
 static int64_t *stages_before(const struct machine_share *p)
@@ -66,8 +67,8 @@ static int64_t *stages_before(const struct machine_share *p)
     return before;
 }
 
-/* The number of stages before it; two processes that answer each other are not
- * a pipeline. */
+/* Returns the number of pipeline stages before the process. Two processes that
+ * answer each other are not a pipeline. */
 static unsigned stage_of(const int64_t *before, int64_t process)
 {
     unsigned n = 0;
@@ -79,10 +80,10 @@ static unsigned stage_of(const int64_t *before, int64_t process)
     return n;
 }
 
-/* The text of a role. Threads have the same role if the names of their process
- * and its ancestors are equal (for the topmost ancestor the whole command),
- * and the threads are alike too: a main thread matches main threads, other
- * threads match by name. */
+/* Writes the text of a role. Threads have the same role if the names of their
+ * process and its ancestors are equal (for the topmost ancestor the whole
+ * command), and the threads are alike too: a main thread matches main threads,
+ * other threads match by name. */
 static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
                       bool main, unsigned stage, char out[ROLE_BYTES])
 {
@@ -221,8 +222,7 @@ void why_mark_shared_waits(struct why_solving *y)
 
 /* ---- children one after another --------------------------------------- */
 
-/* Time of the path, while no other thread works, in a child and its
- * descendants. */
+/* Time of the path in a child or its descendants while nothing else works. */
 struct begun {
     /* process numbers run through all machines; `role` is that of the
      * child's first thread */
@@ -253,7 +253,8 @@ static uint32_t parent_of(const struct why_solving *y, uint32_t process)
     return is ? y->process_base[part] + (uint32_t)k : UINT32_MAX;
 }
 
-/* Makes one row for each process and each of its ancestors. */
+/* Makes a row for each process with time in ns[] and each of its ancestors;
+ * returns how many. `out` NULL: only counts them. */
 static size_t count_begun(const struct why_solving *y, const uint64_t *ns,
                           const uint32_t *role, struct begun *out)
 {
@@ -298,8 +299,8 @@ static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
     return best;
 }
 
-/* Whether p or one of its ancestors is a child of that parent with that role.
- */
+/* Whether p or one of its ancestors is a child as `of` describes: with that
+ * parent and role. */
 static bool descends_from(const struct why_solving *y, const uint32_t *role,
                           uint32_t p, const struct begun *of)
 {
@@ -314,7 +315,7 @@ static bool descends_from(const struct why_solving *y, const uint32_t *role,
     return false;
 }
 
-/* Time of the path in those children and their descendants. */
+/* Returns the time of the path in those children and their descendants. */
 static uint64_t children_path_ns(const struct why_solving *y,
                                  const uint32_t *role, const struct begun *of)
 {
@@ -371,7 +372,7 @@ int why_one_by_one(struct why_solving *y)
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (p->of != IPS_BESIDE_ALONE || /* the row says nothing about others */
+        if (p->of != IPS_BESIDE_ALONE || /* keep the moments of other classes */
             (most.parent != UINT32_MAX &&
              descends_from(y, role, y->process_of[p->chain], &most)))
             y->concurrent.share[kept++] = *p;

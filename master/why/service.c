@@ -79,8 +79,8 @@ static const char *in_place(struct arena *a, const Ips__RequestMore *m)
     return arena_printf(a, " in %s (%s)", m->procedure, m->module);
 }
 
-/* The call site where requests around the median compute most (`computing`) or
- * wait most; never NULL. */
+/* Returns the call site where requests around the median compute most
+ * (`computing`) or wait most; never NULL. */
 static const Ips__RequestMore *typical_request(const Ips__ServiceRow *s,
                                                bool computing)
 {
@@ -107,8 +107,8 @@ static void put_waiting(Ips__WhyRow *row, const Ips__RequestMore *m)
     row->wait_line = m->line;
 }
 
-/* Text for the call site of a part of the time. CPU time is shown with
- * whichever of OWN and ELSEWHERE is larger. */
+/* Returns a text for the call site of a part of the time, and sets the site in
+ * `row`. CPU time is shown with whichever of OWN and ELSEWHERE is larger. */
 static const char *location_text(struct saying *y, Ips__WhyRow *row, int part,
                                  const uint64_t ns[PARTS])
 {
@@ -178,7 +178,8 @@ static const char *more_text(struct saying *y, Ips__WhyRow *row)
                         m->cause, in_place(y->a, m));
 }
 
-/* Reports what the slowest requests have and the median has not. */
+/* Reports what the slowest requests spend more time on than those around the
+ * median. */
 static void say_tail(struct saying *y)
 {
     const Ips__RequestParts *slow = y->s->slowest, *mid = y->s->median;

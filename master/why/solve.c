@@ -22,7 +22,7 @@ static int make_votes(struct why_solving *y)
     y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        if (!v->process) /* why_remake() made that of WHY_F_DELAY */
+        if (!v->process) /* why_remake() has allocated that of WHY_F_DELAY */
             v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
         v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
@@ -78,8 +78,9 @@ bool why_is_recording(const struct why_solving *y, uint32_t procedure)
     return strcmp(y->d->w.t.procedure[procedure].name, IPS_RECORDING) == 0;
 }
 
-/* Of the procedures that occur in `process` (UINT32_MAX: in any), the one with
- * the most votes, which are those of all processes. UINT32_MAX: none. */
+/* Returns the procedure with the most votes among those that occur in `process`
+ * (UINT32_MAX: in any). Votes are summed over all processes. Returns UINT32_MAX
+ * if none has votes. */
 static uint32_t most_of_process(const struct why_solving *y,
                                 const struct why_votes *v, uint32_t process)
 {
@@ -162,7 +163,7 @@ static int find_concurrent(struct why_solving *y)
     return rc;
 }
 
-struct filling { /* fills y->arc_share, by node */
+struct filling { /* state of filling y->arc_share, by node */
     struct why_solving *y;
     uint64_t count, cap;
     bool failed;
@@ -250,8 +251,8 @@ static int make_features(struct why_solving *y)
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* Waits for unrecorded causes on the quiet path: by process, call site and
- * cause. */
+/* Votes for the processes, call sites and causes of waits for unrecorded causes
+ * on the quiet path. */
 static int vote_outside(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_OUTSIDE];
@@ -308,8 +309,8 @@ static void count_concurrent(struct why_solving *y)
     }
 }
 
-/* Process `w` waits `ns` for its peers. Whether most of that is waiting for
- * space to send. */
+/* Whether process `w`, which waits `ns` for its peers, waits mostly for space
+ * to send. */
 static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
 {
     uint64_t room = 0;
@@ -322,7 +323,7 @@ static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
     return room > ns / 2;
 }
 
-/* Fills `a` for a feature; its gain: all of its time reduced by `ppm`. */
+/* Fills `a` for a feature. The gain is that of removing `ppm` of its time. */
 static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
                         enum why_feature of, struct why_amount *a, uint32_t ppm)
 {
@@ -341,8 +342,8 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
-/* Share of a feature's time that would be saved if its work were spread over
- * all threads that wait. */
+/* Returns the share of a feature's time that would be saved if its work were
+ * spread over all threads that wait. */
 static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;

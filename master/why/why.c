@@ -39,9 +39,9 @@ uint64_t why_own_ns(const struct why_facts *f)
                        ips_min_u64(f->oversubscription_ns, beyond));
 }
 
-/* The gain by which findings are chosen and ranked. It is relative to the time
- * without other programs, so their load does not make the program's own causes
- * look smaller. */
+/* Returns the gain by which findings are chosen and ranked. It is relative to
+ * the time without other programs, so their load does not make the program's
+ * own causes look smaller. */
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
@@ -99,7 +99,8 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
         return chatty;
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
-    case WHY_HANG: /* this and the next: choose_findings() decides */
+    /* choose_findings() and why_find() decide about the others */
+    case WHY_HANG:
     case WHY_PHASE:
     case WHY_PROCEDURE:
     case WHY_SPREAD:
@@ -109,8 +110,8 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
     return false;
 }
 
-/* Whether at least half of the path's computing is under one procedure and each
- * request is much work. */
+/* Whether each request is expensive and at least half of the path's computing
+ * is in one procedure and what it calls. */
 static bool is_request(const struct why_facts *f)
 {
     const struct why_common *c = &f->common;

@@ -10,7 +10,7 @@
  *    the enum: the kind that tells more about the cause comes first.
  *  - A procedure that another finding names as its location gets no finding.
  *  - An empty list (`why_findings.count` 0) is an answer, too; `nearest` is
- * then the finding that came closest.
+ *    then the finding that came closest.
  *
  * Texts lie in the arena or are borrowed from the facts. Units: ns, ppm.
  * Source: IPS-17; ALGORITHMS 4.
@@ -51,38 +51,63 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
-#define WHY_LEAST_PPM 50000u       /* least gain, of the elapsed time */
-#define WHY_TOP 10u                /* most findings */
-#define WHY_HOT_PPM 250000u        /* least share of the path of a procedure */
-#define WHY_HALF_PPM 500000u       /* what-if "twice as fast" */
-#define WHY_CHATTY_COUNT 200u      /* least messages of one pair on the path */
-#define WHY_CHATTY_BYTES 4096u     /* most mean bytes; larger is payload */
-#define WHY_CHATTY_HOP_NS 100000u  /* most path per message; longer is work */
-#define WHY_UNEVEN_PPM 150000u     /* least gain of IMBALANCE */
-#define WHY_CHATTY_PPM 250000u     /* least gain of merging ten messages */
-#define WHY_BATCH_PPM 900000u      /* what-if "ten messages in one" */
-#define WHY_SERIAL_CHILDREN 4u     /* least similar children in sequence */
-#define WHY_SERIAL_PPM 800000u     /* of their path no other thread works */
-#define WHY_SPREAD_PPM 100000u     /* the largest procedure has less */
-#define WHY_SPREAD_TOP 10u         /* the largest ten have less than half */
-#define WHY_SPREAD_CPU_PPM 500000u /* least CPU time in procedures, of path */
-#define WHY_COMMON_PPM 500000u     /* least sampled path under a caller */
-#define WHY_REQUEST_NS 1000000u /* least path per request that is much work */
-#define WHY_PHASES 3u           /* phases that are examined */
-#define WHY_PHASE_PPM 400000u   /* least share of the path of a phase */
-#define WHY_PHASE_REST_PPM 100000u /* ... of the busier phases */
-#define WHY_PHASE_BUSY_PPM 666667u /* its busy cores, at most, of theirs */
-#define WHY_NAMED_PPM 600000u      /* share that counts as named */
-#define WHY_LOCK_PROOF_PPM 100000u /* least contended share of a lock site */
-#define WHY_LOCK_PROOF 3u          /* least samples that show contention */
-#define WHY_LOCK_ARC_PPM 50000u    /* least share of an arc in library locks */
+/* any finding: least gain */
+#define WHY_LEAST_PPM 50000u
+#define WHY_TOP 10u /* most findings */
+/* PROCEDURE: least share of the path */
+#define WHY_HOT_PPM 250000u
+#define WHY_HALF_PPM 500000u /* what-if "twice as fast" */
+/* CHATTY: least messages of one pair on the path */
+#define WHY_CHATTY_COUNT 200u
+/* CHATTY: most bytes of a mean message; larger ones are payload */
+#define WHY_CHATTY_BYTES 4096u
+/* CHATTY: most time of the path per message; longer is work */
+#define WHY_CHATTY_HOP_NS 100000u
+#define WHY_UNEVEN_PPM 150000u /* IMBALANCE: least gain */
+#define WHY_CHATTY_PPM 250000u /* CHATTY: least gain */
+#define WHY_BATCH_PPM 900000u  /* what-if "ten messages in one" */
+/* SERIAL: least similar children that run one after another */
+#define WHY_SERIAL_CHILDREN 4u
+/* SERIAL: least part of these children's path without another thread at work */
+#define WHY_SERIAL_PPM 800000u
+/* SPREAD: the largest procedure has a smaller share of the path */
+#define WHY_SPREAD_PPM 100000u
+/* SPREAD: so many procedures have less than half of the sampled path */
+#define WHY_SPREAD_TOP 10u
+/* SPREAD: least share of the path in procedures */
+#define WHY_SPREAD_CPU_PPM 500000u
+/* common caller: least share of the sampled path under it */
+#define WHY_COMMON_PPM 500000u
+/* common caller: least time of the path per request */
+#define WHY_REQUEST_NS 1000000u
+#define WHY_PHASES 3u         /* most phases that are examined */
+#define WHY_PHASE_PPM 400000u /* PHASE: least share of the path */
+/* PHASE: least share of the path of the phases with more busy cores */
+#define WHY_PHASE_REST_PPM 100000u
+/* PHASE: most busy cores, relative to those phases */
+#define WHY_PHASE_BUSY_PPM 666667u
+/* A cause counts as explained if other findings explain this share of it. */
+#define WHY_NAMED_PPM 600000u
+/* LOCK: least share of a lock site's samples that show contention */
+#define WHY_LOCK_PROOF_PPM 100000u
+#define WHY_LOCK_PROOF 3u /* LOCK: least number of such samples */
+/* LOCK: least share of an arc's time in locks of the C library */
+#define WHY_LOCK_ARC_PPM 50000u
+/* confidence is low below this number of samples */
 #define WHY_SURE_SAMPLES 30u
-#define WHY_SURE_NS 100000000u      /* elapsed time */
-#define WHY_OVERHEAD_PPM 100000u    /* recording, of the path without it */
-#define WHY_UNEXPLAINED_PPM 250000u /* of the path */
+/* confidence is low for shorter runs and windows */
+#define WHY_SURE_NS 100000000u
+/* confidence is lower if recording made the path longer by more than this */
+#define WHY_OVERHEAD_PPM 100000u
+/* confidence is lower if so much of the path is unattributed */
+#define WHY_UNEXPLAINED_PPM 250000u
+/* A program that accepted connections and waited for unrecorded causes for this
+ * share of the path looks like a service. */
 #define WHY_SERVICE_IDLE_PPM 250000u
-#define WHY_SERVICE_ASKED 100u        /* least unrecorded requests */
-#define WHY_SERVICE_ASKED_PPM 500000u /* ... and of all requests */
+/* A service has at least so many requests from unrecorded clients ... */
+#define WHY_SERVICE_ASKED 100u
+/* ... and they are at least this share of all its requests. */
+#define WHY_SERVICE_ASKED_PPM 500000u
 
 /* ---- facts --------------------------------------------------------------- */
 
@@ -90,69 +115,82 @@ struct why_location {   /* borrowed texts; NULL or "": not known */
     const char *object; /* "/m1/a.3" */
     const char *procedure, *module, *file;
     uint32_t source_line;
-    uint64_t procedure_ns; /* of `ns` below, in that procedure */
+    uint64_t procedure_ns; /* the part in `procedure` of the amount's ns */
 };
 
 /* Something on the path that could be improved. All zero: it does not occur. */
 struct why_amount {
-    uint64_t ns;                  /* its part of the path */
-    uint64_t gain_ns;             /* result of the kind's what-if */
+    uint64_t ns;                  /* its time on the path */
+    uint64_t gain_ns;             /* gain by the what-if for its kind */
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
-    const char *other;            /* process that waits for it; or the messages'
-                                     other end; or what is waited for */
-    uint64_t other_ns;            /* sum of those waits */
-    uint64_t count, bytes;        /* of waits or messages */
-    uint64_t samples;             /* samples that `ns` is based on; 0: none */
-    uint64_t named_ns;            /* part of `ns` that other findings explain */
-    uint32_t threads, cores;      /* most threads busy at once; cores */
-    struct why_location wait_at;  /* call site of most of those waits */
-    const char *cause;            /* of waits there, as `ipsq waits` names it */
-    bool awaits_space;            /* LATE: the other waits for space to send */
-    bool chatty;    /* TRANSIT: the pair exchanges small messages */
-    bool call;      /* a procedure that moves messages, such as write() */
-    bool yields;    /* the time is that of sched_yield(), called from here */
-    bool lock_code; /* a procedure of the C library that spends most of its time
-                       taking or releasing contended locks */
+    /* process that waits for it; or the other end of the messages; or the cause
+     * of the waits */
+    const char *other;
+    uint64_t other_ns; /* sum of the waits of `other` */
+    /* number of waits or messages; bytes of messages */
+    uint64_t count, bytes;
+    uint64_t samples;            /* samples that `ns` is based on; 0: none */
+    uint64_t named_ns;           /* part of `ns` that other findings explain */
+    uint32_t threads, cores;     /* most threads busy at once; cores there */
+    struct why_location wait_at; /* call site of most of the waits */
+    /* cause of the waits at wait_at, as `ipsq waits` names it */
+    const char *cause;
+    bool awaits_space; /* LATE: `other` waits for space to send */
+    bool chatty;       /* TRANSIT: the two processes exchange small messages */
+    bool call;         /* the procedure moves messages, as write() does */
+    bool yields;       /* the procedure calls sched_yield(), whose time it is */
+    /* the procedure is one of the C library that spends most of its time taking
+     * or releasing contended locks */
+    bool lock_code;
     const struct why_lock_cost *lock; /* LOCK; NULL: not known */
-    const struct why_phase *phase;    /* PHASE: which one */
-    uint64_t phase_ns[WHY_PHASES];    /* a procedure: its part of each phase */
+    const struct why_phase *phase;    /* PHASE: the phase */
+    uint64_t phase_ns[WHY_PHASES];    /* a procedure's time in each phase */
 };
 
 /* CPU time in the C library's procedures that take and release contended locks
  * (why/lock_cost.c). */
 struct why_lock_cost {
-    uint64_t ns, samples; /* of the path; samples that it is based on */
-    /* Of the wall path: off the CPU in arcs that spend at least
-     * WHY_LOCK_ARC_PPM on such locks, if `library`. */
+    /* CPU time on the path; samples that it is based on */
+    uint64_t ns, samples;
+    /* If `library`: time of the wall path off the CPU for no known reason, in
+     * arcs that spend at least WHY_LOCK_ARC_PPM on such locks. */
     uint64_t unknown_ns;
-    bool library; /* most of it is for a lock inside the C library */
-    struct why_location site;   /* takes the lock; if `library`: the library's
-                                   function that was called */
-    struct why_location caller; /* caller of that; else the same as `site` */
-    struct why_location giver;  /* releases locks that others wait for */
+    bool library; /* most of `ns` is for a lock inside the C library */
+    /* procedure that takes the lock; if `library`: the library's function that
+     * was called */
+    struct why_location site;
+    struct why_location caller; /* caller of `site`; else the same as `site` */
+    /* procedure that releases locks which others wait for */
+    struct why_location giver;
 };
 
 /* A phase in which fewer cores are busy than in others. */
 struct why_phase {
     struct why_amount amount; /* its part of the path; `phase`: this phase */
-    uint32_t number, phases;  /* as `ipsq phases` counts; number of phases */
-    uint64_t from_ns, to_ns;  /* since the run started */
-    uint64_t busy_ppm;        /* CPU time over path; a million is one core */
-    uint64_t others_ppm;      /* the same of phases with more busy cores; at
-                                 most the number of cores */
-    uint64_t others_ns;       /* path in those phases */
-    uint64_t outside_ns;      /* of its path: waits for unrecorded causes */
-    uint64_t named_ns[WHY_KIND_COUNT]; /* of its path: other findings' time */
+    /* this phase as in `ipsq phases`; how many there are */
+    uint32_t number, phases;
+    uint64_t from_ns, to_ns; /* since the run started */
+    /* CPU time by time on the path: busy cores in millionths */
+    uint64_t busy_ppm;
+    /* the same of phases with more busy cores; at most the number of cores */
+    uint64_t others_ppm;
+    /* time of the path in phases with more busy cores */
+    uint64_t others_ns;
+    /* part of its path: waits for unrecorded causes */
+    uint64_t outside_ns;
+    /* part of its path that findings of each kind explain */
+    uint64_t named_ns[WHY_KIND_COUNT];
 };
 
 /* The caller that most of the sampled path runs under (why/callers.c). */
 struct why_common {
     struct why_location location;
-    uint64_t ns;              /* of the path, including its callees; 0: there is
-                                 no such caller */
-    uint64_t low_ns, high_ns; /* 95% interval */
-    uint64_t of_ns;           /* sampled part of the path */
+    /* time on the path of the caller and its callees; 0: there is none */
+    uint64_t ns;
+    uint64_t low_ns, high_ns; /* 95% interval of `ns` */
+    /* the sampled part of the path, which `ns` is a part of */
+    uint64_t of_ns;
     struct why_amount amount; /* the caller with its callees, at the process
                                  with the most time; zero if that process
                                  receives no requests */
@@ -168,51 +206,58 @@ struct why_hang {
     bool alive;        /* the threads still wait */
     const char *waits; /* text: each thread and what it waits for */
     struct why_location location; /* of the first thread */
-    const char *other;            /* the second thread */
+    const char *other;            /* name of the second thread */
 };
 
 struct why_facts {
-    uint64_t elapsed_ns;    /* of the goal */
+    uint64_t elapsed_ns;    /* elapsed time of the goal */
     uint64_t t_max_wall_ns; /* length of the wall path: usually elapsed_ns */
     uint64_t quiet_ns;      /* length of the quiet path (why/facts.h) */
-    uint64_t
-        oversubscription_ns; /* run delay that its own threads then cause */
+    /* run delay that the program's own threads cause on an idle machine */
+    uint64_t oversubscription_ns;
     uint64_t t_max_sched_ns, t_max_cpu_ns; /* UINT64_MAX: not computed */
     uint64_t total_cpu_ns;
-    /* These add up to t_max_wall_ns. `before`: if the path starts in a command
-     * that joined the run later, the time until that command started. */
+    /* These add up to t_max_wall_ns. path_before_ns: if the path starts in a
+     * command that joined the run later, the time until that command started.
+     */
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
-    uint64_t unended_ns; /* of the path: sleeps whose end left no arc */
-    struct why_amount amount[WHY_KIND_COUNT]; /* not PROCEDURE: see below */
-    struct why_amount one_by_one; /* SERIAL as well: children in sequence */
-    const struct why_amount *procedure; /* [procedures] by gain if halved */
+    uint64_t unended_ns; /* sleep on the path whose end no arc explains */
+    /* by kind; PROCEDURE: see `procedure` */
+    struct why_amount amount[WHY_KIND_COUNT];
+    /* also for SERIAL: children that run in sequence */
+    struct why_amount one_by_one;
+    /* [procedures] by the gain if the procedure took half as long */
+    const struct why_amount *procedure;
     size_t procedures;
     const struct why_phase *phase; /* [phases] at most WHY_PHASES */
     size_t phases;
-    bool sampled, exact; /* how procedures were measured */
+    /* procedures were measured; and exactly, not by samples */
+    bool sampled, exact;
     uint64_t sample_ns;  /* CPU time between two samples; 0: no sampling */
     uint64_t sampled_ns; /* sampled part of path_cpu_ns */
     uint64_t top_ns;     /* time of the WHY_SPREAD_TOP largest procedures */
     uint32_t half_count; /* number of the largest procedures that together have
                             half of sampled_ns */
-    uint64_t chatty_path_ns; /* path of processes with small messages */
+    /* time of the path in processes that exchange small messages */
+    uint64_t chatty_path_ns;
     struct why_common common;
     struct why_hang hang;
-    const char *run;         /* for commands */
+    const char *run;         /* name of the run, for commands */
     bool windowed;           /* all times but elapsed_ns are of this window: */
     uint64_t from_ns, to_ns; /* since the run started; to_ns 0: its end */
     uint32_t window_phase;   /* the window is this phase; 0: no phase */
     /* used to rate the confidence */
     uint64_t lost, unmatched, ambiguous, untraced, events;
     uint64_t lost_for_space; /* part of `lost`: the pool was full */
-    uint64_t overhead_ns;    /* of the path: recording; UINT64_MAX: not known */
+    uint64_t overhead_ns;    /* recording on the path; UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
-    uint64_t clock_bound_ns; /* 0: one machine */
-    uint64_t any_on_path;    /* order-dependent arcs on the path */
+    uint64_t clock_bound_ns; /* error of the machines' clocks; 0: one machine */
+    uint64_t any_on_path;    /* number of order-dependent arcs on the path */
     bool open, missing_machines;
     uint32_t accepted; /* number of accepted connections */
-    /* Messages received on them; those from unrecorded clients. */
+    /* Messages received on accepted connections; those of them that came from
+     * unrecorded clients. */
     uint64_t asked, asked_outside;
 };
 
@@ -224,26 +269,28 @@ const char *why_sure_name(enum why_sure sure);
 struct why_finding {
     enum why_kind kind;
     const char *text;     /* one sentence or two */
-    const char *evidence; /* figures */
+    const char *evidence; /* the figures that support it */
     const char *supposes; /* the assumption behind the gain */
     const char *command;  /* complete command that shows more */
     struct why_location location, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm;       /* of the elapsed time */
-    bool awaits_space;       /* LATE: slow to read, not to send */
-    uint32_t phase;          /* PHASE: its number; else 0 */
-    uint64_t from_ns, to_ns; /* PHASE: its window */
+    uint32_t gain_ppm; /* gain in ppm of the elapsed time */
+    bool awaits_space; /* LATE: slow to read, not slow to send */
+    uint32_t phase;    /* PHASE: number of the phase; else 0 */
+    /* PHASE: its begin and end, since the run started */
+    uint64_t from_ns, to_ns;
     enum why_sure sure;
     const char *sure_why; /* reason; "" if `sure` is high */
 };
 struct why_findings {
     struct why_finding finding[WHY_TOP];
     size_t count;
-    struct why_finding nearest; /* largest gain too small for a finding */
+    /* the one with the largest gain of those whose gain is too small */
+    struct why_finding nearest;
     bool has_nearest;
     size_t left_out;    /* number of findings beyond WHY_TOP */
-    enum why_sure sure; /* of the answer as a whole */
+    enum why_sure sure; /* confidence in the answer as a whole */
     const char *sure_why;
     bool service;           /* the program is a service, not a batch program */
     const char *shape_text; /* which question was answered, and why */
@@ -254,30 +301,31 @@ struct why_findings {
  * meaningful. Reads only `asked` and `asked_outside`. */
 bool why_serves(const struct why_facts *f);
 
-/* False: no memory (a->failed). */
+/* Applies all rules and fills *out. False: no memory (a->failed). */
 bool why_find(const struct why_facts *f, struct arena *a,
               struct why_findings *out);
 
 /* why/finding_text.c: sets the texts of a finding from its numbers. */
 void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
              const struct why_amount *amount);
-/* Confidence of one finding, or (x NULL) of the answer; *because: reason. */
+/* Returns the confidence in a finding, or in the whole answer if x is NULL.
+ * Sets *because to the reason. */
 enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                            const struct why_finding *x,
                            const struct why_amount *amount,
                            const char **because);
-/* "1.23 s" */
+/* Returns a text such as "1.23 s". */
 const char *why_ns(struct arena *a, uint64_t ns);
-/* Arguments for commands: the run and, if there is one, the window. */
+/* Returns arguments for commands: the run and, if there is one, the window. */
 const char *why_run_and_window(const struct why_facts *f, struct arena *a);
-/* "phase 2, 1.20 s to 3.00 s since the run began" */
+/* Returns a text such as "phase 2, 1.20 s to 3.00 s after the run's start". */
 const char *why_window_text(const struct why_facts *f, struct arena *a);
-/* `text` quoted for a shell */
+/* Returns `text` quoted for a shell. */
 const char *why_quoted(struct arena *a, const char *text);
-/* What the run would have taken without other programs on its machines. Shares
- * and gains are relative to it. */
+/* Returns how long the run would have taken without other programs on its
+ * machines. Shares and gains are relative to it. */
 uint64_t why_own_ns(const struct why_facts *f);
-/* ns / whole in ppm, at most a million. */
+/* Returns ns / whole in ppm, at most a million. */
 uint32_t why_ppm(uint64_t ns, uint64_t whole);
 
 #endif

@@ -29,13 +29,13 @@ static const struct path_window *window_of(const struct why_solving *y)
     return &y->d->w.path.window;
 }
 
-/* The part inside the window of the `ns` that end at `end`. */
+/* Returns the part inside the window of the `ns` that end at `end`. */
 static uint64_t ns_within(const struct path_window *w, uint64_t end,
                           uint64_t ns)
 {
     uint64_t past = w->to_ns ? ips_sub_sat(end, w->to_ns) : 0;
-    /* Without a window start, ns longer than the clock's time count at the
-     * start. */
+    /* If the window has no start, all of `ns` lies after it, even if `ns` is
+     * longer than the time since the run's start. */
     uint64_t since = w->from_ns ? ips_sub_sat(end, w->from_ns) : UINT64_MAX;
     return ips_sub_sat(ns, ips_min_u64(past, since)) - ips_sub_sat(ns, since);
 }
@@ -61,7 +61,7 @@ void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
         *to = ips_min_u64(*to, w->to_ns);
 }
 
-/* The part inside the window of `ns` spread evenly over [from, to]. */
+/* Returns the part inside the window of `ns` spread evenly over [from, to]. */
 static uint64_t spread_ns(const struct path_window *w, uint64_t ns,
                           uint64_t from, uint64_t to)
 {
