@@ -53,7 +53,7 @@ struct ips_request {
 };
 
 struct ips_requests {
-    struct ips_request *r; /* sorted by finish, then by last node */
+    struct ips_request *r; /* sorted by finished_ns, then by last node */
     uint32_t count;
     bool *pipelined_end; /* [end_count] the end is pipelined and was left out */
     uint32_t pipelined;  /* number of such ends */

@@ -42,8 +42,8 @@
 struct ips_wait {
     uint32_t arc;    /* the wait is in the arc into this node */
     uint8_t cause;   /* number given by the caller */
-    bool of_node;    /* the cross arc of that node ended the wait */
-    uint64_t ns;     /* its length, which is blamed */
+    bool of_node;    /* the cross arc of node `arc` ended the wait */
+    uint64_t ns;     /* length of the wait; all of it is blamed */
     uint64_t end_ns; /* when it ended; not read if of_node is set */
     /* Set by ips_waits_lay(): the wait's place [from, to) on the clock, at most
      * `ns` long; empty if from == to. */

@@ -154,8 +154,8 @@ struct ips_graph {
     const struct ips_mtime_map *mtimes;
     uint64_t *out_ns; /* [out_count] or NULL; if set, a message time is computed
                          from it instead of from out[k].len */
-    uint64_t *bytes;  /* [node_count] or NULL: xlen before the map was applied
-                         (bytes) */
+    uint64_t *bytes;  /* [node_count] or NULL: xlen in bytes, as it was before
+                         the map was applied */
 };
 
 /* The length from which a scenario computes the message time of out[k]: bytes,
@@ -167,11 +167,11 @@ static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
 
 void ips_graph_init(struct ips_graph *g);
 void ips_graph_release(struct ips_graph *g);
-/* Allocates `nodes` nodes and `chains` chains (zeroed, xpred IPS_NO_NODE) and
- * sets the counts. */
+/* Allocates `nodes` nodes and `chains` chains (zeroed; xpred and site are
+ * UINT32_MAX) and sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
-/* As ips_graph_alloc(), but all columns are uninitialised: for callers that
+/* As ips_graph_alloc(), but leaves all columns uninitialised, for callers that
  * write every column. */
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
@@ -180,14 +180,14 @@ void ips_graph_shrink(struct ips_graph *g, uint32_t nodes);
 /* Allocates `at`, `wait` and `delay`, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
-/* Allocates `probe`, or `unended`, zeroed. */
+/* Allocates `probe`, zeroed; ips_graph_alloc_unended() allocates `unended`. */
 int ips_graph_alloc_probe(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
 int ips_graph_alloc_unended(struct ips_graph *g,
                             struct ips_err *err) IPS_MUST_USE;
-/* Checks the invariants above: indices in range, legal kinds, START only first
- * and END only last in a chain. For graphs that arrive over the wire or from
- * disk. Does not find cycles: ips_longest_path() does. */
+/* Checks the invariants of this header: indices in range, legal kinds, START
+ * only first and END only last in a chain. For graphs that arrive over the wire
+ * or from disk. Does not find cycles: ips_longest_path() does. */
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 
@@ -214,8 +214,8 @@ enum ips_weighting {
 enum ips_external {
     IPS_EXTERNAL_REPLY = 0, /* EXTERNAL arcs have their weight, IDLE arcs 0
                                (default) */
-    IPS_EXTERNAL_ALL,       /* both have their weight */
-    IPS_EXTERNAL_OFF,       /* neither: both arcs are absent */
+    IPS_EXTERNAL_ALL,       /* EXTERNAL and IDLE arcs both have their weight */
+    IPS_EXTERNAL_OFF,       /* neither has a weight: both arcs are absent */
 };
 /* One way of weighting the same graph. */
 struct ips_scenario {

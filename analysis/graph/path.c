@@ -41,7 +41,7 @@ struct cursor {
     uint32_t end;       /* one past the chain's last node */
     uint32_t in;        /* index of the chain's next remote in */
     uint32_t next;      /* next chain waiting on the same node */
-    uint32_t asked;     /* prefetched so far: `asked` + AHEAD nodes */
+    uint32_t asked; /* nodes before `asked` + AHEAD are prefetched already */
 };
 
 struct kernel {
@@ -87,7 +87,8 @@ void ips_est_release(struct ips_est *e)
     e->end = IPS_NO_NODE;
 }
 
-/* Has room for one more value, after the last node. */
+/* Allocates the arrays of `e`, with room for one more value after the last
+ * node. */
 static int est_alloc(struct ips_est *e, uint32_t nodes,
                      void *(*values)(size_t count, size_t size),
                      struct ips_err *err)
@@ -316,7 +317,8 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
 {
     ips_arcs_init(&k->arcs, scenario);
     const struct ips_mtime *m = &k->arcs.mtime;
-    /* Messages have measured times: nothing is to be computed from xlen. */
+    /* If a message takes 1 ns for each ns of xlen, as with measured message
+     * times, xlen is used as it is. */
     if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
         m->per_byte_q32 == 1ULL << 32 &&
         (m->scale_den == 0 || m->scale_num == m->scale_den))
