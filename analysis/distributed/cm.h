@@ -34,7 +34,7 @@
 #include "analysis/graph/graph.h"
 #include "analysis/graph/path.h"
 
-/* Senders and receivers of messages other than the parts. */
+/* Numbers of senders and receivers of messages that are no parts. */
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
@@ -47,12 +47,13 @@ struct ips_cm_bytes {
 };
 void ips_cm_bytes_release(struct ips_cm_bytes *b);
 void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v);
-/* Appends the difference, which may be negative. */
+/* Appends the difference to - from, which may be negative. */
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to);
 
 struct ips_cm_reader {
     const uint8_t *at, *end;
-    bool bad; /* truncated or no varint: the numbers read since then are 0 */
+    bool bad; /* the bytes were cut short, or were no varint; all numbers
+                 read since then are 0 */
 };
 /* Appends the checksum of all of `b`. */
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err) IPS_MUST_USE;
@@ -127,8 +128,7 @@ uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 /* The sender of a remote in, for following a path back to its machine. */
 struct ips_cm_find_sender {
     uint32_t peer; /* index into l->peer */
-    uint32_t link; /* that peer continues the path at its out_node of this
-                      link */
+    uint32_t link; /* the path goes on at out_node of this link at the peer */
 };
 int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
                        struct ips_cm_find_sender *out,
@@ -172,21 +172,21 @@ struct ips_cm_outs {
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* Weight of the arc into in k of `g` (a view of the scenario). The link has
- * `len` bytes; `at` is when its sender was passed, used only in `wall`. The
+/* Weight of the arc into remote in k of `g` (a view of the scenario). The link
+ * has `len` bytes; `at` is when its sender was passed, used only in `wall`. The
  * same weight as in ips_graph_merge() and the kernel. */
 struct ips_arcs;
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
-/* Checks that `g` is a view of that scenario: IPS_E_USAGE if `wall` has no
- * times. */
+/* Checks that `g` can be a view of the scenario: IPS_E_USAGE if that has the
+ * weighting `wall` and `g` has no times. */
 int ips_cm_check_view(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
-/* In `wall` each value is followed by the step from it to the time at which its
- * node was passed, by the aligned clock. It is mostly 0, because there EST is
- * that time. */
+/* In `wall` each value in a batch is followed by the step from the value to the
+ * time at which its node was passed, by the aligned clock. It is mostly 0,
+ * because there EST is that time. */
 void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
                    const struct ips_scenario *scenario, uint32_t node,
                    uint64_t est);

@@ -14,7 +14,8 @@ struct label {
 };
 
 struct traffic {     /* state of one peer */
-    uint32_t *link;  /* [out_count] links that improved since they were sent */
+    uint32_t *link;  /* [out_count] links whose values improved since they were
+                        last sent */
     uint8_t *listed; /* [out_count] 1: the link is in `link` */
     uint32_t count;
     uint64_t next_in, next_out; /* numbers of the next batches */
@@ -42,10 +43,8 @@ struct ips_cm_async {
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
-    uint32_t parent; /* peer whose LEN made it the parent, IPS_CM_ROOT, or
-                        IPS_CM_NONE */
-    bool begun;      /* the values known without any peer were listed for
-                        sending */
+    uint32_t parent; /* the parent: a peer, IPS_CM_ROOT, or IPS_CM_NONE */
+    bool begun; /* the values that depend on no peer were listed for sending */
     uint64_t unacked, root_owed;
     uint64_t hop_limit;
     struct ips_cm_bytes bytes;

@@ -170,7 +170,7 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
         s->ready[s->ready_count++] = c;
 }
 
-/* Adds the node's links to those whose values are known. */
+/* Adds the node's links to the lists of links whose values are known. */
 static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
                              uint32_t node)
 {
@@ -182,8 +182,8 @@ static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
     }
 }
 
-/* Raises *a, the chain arc's value of node i, to the cross arc's if that is
- * greater. False: the chain has to wait. */
+/* Raises *a, the value that the chain arc gives to node i, to the value of the
+ * cross arc if that is greater. False: the chain has to wait. */
 static bool apply_cross_arc(struct ips_cm_sync *s, uint32_t c, uint32_t i,
                             uint64_t *a, uint8_t *won)
 {

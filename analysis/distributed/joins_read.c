@@ -284,7 +284,8 @@ struct in {
     uint64_t pos, at, wait;
 };
 
-/* Weight of the arc from out o, which exists. */
+/* Weight of the arc from out o of part `from` to the remote in `in` of part
+ * `part`. */
 static uint64_t in_weight(const struct ips_joins_reader *r,
                           const struct ips_arcs *arcs, const struct in *in,
                           uint32_t o, uint32_t from, uint32_t part)
@@ -362,8 +363,8 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* The candidates' values are not known yet: only checks them and notes where
- * they are. */
+/* Checks the candidates for the END and notes where they are; they cannot be
+ * used before the joins are solved. */
 static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
                            struct ips_err *err)
 {

@@ -30,18 +30,18 @@ struct dispatcher {
 };
 struct rp_queues {
     const struct ips_queues *is;
-    uint32_t *at;   /* [nodes] 0; 1: bound; 2 + block: sends that block's
-                       result */
+    uint32_t *at; /* [nodes] 1: bound; 2 + block: sends that block's result; 0:
+                     neither */
     uint32_t *role; /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
                        worker: 2 * worker + 2 */
     struct worker *worker;
     struct dispatcher *queue;
     uint32_t *next;   /* [blocks] next in the list of arrived results or given
                          blocks */
-    uint32_t *holder; /* [blocks] worker that does it */
+    uint32_t *holder; /* [blocks] worker that does the block */
     uint64_t *come_t; /* [blocks] when its result arrived */
     uint32_t *number; /* [blocks] ordinal among its worker's results */
-    uint32_t *piece;  /* [lock_queues] its next piece */
+    uint32_t *piece;  /* [lock_queues] next piece of the queue */
     uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
 };
 

@@ -46,7 +46,8 @@
 struct ips_queue_block {
     uint32_t first, end;
     uint32_t worker;       /* its worker as recorded */
-    uint32_t ask, ask_end; /* the receives of its result; empty: it has none */
+    uint32_t ask, ask_end; /* nodes at which the dispatcher receives its result;
+                              empty: it has no result */
     uint32_t turn;         /* the turn that gave it, or IPS_QUEUE_NONE */
 };
 struct ips_queue_turn {

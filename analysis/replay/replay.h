@@ -51,8 +51,8 @@
  * until nothing changes. The RESOURCE arc into a node that takes a unit does
  * not count. If the threads would deadlock in the new order, which they did not
  * in the recorded one, the locks that were waited for keep the recorded order
- * (are `kept`: their events do not count, their arcs do), and the replay starts
- * again.
+ * (they are `kept`: their lock events are ignored and their RESOURCE arcs
+ * count), and the replay starts again.
  *
  * Work queues (`queues`, analysis/replay/queue.h): a dispatcher that has
  * finished a turn takes the result that arrived first; of results that arrived
@@ -100,7 +100,7 @@
 #define IPS_REPLAY_RATIO_MAX 10000u /* limit of a ratio's num and den */
 #define IPS_REPLAY_LOCKS_MAX 0x7ffffffeu
 #define IPS_REPLAY_TURN_MAX 10000000000ull /* greatest turn_ns */
-/* Limit of cores of all machines with turns and load together. */
+/* Limit of the number of cores of all machines with turns and load together. */
 #define IPS_REPLAY_LINES_MAX 1048576u
 
 /* The ratio num / den. den 0: not set, use the default named at the member. */
@@ -178,9 +178,10 @@ struct ips_replay_ask {
     const uint64_t *burst_ns;
     const struct ips_replay_locks *locks; /* NULL: RESOURCE arcs stay as
                                              recorded */
-    /* NULL: none. The replay decides their order anew and sets `taken_block`;
-     * not with moves or `relabel`. The times are those of a replay of
-     * ips_queued_graph_make(). */
+    /* The program's work queues, or NULL. The replay decides anew who does
+     * which piece of work, and sets `taken_block` and `had`. Not allowed with
+     * moves or `relabel`. The times equal those of a replay of the graph that
+     * ips_queued_graph_make() makes for the new order. */
     const struct ips_queues *queues;
     bool relabel; /* also compute `weight` */
 };
@@ -199,7 +200,8 @@ static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
     return ips_mtime_ns(&one, 0);
 }
 
-/* How long a message of `bytes` bytes occupies its medium. */
+/* How long a message of `bytes` bytes occupies its medium; ask->wire[pair] must
+ * be set. */
 static inline uint64_t ips_replay_wire_ns(const struct ips_replay_ask *ask,
                                           size_t pair, uint64_t bytes)
 {

@@ -44,8 +44,8 @@ struct ips_search_ask {
     /* [machine_count] true: the machine is only for items fixed to it; NULL:
      * none. */
     const bool *closed;
-    /* [machine_count] the lowest machine that is alike, itself if there is no
-     * other; NULL: no two are alike. */
+    /* [machine_count] the lowest machine that is like this one, or this one if
+     * none is lower; NULL: no two are alike. */
     const uint32_t *alike;
     const uint64_t *weight;   /* [item_count] CPU ns of the item */
     const uint64_t *capacity; /* [machine_count] work per time, in any unit */

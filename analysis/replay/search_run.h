@@ -16,14 +16,14 @@ struct search {
     struct ips_search *out;
     uint32_t items, machines, free_count;
     uint32_t open_count;
-    uint32_t *open;    /* [open_count] machines that are not closed */
-    uint32_t *order;   /* [free_count] free items, heaviest first */
-    uint32_t *before;  /* [machines] the next lower machine of its class, or
-                          FREE */
-    uint32_t *next;    /* [machines] the next higher machine of its class, or
-                          FREE */
-    uint32_t *users;   /* [machines] scratch of next_map() and
-                          make_canonical() */
+    uint32_t *open;   /* [open_count] machines that are not closed */
+    uint32_t *order;  /* [free_count] free items, heaviest first */
+    uint32_t *before; /* [machines] the next lower machine of the same class
+                         (alike), or IPS_SEARCH_FREE */
+    uint32_t *next;  /* [machines] the next higher machine of the same class, or
+                        IPS_SEARCH_FREE */
+    uint32_t *users; /* [machines] scratch of next_map() and
+                        make_canonical() */
     uint32_t *renamed; /* [machines] scratch of several functions */
     uint32_t *canon;   /* [items] scratch: a map in canonical form */
     uint32_t *map;     /* [items] the current map */

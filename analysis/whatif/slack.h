@@ -21,7 +21,7 @@
 struct ips_slack {
     uint64_t least;
     uint64_t total_ns, near_ns, path_ns;
-    uint64_t arcs; /* number of arcs of which it has a share */
+    uint64_t arcs; /* number of arcs of which the feature has a share */
 };
 
 /* Fills out[f->count]. O(nodes + shares). */

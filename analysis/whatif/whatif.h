@@ -30,8 +30,9 @@
 
 struct ips_edit {
     uint32_t feature;
-    uint32_t ppm; /* by how much it is faster. Edits of one feature are applied
-                     one after the other, each to what the previous one left. */
+    uint32_t ppm; /* by how much the feature gets faster. Edits of one feature
+                     are applied one after the other, each to what the previous
+                     one left. */
 };
 /* One question: all its edits apply at once. */
 struct ips_change {
@@ -44,7 +45,8 @@ struct ips_whatif {
     uint64_t bound; /* upper bound of the gain */
     uint32_t end;
     uint64_t resources; /* RESOURCE arcs on the longest path with the edits */
-    bool computed;      /* ips_whatif_rank(): false if the bound was enough */
+    bool computed; /* false: ips_whatif_rank() did not compute the change, since
+                      its bound was too small */
 };
 
 struct ips_whatif_base {
