@@ -70,16 +70,16 @@ struct ips_cm_peer {
     /* what this part awaits from the peer */
     uint32_t want_count;
     uint32_t *want;      /* [want_count] indices into g->in, in channel order */
-    bool matched;        /* its matches have arrived */
-    uint32_t in_count;   /* number of links from it */
+    bool matched;        /* the peer's matches have arrived */
+    uint32_t in_count;   /* number of links from the peer */
     uint32_t *in_first;  /* [in_count] index in `want` of the first in that the
                             link serves */
     uint32_t *in_served; /* [in_count] number of ins that the link serves */
     uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
     /* what the peer awaits from this part */
-    bool asked; /* its wants have arrived */
+    bool asked; /* the peer's wants have arrived */
     uint32_t out_count;
-    uint32_t *out_node; /* [out_count] sending node of each link to it */
+    uint32_t *out_node; /* [out_count] sending node of each link to the peer */
 };
 
 struct ips_cm_links {
@@ -91,7 +91,7 @@ struct ips_cm_links {
     /* [g->in_count] index into `peer`; IPS_CM_NONE: no node wrote the awaited
      * position (final once all peers have matched) */
     uint32_t *in_peer;
-    uint32_t *in_link; /* [g->in_count] link of that peer */
+    uint32_t *in_link; /* [g->in_count] link from peer in_peer[k] */
 };
 
 /* Finds the peers: the machines to which a channel end of ours is connected.

@@ -18,9 +18,10 @@ struct traffic {     /* state of one peer */
                         last sent */
     uint8_t *listed; /* [out_count] 1: the link is in `link` */
     uint32_t count;
-    uint64_t next_in, next_out; /* numbers of the next batches */
-    uint64_t unacked;           /* our messages that it has not acknowledged */
-    uint64_t owed;              /* its messages that we have not acknowledged */
+    /* numbers of the next batches from and to the peer */
+    uint64_t next_in, next_out;
+    uint64_t unacked; /* our messages that the peer has not acknowledged */
+    uint64_t owed;    /* the peer's messages that we have not acknowledged */
 };
 
 struct ips_cm_async {
@@ -32,8 +33,8 @@ struct ips_cm_async {
     uint32_t *hops;     /* [node_count] machine changes of that path */
     uint8_t *first;     /* [node_count + 1] whether the node is the first of
                            its chain; the last entry is 1 */
-    uint64_t *in_value; /* [in_count] value with the arc's weight;
-                           IPS_IN_ABSENT: none yet */
+    uint64_t *in_value; /* [in_count] value that each in delivers, with the
+                           arc's weight; IPS_IN_ABSENT: none yet */
     uint32_t *in_hops;
     uint32_t *succ_start; /* [node_count + 1] index of each node's first local
                              cross successor in `succ` */

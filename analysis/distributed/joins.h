@@ -95,7 +95,8 @@ struct ips_joined {
     struct ips_joined_machine *machine;
     uint32_t chain_count, join_count, in_count, out_count;
     uint64_t *d;       /* [join_count] D of each join + 1; 0: not known yet */
-    uint32_t *won;     /* [join_count] the winner, see joins_solve.c */
+    uint32_t *won;     /* [join_count] the candidate that won, encoded as in
+                          joins_solve.c */
     uint8_t *first;    /* [join_count / 8 + 1] bit set: the join is the first of
                           its chain */
     uint32_t *in_out;  /* [in_count] the out that wrote the awaited position;

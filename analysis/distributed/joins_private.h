@@ -14,8 +14,7 @@ enum {
     IPS_JOINS_WALL = 1,    /* outs have `at`, ins have `at` and `wait` */
     IPS_JOINS_NS = 2,      /* calibrated scenario: outs have message times in
                               ns */
-    IPS_JOINS_MOMENTS = 4, /* outs and ins have t_ns, and nothing else is
-                              there */
+    IPS_JOINS_MOMENTS = 4, /* there are only outs and ins, and they have t_ns */
 };
 
 struct ips_joins_head {

@@ -11,7 +11,8 @@
 
 #define MOST_NUMBERS ((1u << 31) - 16u)
 #define MOST_ENDS (1u << 22)
-#define LOOK_AHEAD 8u /* outs tried in sequence before the binary search */
+/* number of outs tried one after the other before a binary search */
+#define LOOK_AHEAD 8u
 
 int ips_joins_overflow(struct ips_err *err)
 {

@@ -14,8 +14,8 @@ enum state {
     BUSY,
     OUTSIDE,
     WAIT_LOCK,
-    WAIT_PEER,  /* for a message of a thread of the same role */
-    WAIT_ASKED, /* for a message of another role */
+    WAIT_PEER,  /* waits for a message of a thread of its own role */
+    WAIT_ASKED, /* waits for a message of a thread of another role */
     WAIT_OTHER,
     STATES
 };
@@ -56,10 +56,9 @@ struct sweep {
     size_t changes, change_capacity, next;
     struct piece *piece;
     size_t pieces;
-    uint8_t *state;                /* [chains] enum state of each chain */
-    bool *awaits_space;            /* [chains] it waits for buffer space to
-                                      send */
-    uint64_t *began;               /* [chains] when the chain started */
+    uint8_t *state;     /* [chains] enum state of each chain */
+    bool *awaits_space; /* [chains] the chain waits for buffer space to send */
+    uint64_t *began;    /* [chains] when the chain started */
     struct link *by_state, *alike; /* [chains] links of two lists of waiting
                                       workers: by state, and by role */
     uint32_t head[STATES], *role_head, *asked_head;

@@ -92,7 +92,8 @@ struct ips_concurrent {
     uint32_t peak_machine;
 };
 
-/* O(n log n) time and 64 bytes a node, for n nodes that waited. */
+/* Finds what other threads do while the path of ask->est runs. O(n log n) time
+ * and 64 bytes a node, for n nodes that waited. */
 int ips_find_concurrent(const struct ips_concurrent_ask *ask,
                         struct ips_concurrent *out,
                         struct ips_err *err) IPS_MUST_USE;

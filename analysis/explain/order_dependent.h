@@ -69,20 +69,21 @@ struct ips_order_ask {
 };
 
 struct ips_order_dependent {
-    uint64_t count[IPS_ORDER_PATTERN_COUNT]; /* number of nodes; EMPTY: of
-                                                polls */
+    /* number of nodes that show the pattern; EMPTY: number of polls */
+    uint64_t count[IPS_ORDER_PATTERN_COUNT];
     uint32_t chains[IPS_ORDER_PATTERN_COUNT];
     /* [chain_count] bits 1 << pattern: the chain is concerned. WRITERS concerns
      * the receiver and the writers. */
     uint32_t *of_chain;
-    uint64_t arcs;      /* all cross arcs of the graph */
-    uint64_t marked;    /* cross arcs into nodes that show a pattern */
-    uint64_t unchecked; /* number of pairs */
+    uint64_t arcs;   /* all cross arcs of the graph */
+    uint64_t marked; /* cross arcs into nodes that show a pattern */
+    /* number of pairs beyond `steps`, which were not checked */
+    uint64_t unchecked;
     bool sources_known; /* `choices` was given, and the graph has `site` */
 };
 
-/* O(nodes), plus O(nodes) for each thread about which a question remains, up to
- * `steps`. IPS_E_STALLED: the graph has a cycle. */
+/* Finds the patterns. O(nodes), plus O(nodes) for each thread about which a
+ * question remains, up to `steps`. IPS_E_STALLED: the graph has a cycle. */
 int ips_order_dependent(const struct ips_order_ask *ask,
                         struct ips_order_dependent *out,
                         struct ips_err *err) IPS_MUST_USE;

@@ -175,7 +175,8 @@ static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
     return IPS_WAITS_NO_CAUSE;
 }
 
-/* The thread slept from lo to hi for node i. */
+/* Blames the sleep from lo to hi of the thread of node i, which waited for node
+ * i. */
 static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
                        uint64_t lo, uint64_t hi, struct ips_err *err)
 {

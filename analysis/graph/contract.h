@@ -17,6 +17,16 @@
 int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
                          struct ips_err *err) IPS_MUST_USE;
 
+struct ips_peer_end {
+    uint32_t machine;
+    uint32_t end;
+};
+struct ips_machine_graph {
+    const struct ips_graph *g;
+    const struct ips_peer_end *peer; /* [end_count] what each channel end is
+                                        connected to */
+    uint32_t end_count;
+};
 /* Merges subgraphs, machines in order of `parts`, into one graph without remote
  * references. chains[].machine becomes the index in `parts`; process indices
  * are not changed.
@@ -32,16 +42,6 @@ int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
  * `parts[p].peer[end]` is the machine and end to which end `end` of part p is
  * connected (machine UINT32_MAX: none). node_base[p] is set to the number that
  * the first node of part p has in `out`. */
-struct ips_peer_end {
-    uint32_t machine;
-    uint32_t end;
-};
-struct ips_machine_graph {
-    const struct ips_graph *g;
-    const struct ips_peer_end *peer; /* [end_count] what each channel end is
-                                        connected to */
-    uint32_t end_count;
-};
 int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
                     const struct ips_scenario *scenario, struct ips_graph *out,
                     uint32_t *node_base, uint64_t *unmatched,

@@ -77,7 +77,7 @@ struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
-    uint32_t count;   /* nodes; the first is START, the last END */
+    uint32_t count;   /* number of nodes; the first is START, the last END */
     uint32_t machine; /* index, in order of machine name */
     uint32_t process; /* index within the graph's process table */
     uint32_t pid;
@@ -99,7 +99,7 @@ struct ips_remote_out {
     uint32_t node;
     uint32_t end;
     uint64_t pos;
-    uint32_t len; /* bytes of this message, for MTIME */
+    uint32_t len; /* bytes of this message, for its message time */
 };
 
 /* Positions in one direction of a stream: 0 is the connect (SYN), data bytes
@@ -135,8 +135,8 @@ struct ips_graph {
     /* [node_count] how long, before `at`, the thread slept until its cross arc
      * ended the wait; without the delay after the wake-up */
     uint64_t *wait;
-    uint64_t *delay; /* [node_count] of the arc from the chain predecessor: ns
-                        runnable, but not running */
+    uint64_t *delay; /* [node_count] ns in the arc from the chain predecessor
+                        during which the thread was runnable, but not running */
     /* [node_count] or NULL: the share of w that the recording itself took, at
      * most w and UINT32_MAX; 0 at a chain's first node */
     uint32_t *probe;
@@ -200,7 +200,8 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 struct ips_mtime {
     uint64_t base_ns;
     uint64_t per_byte_q32;
-    uint32_t scale_num; /* scenarios: 1/1, 0/1 (P_max), 1/2, 2/1 */
+    /* the scale 1/1; in other scenarios 0/1 (P_max), 1/2, 2/1 */
+    uint32_t scale_num;
     uint32_t scale_den;
 };
 /* What the weight of an arc measures (ALGORITHMS 1): the default, `cpu`, is CPU
@@ -232,7 +233,8 @@ struct ips_scenario {
     /* The weighting of the graph. A weighting other than `cpu` needs a view of
      * the graph (analysis/graph/view.h) that was made for this scenario. */
     enum ips_weighting weighting;
-    struct ips_clock_map clock; /* wall: the clock of this graph's machine */
+    struct ips_clock_map clock; /* wall: maps the clock of this graph's machine
+                                   to the run's origin */
     /* The path ends at `goal`: an END of this graph, or IPS_NO_NODE if the goal
      * is on another machine. Without a goal it ends at the END with the
      * greatest EST. */

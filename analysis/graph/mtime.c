@@ -129,8 +129,8 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
 
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
 {
-    uint32_t low = 0, high = c->count; /* becomes the first point beyond
-                                          `bytes` */
+    /* `low` becomes the first point beyond `bytes` */
+    uint32_t low = 0, high = c->count;
     if (c->count == 0)
         return 0;
     while (low < high) {

@@ -25,11 +25,14 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-#define UNKNOWN UINT64_MAX      /* no value; no chain waits */
-#define WAITER_BIT (1ULL << 63) /* no value; low bits: the waiting chain */
-#define AHEAD 64u               /* distance in nodes of the prefetch ... */
-#define PIECE 16u               /* ... and nodes prefetched at a time */
-#define IN_TURN 64u /* while fewer chains are ready, one more is started */
+/* EST of a node without a value, for which no chain waits */
+#define UNKNOWN UINT64_MAX
+/* set in the EST of a node without a value; low bits: the chain that waits */
+#define WAITER_BIT (1ULL << 63)
+#define AHEAD 64u /* nodes are prefetched this far ahead */
+#define PIECE 16u /* number of nodes prefetched at a time */
+/* while fewer chains than this are ready, one more is started */
+#define IN_TURN 64u
 #define STALL_NAMED 10
 #define SELDOM(c) __builtin_expect(c, 0)
 
@@ -47,13 +50,15 @@ struct cursor {
 struct kernel {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    const uint64_t *in_value; /* NULL: stop at remote ins */
+    const uint64_t *in_value; /* values of the remote ins; NULL: chains stop at
+                                 remote ins */
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] position of each chain */
     uint32_t absent;    /* bit of each enum ips_xkind whose arcs are absent in
                            this scenario */
-    uint32_t odd;       /* bit of each kind that is absent or has a weight */
+    uint32_t odd; /* bit of each enum ips_xkind whose arcs are absent or have a
+                     weight */
     /* Queue of ready chains: heads of lists that are linked by cursor.next. A
      * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
@@ -209,7 +214,7 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* below 2^62, else `bits` shows it */
+    r->passed += passed; /* below 2^62, or `bits` shows that it is not */
     r->bits |= bits;
 }
 

@@ -54,8 +54,8 @@ struct ips_view {
 int ips_graph_view(const struct ips_graph *g,
                    const struct ips_scenario *scenario, struct ips_view *out,
                    struct ips_err *err) IPS_MUST_USE;
-/* For a graph that is already a view of its weighting (for example merged from
- * views): applies only probe_off and `unended`. */
+/* Makes a view of a graph that is already a view of the scenario's weighting
+ * (for example merged from views): applies only probe_off and `unended`. */
 int ips_graph_view_changed(const struct ips_graph *g,
                            const struct ips_scenario *scenario,
                            struct ips_view *out,

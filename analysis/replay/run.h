@@ -27,14 +27,14 @@ struct rp_chain {
     uint32_t machine;
     uint32_t core;       /* index into rp.machine (replay/core.c), or
                             RP_NO_CORE */
-    uint32_t move;       /* index of the chain's next move ... */
-    uint32_t move_node;  /* ... and that move's node, or IPS_NO_NODE */
+    uint32_t move;       /* index of the chain's next move */
+    uint32_t move_node;  /* node of the chain's next move, or IPS_NO_NODE */
     uint32_t next;       /* next chain that waits for the same node */
     uint64_t done_t;     /* when the work of the current arc was done */
     uint64_t ran_t;      /* when it last finished work on a core with turns */
-    uint64_t want_w;     /* ns of work for which it waits to get a core */
+    uint64_t want_w;     /* ns of work that the chain has when it gets a core */
     uint64_t work_ns;    /* ns of work done on `machine`, not yet in run_ns */
-    uint64_t blocked_ns; /* time it waited for cross arcs */
+    uint64_t blocked_ns; /* time that the chain waited for cross arcs */
 };
 
 /* A machine, medium or core. The virtual clock advances by dv units while the
@@ -46,14 +46,14 @@ struct rp_machine {
     uint32_t count;        /* number of active chains (k), including the hole */
     bool hole; /* the first entry of `active` has completed, and is to be
                   replaced or removed */
-    struct ips_replay_machine is; /* the machine as asked for, ratios in lowest
-                                     terms */
-    uint64_t num, den;            /* num depends on the current k, den is
-                                     constant */
-    unsigned shift;               /* den == 1 << shift, or RP_NO_SHIFT */
+    /* the machine as given in the request, ratios in lowest terms */
+    struct ips_replay_machine is;
+    uint64_t num, den; /* num depends on the current k, den is
+                          constant */
+    unsigned shift;    /* den == 1 << shift, or RP_NO_SHIFT */
     uint64_t v0, t0, rem;
-    uint64_t label_t;            /* time of the event to which it was last
-                                    advanced, >= t0 */
+    uint64_t label_t; /* time of the event to which the machine was last
+                         advanced, >= t0 */
     uint64_t next_t0, next_rem;  /* time of the next completion: next_t0 +
                                     next_rem / den */
     uint64_t idle_t, idle_since; /* total time without an active chain; start of
@@ -65,7 +65,7 @@ struct rp_machine {
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
     uint64_t empty_since; /* since when the core has had no chain; RP_NEVER: it
                              has tried to pull one since then */
-    uint32_t of;          /* number of the machine to which it belongs */
+    uint32_t of;          /* number of the machine to which the core belongs */
     bool is_stopped;
 };
 
@@ -75,7 +75,7 @@ struct rp_lock {
     uint32_t free;
     uint32_t first, last; /* first and last waiting chain, or RP_NO_CHAIN */
     uint32_t giver;       /* the last node that gave a unit back */
-    bool due;             /* it is in rp.due */
+    bool due;             /* the lock is in rp.due */
 };
 
 /* The token bucket of a medium: saved_t is the time saved up at at_t; while the
@@ -126,8 +126,8 @@ struct rp {
     uint32_t *lock_at; /* [nodes] 0: no lock event; 2 * lock + 1: takes a unit;
                           2 * lock + 2: gives one back */
     struct rp_lock *lock;
-    const bool *order_kept; /* [locks] true: keeps the recorded order, so it is
-                               not in lock_at */
+    const bool *order_kept; /* [locks] true: the lock keeps the recorded order
+                               and is not in lock_at */
     uint32_t *due;          /* locks that have both free units and waiters */
     uint32_t *had_unit;     /* scratch: chains that got a unit in this round of
                                rp_grant() */
@@ -150,7 +150,7 @@ static inline unsigned rp_shift(uint64_t den)
 {
     return den & (den - 1) ? RP_NO_SHIFT : (unsigned)__builtin_ctzll(den);
 }
-/* num and den of machine m with k active chains. */
+/* rp_machine.num of machine m with k active chains; rp_den(): its den. */
 static inline uint64_t rp_num(const struct ips_replay_machine *m, uint64_t k)
 {
     uint64_t want = k * m->load.den + m->load.num;
@@ -170,7 +170,8 @@ static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
     return (t + up) >> r->bits;
 }
 
-/* The ratio in lowest terms; `otherwise` / 1 if it is not set. */
+/* Reduces a ratio to lowest terms; returns `otherwise` / 1 if the ratio is not
+ * set. */
 struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
 
 /* Adds chain c's work_ns, at its machine's speed, to run_ns. */
@@ -253,7 +254,7 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 /* The block whose result begins to arrive with the message of node i, or
  * IPS_QUEUE_NONE. */
 uint32_t rp_queue_result(const struct rp *r, uint32_t i);
-/* Node i is reached: announces the result that it sends, if any. */
+/* Announces the result that node i sends, if any; called when i is reached. */
 void rp_announce_result(struct rp *r, uint32_t i, uint64_t now);
 /* Schedules the arrival of block b's result at t. */
 void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);

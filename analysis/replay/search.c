@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-#define ALL_MOST (1u << 24) /* more maps are never tried one by one */
+#define ALL_MOST (1u << 24) /* more maps than this are not all tried */
 
 void ips_search_release(struct ips_search *s)
 {

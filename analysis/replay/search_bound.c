@@ -22,10 +22,10 @@ struct bound {
      * messages within a machine, `all` for all pairs of machines. */
     struct ips_mtime *near, *all;
     uint32_t near_count, all_count;
-    uint64_t *work;     /* [items] ns of work that must be done */
-    uint32_t *chains;   /* [items] number of chains with such work */
-    uint8_t *needed;    /* [nodes] an END at which the run may be over depends
-                           on the node */
+    uint64_t *work;   /* [items] ns of work that must be done */
+    uint32_t *chains; /* [items] number of chains with such work */
+    uint8_t *needed; /* [nodes] 1: the node leads to an END at which the run may
+                        be over */
     uint64_t *w, *xlen; /* [nodes] weights in units of 2^-8 ns */
     struct ips_search_bound *out;
 };
@@ -171,7 +171,8 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
 /* ---- the three bounds -----------------------------------------------------
  */
 
-/* Marks the nodes that an END depends on at which the run may be over. */
+/* Marks the nodes from which a path leads to an END at which the run may be
+ * over. */
 static int find_needed(struct bound *b, struct ips_err *err)
 {
     const struct ips_graph *g = b->g;
@@ -252,7 +253,7 @@ static void bound_work(struct bound *b)
 
 static int bound_path(struct bound *b, struct ips_err *err)
 {
-    struct ips_graph g = *b->g; /* borrowed, except for two columns */
+    struct ips_graph g = *b->g; /* borrows all columns but w and xlen */
     struct ips_scenario scenario = *b->scenario;
     struct ips_est e;
     g.w = b->w;

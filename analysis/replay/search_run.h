@@ -30,7 +30,8 @@ struct search {
     struct ips_search_worth worth;  /* worth of the current map */
     struct ips_search_worth *known; /* [known_capacity] worth of the maps that
                                        were evaluated */
-    uint16_t *maps; /* [known_capacity * items] those maps, in canonical form */
+    uint16_t *maps; /* [known_capacity * items] the maps that were evaluated, in
+                       canonical form */
     uint32_t known_count, known_capacity;
     uint32_t *table; /* hash table of maps: index into `known` + 1, or 0 */
     uint32_t table_capacity;

@@ -50,8 +50,9 @@ struct ips_next_ask {
 
 struct ips_next_path {
     uint64_t ns;
-    uint32_t end;    /* the END of the path */
-    uint32_t *label; /* [label_count] from the start of the path to its end */
+    uint32_t end; /* the END of the path */
+    /* [label_count] labels from the start of the path to its end */
+    uint32_t *label;
     uint32_t label_count;
     struct ips_path path; /* the longest path of the group */
 };

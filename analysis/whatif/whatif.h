@@ -52,10 +52,11 @@ struct ips_whatif {
 struct ips_whatif_base {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
-    const struct ips_order *order; /* made of g and scenario */
-    const struct ips_est *est;     /* values of g and scenario */
-    const struct ips_features *f;  /* passed ips_features_check() */
-    const uint64_t *share;         /* from ips_feature_shares() */
+    const struct ips_order *order; /* made from g and scenario */
+    /* result of ips_longest_path() for g and scenario */
+    const struct ips_est *est;
+    const struct ips_features *f; /* passed ips_features_check() */
+    const uint64_t *share;        /* from ips_feature_shares() */
 };
 
 /* Answers any number of changes into out[count], IPS_WHATIF_LANES in each
