@@ -57,7 +57,8 @@ struct ips_cm_reader {
 };
 /* Appends the checksum of all of `b`. */
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err) IPS_MUST_USE;
-/* Checks the checksum; *r then reads the bytes before it. */
+/* Verifies the checksum at the end of `data`; *r then reads the bytes before
+ * the checksum. */
 int ips_cm_check_sum(struct ips_cm_reader *r, const uint8_t *data, size_t len,
                      struct ips_err *err) IPS_MUST_USE;
 uint64_t ips_cm_get(struct ips_cm_reader *r);
@@ -67,7 +68,7 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 struct ips_cm_peer {
     uint32_t machine;
-    /* what this part awaits from the peer */
+    /* The next members are about what this part awaits from the peer. */
     uint32_t want_count;
     uint32_t *want;      /* [want_count] indices into g->in, in channel order */
     bool matched;        /* the peer's matches have arrived */
@@ -76,7 +77,7 @@ struct ips_cm_peer {
                             link serves */
     uint32_t *in_served; /* [in_count] number of ins that the link serves */
     uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
-    /* what the peer awaits from this part */
+    /* The next members are about what the peer awaits from this part. */
     bool asked; /* the peer's wants have arrived */
     uint32_t out_count;
     uint32_t *out_node; /* [out_count] sending node of each link to the peer */
@@ -146,8 +147,8 @@ struct ips_cm_counts {
     uint64_t computed; /* nodes computed; cm-async computes nodes repeatedly */
 };
 
-/* A message to be sent; `data` is borrowed until the next call. */
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
+/* A message to be sent; `data` is borrowed until the next call. */
 struct ips_cm_message {
     enum ips_cm_kind kind;
     uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
@@ -172,10 +173,10 @@ struct ips_cm_outs {
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
+struct ips_arcs;
 /* Weight of the arc into remote in k of `g` (a view of the scenario). The link
  * has `len` bytes; `at` is when its sender was passed, used only in `wall`. The
  * same weight as in ips_graph_merge() and the kernel. */
-struct ips_arcs;
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);

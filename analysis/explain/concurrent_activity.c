@@ -29,7 +29,7 @@ struct change {         /* the state of a chain after `t` */
                            they were added */
     uint32_t chain, from; /* `from`: sender's chain (QUEUE_*) */
     uint8_t state;
-    bool awaits_space; /* it waits for buffer space to send */
+    bool awaits_space; /* the chain waits for buffer space to send */
 };
 struct piece { /* a chain arc of the path */
     uint64_t from, to;

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-/* What a thread does between `from` and `to`. */
+/* A period from `from` to `to` in which a thread waits, or is active. */
 struct span {
     uint64_t from, to;
     bool waits;

@@ -148,8 +148,8 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
     return 0;
 }
 
-/* Finds the turns of one end; `t` has its sends and receives in order of
- * time. */
+/* Adds the turns of one channel end as requests; `t` has the sends and receives
+ * of the end in order of time. */
 static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
 {
     uint32_t before = f->out->count, first = UINT32_MAX, last = UINT32_MAX;

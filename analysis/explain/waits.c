@@ -25,8 +25,8 @@ static bool has_wait_of_node(const struct ips_waits *w, uint32_t i)
 
 uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
 {
-    /* A node without a cross arc and a wait: the thread was off the CPU during
-     * a call because it was preempted, not because it waited. */
+    /* A node with neither a cross arc nor a wait: the thread was off the CPU
+     * during a call because it was preempted, not because it waited. */
     if (w->g->xkind[i] == IPS_X_NONE && !has_wait_of_node(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
@@ -227,7 +227,7 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
 }
 
 /* The first node of b's chain whose time is t or later. `node`, a node of that
- * chain, must have such a time. */
+ * chain, must be at t or later. */
 static uint32_t node_at(const struct ips_blamer *b, uint32_t node, uint64_t t)
 {
     uint32_t low = b->w->g->chains[b->chain].first, high = node;

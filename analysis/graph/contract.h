@@ -17,6 +17,8 @@
 int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
                          struct ips_err *err) IPS_MUST_USE;
 
+/* The machine and channel end to which a channel end is connected; machine
+ * UINT32_MAX: none. */
 struct ips_peer_end {
     uint32_t machine;
     uint32_t end;

@@ -152,9 +152,10 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
     return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
 }
 
-/* A line through the first point with the least of: beta and the slopes (ns
- * above the first point per byte) of all points. Between points the curve is
- * straight, beyond them it continues with beta, so the line stays below it. */
+/* The line that has the first point's ns at 0 bytes, and the least of these
+ * slopes: beta, and the slopes from there to all points. Between points the
+ * curve is straight, beyond them it continues with beta, so the line stays
+ * below it. */
 struct ips_mtime ips_curve_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;

@@ -58,8 +58,9 @@ struct rp_machine {
                                     next_rem / den */
     uint64_t idle_t, idle_since; /* total time without an active chain; start of
                                     the current idle time */
-    /* Only for a core (replay/core.c), which has `is.cores` 1 and `den` as
-     * without its load. Others have turn_v RP_NEVER. */
+    /* The next members are only for a core (replay/core.c), which has
+     * `is.cores` 1 and `den` as without its load. Machines and media have
+     * turn_v RP_NEVER. */
     uint64_t turn_v;      /* virtual time at which the chains' turn ends, or
                              RP_NEVER */
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
@@ -92,9 +93,9 @@ struct rp {
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
-    uint64_t *reach;      /* [nodes] reach in _t, or RP_UNKNOWN and the waiting
-                             chain */
-    uint64_t *weight;     /* out->weight */
+    uint64_t *reach;  /* [nodes] when the node was reached, in _t; or RP_UNKNOWN
+                         | first waiting chain */
+    uint64_t *weight; /* the same array as out->weight */
     uint16_t *at_machine; /* [nodes] machine on which the node was reached;
                              NULL: there is only one */
     struct rp_chain *chain;
@@ -111,7 +112,8 @@ struct rp {
     uint32_t busy; /* machine whose completion is being processed, or
                       UINT32_MAX */
     uint32_t load_next;
-    /* For replay/medium.c; all NULL without media. */
+    /* The next members are for replay/medium.c; the pointers are NULL without
+     * media. */
     uint32_t media;           /* number of media; they follow the machines in
                                  `machine` */
     struct rp_bucket *bucket; /* [media]; NULL: no medium has a token bucket */
@@ -122,7 +124,8 @@ struct rp {
     uint32_t *sends_next; /* [nodes] next receive of the same send */
     uint32_t *sends;      /* [nodes] first receive of a send, or IPS_NO_NODE */
     bool no_memory;       /* out of memory: the replay is given up */
-    /* For replay/lock.c; all NULL without locks. */
+    /* The next members are for replay/lock.c; the pointers are NULL without
+     * locks. */
     uint32_t *lock_at; /* [nodes] 0: no lock event; 2 * lock + 1: takes a unit;
                           2 * lock + 2: gives one back */
     struct rp_lock *lock;
@@ -134,7 +137,8 @@ struct rp {
     uint32_t due_count;
     struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
     uint32_t queue_due;       /* not 0: some dispatcher may take a result */
-    /* For replay/core.c. Cores follow the media in `machine`. */
+    /* The next members are for replay/core.c. Cores follow the media in
+     * `machine`. */
     uint32_t first_core, end_core; /* first_core == end_core: no machine has
                                       turns */
     uint32_t *core_of; /* [machines] first core of each, or RP_NO_CORE; NULL if

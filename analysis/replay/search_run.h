@@ -54,8 +54,8 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
 int search_worth(struct search *s, struct ips_search_worth *worth,
                  struct ips_err *err) IPS_MUST_USE;
 
-/* Searches from all starts until the end; sets out->end to SETTLED if nothing
- * else stopped it. */
+/* Searches from all starts until the end; sets out->end to IPS_SEARCH_SETTLED
+ * if nothing else stopped the search. */
 int search_local(struct search *s, struct ips_err *err) IPS_MUST_USE;
 
 #endif

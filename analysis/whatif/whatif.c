@@ -19,7 +19,8 @@ struct scenarios {
 struct pass {
     const struct ips_whatif_base *b;
     struct ips_arcs arcs;
-    uint8_t *mask;           /* [features] bit set of scenarios that edit it */
+    /* [features] bit set of the scenarios that edit the feature */
+    uint8_t *mask;
     uint32_t (*ppm)[LANES];  /* [features] by how much each scenario makes the
                                 feature faster */
     struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
