@@ -34,7 +34,7 @@
 #include "analysis/graph/graph.h"
 #include "analysis/graph/path.h"
 
-/* Senders and receivers of messages other than the parts. */
+/* Numbers of senders and receivers of messages that are no parts. */
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
@@ -47,16 +47,18 @@ struct ips_cm_bytes {
 };
 void ips_cm_bytes_release(struct ips_cm_bytes *b);
 void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v);
-/* Appends the difference, which may be negative. */
+/* Appends the difference to - from, which may be negative. */
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to);
 
 struct ips_cm_reader {
     const uint8_t *at, *end;
-    bool bad; /* truncated or no varint: the numbers read since then are 0 */
+    bool bad; /* the bytes were cut short, or were no varint; all numbers
+                 read since then are 0 */
 };
 /* Appends the checksum of all of `b`. */
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err) IPS_MUST_USE;
-/* Checks the checksum; *r then reads the bytes before it. */
+/* Verifies the checksum at the end of `data`; *r then reads the bytes before
+ * the checksum. */
 int ips_cm_check_sum(struct ips_cm_reader *r, const uint8_t *data, size_t len,
                      struct ips_err *err) IPS_MUST_USE;
 uint64_t ips_cm_get(struct ips_cm_reader *r);
@@ -66,19 +68,19 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 struct ips_cm_peer {
     uint32_t machine;
-    /* what this part awaits from the peer */
+    /* The next members are about what this part awaits from the peer. */
     uint32_t want_count;
     uint32_t *want;      /* [want_count] indices into g->in, in channel order */
-    bool matched;        /* its matches have arrived */
-    uint32_t in_count;   /* number of links from it */
+    bool matched;        /* the peer's matches have arrived */
+    uint32_t in_count;   /* number of links from the peer */
     uint32_t *in_first;  /* [in_count] index in `want` of the first in that the
                             link serves */
     uint32_t *in_served; /* [in_count] number of ins that the link serves */
     uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
-    /* what the peer awaits from this part */
-    bool asked; /* its wants have arrived */
+    /* The next members are about what the peer awaits from this part. */
+    bool asked; /* the peer's wants have arrived */
     uint32_t out_count;
-    uint32_t *out_node; /* [out_count] sending node of each link to it */
+    uint32_t *out_node; /* [out_count] sending node of each link to the peer */
 };
 
 struct ips_cm_links {
@@ -90,7 +92,7 @@ struct ips_cm_links {
     /* [g->in_count] index into `peer`; IPS_CM_NONE: no node wrote the awaited
      * position (final once all peers have matched) */
     uint32_t *in_peer;
-    uint32_t *in_link; /* [g->in_count] link of that peer */
+    uint32_t *in_link; /* [g->in_count] link from peer in_peer[k] */
 };
 
 /* Finds the peers: the machines to which a channel end of ours is connected.
@@ -127,8 +129,7 @@ uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 /* The sender of a remote in, for following a path back to its machine. */
 struct ips_cm_find_sender {
     uint32_t peer; /* index into l->peer */
-    uint32_t link; /* that peer continues the path at its out_node of this
-                      link */
+    uint32_t link; /* the path goes on at out_node of this link at the peer */
 };
 int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
                        struct ips_cm_find_sender *out,
@@ -146,8 +147,8 @@ struct ips_cm_counts {
     uint64_t computed; /* nodes computed; cm-async computes nodes repeatedly */
 };
 
-/* A message to be sent; `data` is borrowed until the next call. */
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
+/* A message to be sent; `data` is borrowed until the next call. */
 struct ips_cm_message {
     enum ips_cm_kind kind;
     uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
@@ -172,21 +173,21 @@ struct ips_cm_outs {
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* Weight of the arc into in k of `g` (a view of the scenario). The link has
- * `len` bytes; `at` is when its sender was passed, used only in `wall`. The
- * same weight as in ips_graph_merge() and the kernel. */
 struct ips_arcs;
+/* Weight of the arc into remote in k of `g` (a view of the scenario). The link
+ * has `len` bytes; `at` is when its sender was passed, used only in `wall`. The
+ * same weight as in ips_graph_merge() and the kernel. */
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
-/* Checks that `g` is a view of that scenario: IPS_E_USAGE if `wall` has no
- * times. */
+/* Checks that `g` can be a view of the scenario: IPS_E_USAGE if that has the
+ * weighting `wall` and `g` has no times. */
 int ips_cm_check_view(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
-/* In `wall` each value is followed by the step from it to the time at which its
- * node was passed, by the aligned clock. It is mostly 0, because there EST is
- * that time. */
+/* In `wall` each value in a batch is followed by the step from the value to the
+ * time at which its node was passed, by the aligned clock. It is mostly 0,
+ * because there EST is that time. */
 void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
                    const struct ips_scenario *scenario, uint32_t node,
                    uint64_t est);

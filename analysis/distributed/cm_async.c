@@ -14,12 +14,14 @@ struct label {
 };
 
 struct traffic {     /* state of one peer */
-    uint32_t *link;  /* [out_count] links that improved since they were sent */
+    uint32_t *link;  /* [out_count] links whose values improved since they were
+                        last sent */
     uint8_t *listed; /* [out_count] 1: the link is in `link` */
     uint32_t count;
-    uint64_t next_in, next_out; /* numbers of the next batches */
-    uint64_t unacked;           /* our messages that it has not acknowledged */
-    uint64_t owed;              /* its messages that we have not acknowledged */
+    /* numbers of the next batches from and to the peer */
+    uint64_t next_in, next_out;
+    uint64_t unacked; /* our messages that the peer has not acknowledged */
+    uint64_t owed;    /* the peer's messages that we have not acknowledged */
 };
 
 struct ips_cm_async {
@@ -31,8 +33,8 @@ struct ips_cm_async {
     uint32_t *hops;     /* [node_count] machine changes of that path */
     uint8_t *first;     /* [node_count + 1] whether the node is the first of
                            its chain; the last entry is 1 */
-    uint64_t *in_value; /* [in_count] value with the arc's weight;
-                           IPS_IN_ABSENT: none yet */
+    uint64_t *in_value; /* [in_count] value that each in delivers, with the
+                           arc's weight; IPS_IN_ABSENT: none yet */
     uint32_t *in_hops;
     uint32_t *succ_start; /* [node_count + 1] index of each node's first local
                              cross successor in `succ` */
@@ -42,10 +44,8 @@ struct ips_cm_async {
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
-    uint32_t parent; /* peer whose LEN made it the parent, IPS_CM_ROOT, or
-                        IPS_CM_NONE */
-    bool begun;      /* the values known without any peer were listed for
-                        sending */
+    uint32_t parent; /* the parent: a peer, IPS_CM_ROOT, or IPS_CM_NONE */
+    bool begun; /* the values that depend on no peer were listed for sending */
     uint64_t unacked, root_owed;
     uint64_t hop_limit;
     struct ips_cm_bytes bytes;

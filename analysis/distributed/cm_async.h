@@ -52,7 +52,7 @@ void ips_cm_async_free(struct ips_cm_async *a);
  * without bytes). */
 int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
                      size_t len, struct ips_err *err) IPS_MUST_USE;
-/* The peer acknowledges `count` of our messages. */
+/* Takes the acknowledgement of `count` of our messages by a peer. */
 int ips_cm_async_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
                      struct ips_err *err) IPS_MUST_USE;
 /* Relaxes from all nodes that the last messages improved. */

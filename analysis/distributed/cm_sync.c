@@ -12,7 +12,8 @@
 #include "analysis/graph/kernel.h"
 #include "common/large.h"
 
-#define UNKNOWN UINT64_MAX /* no value; no chain waits */
+/* EST of a node without a value, for which no chain waits */
+#define UNKNOWN UINT64_MAX
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
 #define IN_UNKNOWN (UINT64_MAX - 1) /* in `in_value`: not received yet */
@@ -28,8 +29,9 @@ struct traffic {    /* state of one peer */
     uint32_t *link; /* [out_count] links whose values are known, in the order in
                        which they became known */
     uint32_t known, sent;
-    uint8_t *received;          /* [in_count] 1: the link's value has arrived */
-    uint64_t next_in, next_out; /* numbers of the next batches */
+    uint8_t *received; /* [in_count] 1: the link's value has arrived */
+    /* numbers of the next batches from and to the peer */
+    uint64_t next_in, next_out;
 };
 
 struct ips_cm_sync {
@@ -42,8 +44,8 @@ struct ips_cm_sync {
     struct cursor *cur;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count, unfinished;
-    uint64_t *in_value;  /* [in_count] value with the arc's weight, or
-                            IPS_IN_ABSENT or IN_UNKNOWN */
+    uint64_t *in_value;  /* [in_count] value that each in delivers, with the
+                            arc's weight; or IPS_IN_ABSENT or IN_UNKNOWN */
     uint32_t *in_waiter; /* [in_count] chain that waits for this in */
     struct ips_cm_outs outs;
     struct traffic *traffic; /* [peer_count] state of each peer */
@@ -170,7 +172,7 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
         s->ready[s->ready_count++] = c;
 }
 
-/* Adds the node's links to those whose values are known. */
+/* Adds the node's links to the lists of links whose values are known. */
 static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
                              uint32_t node)
 {
@@ -182,8 +184,8 @@ static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
     }
 }
 
-/* Raises *a, the chain arc's value of node i, to the cross arc's if that is
- * greater. False: the chain has to wait. */
+/* Raises *a, the value that the chain arc gives to node i, to the value of the
+ * cross arc if that is greater. False: the chain has to wait. */
 static bool apply_cross_arc(struct ips_cm_sync *s, uint32_t c, uint32_t i,
                             uint64_t *a, uint8_t *won)
 {

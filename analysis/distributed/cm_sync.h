@@ -48,9 +48,9 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
 int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
                      size_t len, struct ips_err *err) IPS_MUST_USE;
 
-/* Number of chains that wait for a value. */
+/* Number of chains that are not computed to their end. */
 uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s);
-/* Returns IPS_E_STALLED; the message names up to ten of those chains and what
+/* Returns IPS_E_STALLED; the message names up to ten unfinished chains and what
  * they await. */
 int ips_cm_sync_stalled(const struct ips_cm_sync *s,
                         struct ips_err *err) IPS_MUST_USE;
@@ -64,13 +64,13 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
 /* ---- the root: detecting the end
  * -------------------------------------------- */
 
-/* State of a computation, from what the slaves report when they are idle (after
- * run and next, when everything taken has had its effect): batches sent and
- * taken, and unfinished chains. It is over when no chain is unfinished and as
- * many batches were taken as sent. Batches may be in transit while the counts
- * are collected, so one round does not prove a stall. Two rounds with the same
- * counts and with as many batches taken as sent do (four counters: Mattern
- * 1987). */
+/* State of a computation, from what the slaves report when they are idle (they
+ * have computed and sent all that the batches taken so far allow): batches sent
+ * and taken, and unfinished chains. It is over when no chain is unfinished and
+ * as many batches were taken as sent. Batches may be in transit while the
+ * counts are collected, so one round does not prove a stall. Two rounds with
+ * the same counts and with as many batches taken as sent do (four counters:
+ * Mattern 1987). */
 enum ips_cm_state {
     IPS_CM_GOES_ON,
     IPS_CM_ASK_AGAIN,

@@ -39,7 +39,7 @@ void ips_joins_release(struct ips_joins *j)
     memset(j, 0, sizeof(*j));
 }
 
-/* Makes room for `more` bytes; returns their address. */
+/* Makes room for `more` bytes; returns their address, or NULL. */
 static uint8_t *reserve_bytes(struct ips_joins_bytes *b, size_t more)
 {
     if (b->cap - b->len < more) {
@@ -240,7 +240,8 @@ static uint32_t best_folded(const struct maker *m)
     return best.end;
 }
 
-/* Writes the candidates; if b is NULL only counts them. */
+/* Writes the candidates for the END of the path; if b is NULL only counts them.
+ */
 static int put_ends(const struct maker *m, struct ips_joins_bytes *b,
                     uint32_t *count, struct ips_err *err)
 {
@@ -321,7 +322,8 @@ static int put_head(struct maker *m, struct ips_err *err)
 
 /* ---- arcs ---------------------------------------------------------------- */
 
-/* Source and addend of the arc into i, which must be present. */
+/* Computes the source and the addend of the arc into node i, which must have
+ * one. */
 static int arc_of(const struct maker *m, uint32_t i, bool remote,
                   uint32_t *source, uint64_t *add, struct ips_err *err)
 {

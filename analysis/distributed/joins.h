@@ -68,7 +68,7 @@ void ips_joins_release(struct ips_joins *j);
 int ips_joins_make(const struct ips_graph *full,
                    const struct ips_scenario *scenario, struct ips_joins *out,
                    struct ips_err *err) IPS_MUST_USE;
-/* Makes the times of the remote sends and receives, by the machine's own
+/* Encodes the times of the remote sends and receives, by the machine's own
  * clock. */
 int ips_joins_moments(const struct ips_graph *full, struct ips_joins *out,
                       struct ips_err *err) IPS_MUST_USE;
@@ -95,17 +95,18 @@ struct ips_joined {
     struct ips_joined_machine *machine;
     uint32_t chain_count, join_count, in_count, out_count;
     uint64_t *d;       /* [join_count] D of each join + 1; 0: not known yet */
-    uint32_t *won;     /* [join_count] the winner, see joins_solve.c */
+    uint32_t *won;     /* [join_count] the candidate that won, encoded as in
+                          joins_solve.c */
     uint8_t *first;    /* [join_count / 8 + 1] bit set: the join is the first of
                           its chain */
-    uint32_t *in_out;  /* [in_count] the out that wrote it; IPS_NO_NODE: none
-                          did */
-    uint32_t *in_src;  /* [in_count] out_src of that out */
+    uint32_t *in_out;  /* [in_count] the out that wrote the awaited position;
+                          IPS_NO_NODE: none did */
+    uint32_t *in_src;  /* [in_count] out_src of the in's out */
     uint64_t *in_add;  /* [in_count] P of the sending node + the arc's weight */
     uint8_t *in_kind;  /* [in_count] xkind; top bit: no out wrote it, or the arc
                           is absent in this scenario */
-    uint32_t *out_src; /* [out_count] join that determines its D, or
-                          IPS_NO_NODE: D is 0 */
+    uint32_t *out_src; /* [out_count] join that determines D of the sending
+                          node; IPS_NO_NODE: D is 0 */
     uint64_t *out_p;   /* [out_count] P of the sending node */
     uint64_t t_max;
     uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */
@@ -147,7 +148,7 @@ struct ips_visit {
     uint32_t out; /* number within the part of the out by which the path leaves;
                      IPS_NO_NODE: it ends here */
     uint8_t xkind;           /* kind of the in's arc */
-    uint64_t from_ns, to_ns; /* EST at its start and end */
+    uint64_t from_ns, to_ns; /* EST at the section's start and end */
 };
 /* Lists the sections of the path from its start; *out is malloc'd. */
 int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,

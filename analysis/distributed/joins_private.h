@@ -14,8 +14,7 @@ enum {
     IPS_JOINS_WALL = 1,    /* outs have `at`, ins have `at` and `wait` */
     IPS_JOINS_NS = 2,      /* calibrated scenario: outs have message times in
                               ns */
-    IPS_JOINS_MOMENTS = 4, /* outs and ins have t_ns, and nothing else is
-                              there */
+    IPS_JOINS_MOMENTS = 4, /* there are only outs and ins, and they have t_ns */
 };
 
 struct ips_joins_head {
@@ -30,8 +29,8 @@ struct ips_joins_last {
     uint64_t pos, p, at;
 };
 
-/* The previous numbers of each slot, for a chain whose first join is
- * `number`. */
+/* The previous numbers of each slot of a chain, from which the next ones are
+ * encoded as steps. */
 struct ips_join_slots {
     uint64_t add[IPS_JOIN_SLOTS];
     uint32_t source[IPS_JOIN_SLOTS];
@@ -51,7 +50,8 @@ int ips_joins_overflow(struct ips_err *err);
 
 struct ips_joined_machine {
     struct ips_joins_head head;
-    uint32_t chain, join, in, out; /* number of this part's first one */
+    uint32_t chain, join, in, out; /* number, over all parts, of this part's
+                                      first chain, join, in and out */
     const uint8_t *at, *end;       /* next byte to read, end of the bytes */
     const uint8_t *candidates;
     uint32_t *out_end; /* [ends + 1] first out of each end, numbered within the

@@ -11,7 +11,8 @@
 
 #define MOST_NUMBERS ((1u << 31) - 16u)
 #define MOST_ENDS (1u << 22)
-#define LOOK_AHEAD 8u /* outs tried in sequence before the binary search */
+/* number of outs tried one after the other before a binary search */
+#define LOOK_AHEAD 8u
 
 int ips_joins_overflow(struct ips_err *err)
 {
@@ -284,7 +285,8 @@ struct in {
     uint64_t pos, at, wait;
 };
 
-/* Weight of the arc from out o, which exists. */
+/* Weight of the arc from out o of part `from` to the remote in `in` of part
+ * `part`. */
 static uint64_t in_weight(const struct ips_joins_reader *r,
                           const struct ips_arcs *arcs, const struct in *in,
                           uint32_t o, uint32_t from, uint32_t part)
@@ -362,8 +364,8 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* The candidates' values are not known yet: only checks them and notes where
- * they are. */
+/* Checks the candidates for the END and notes where they are; they cannot be
+ * used before the joins are solved. */
 static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
                            struct ips_err *err)
 {

@@ -41,9 +41,10 @@ struct chain {
     uint32_t waits; /* the join for whose D the chain waits; IPS_NO_NODE:
                        none */
     uint32_t waits_won;
-    uint32_t next;   /* next chain that waits for the same join */
-    uint8_t slot;    /* slot of the previous arc */
-    bool open, over; /* the current join has an arc; the chain is solved */
+    uint32_t next; /* next chain that waits for the same join */
+    uint8_t slot;  /* slot of the previous arc */
+    /* open: the current join has an arc; over: the chain is solved */
+    bool open, over;
     struct ips_join_slots s;
 };
 
@@ -92,9 +93,9 @@ static inline void publish_join(struct solver *s, struct chain *c)
         s->ready[s->ready_count++] = k;
 }
 
-/* Reads the next arc: its source (IPS_NO_NODE: a constant), the value of `won`
- * if it wins, and what is added. False: the arc is absent or the bytes are bad;
- * the caller tries the next one. */
+/* Reads the next arc: its source (IPS_NO_NODE: a constant), the value that
+ * `won` gets if the arc wins, and what is added to the source's D. False: the
+ * arc is absent or the bytes are bad; the caller tries the next one. */
 static inline bool read_arc(struct solver *s, struct chain *c,
                             const struct ips_joined_machine *p,
                             uint32_t *source, uint32_t *won, int64_t *add,
@@ -302,7 +303,8 @@ static int run_all(struct solver *s, struct ips_joins_reader *r,
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
-/* The greatest candidate; of equals the first. */
+/* Chooses the END of the path: the greatest candidate, of equal ones the first.
+ */
 static int choose_end(struct ips_joined *j, struct ips_err *err)
 {
     j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;

@@ -7,28 +7,29 @@
 
 #define NO_CHAIN UINT32_MAX
 
-/* What a chain does: GONE is before its start and after its end; OUTSIDE is a
- * wait for something not recorded or not worth counting. */
+/* The state of a chain. GONE: it has not started yet, or has ended. OUTSIDE: it
+ * waits for something that is not recorded or not worth counting. */
 enum state {
     GONE,
     BUSY,
     OUTSIDE,
     WAIT_LOCK,
-    WAIT_PEER,  /* for a message of a thread of the same role */
-    WAIT_ASKED, /* for a message of another role */
+    WAIT_PEER,  /* waits for a message of a thread of its own role */
+    WAIT_ASKED, /* waits for a message of a thread of another role */
     WAIT_OTHER,
     STATES
 };
-/* Not states: a message for the chain arrived on another connection, or was
- * received. */
+/* Changes that are not states. QUEUE_MORE: a message for the busy chain arrived
+ * on another connection. QUEUE_LESS: the chain is about to receive such a
+ * message. */
 enum { QUEUE_MORE = STATES, QUEUE_LESS };
 
-struct change {           /* the state of a chain after `t` */
-    uint64_t t, number;   /* `number` keeps the order in which changes were
-                             added */
+struct change {         /* the state of a chain after `t` */
+    uint64_t t, number; /* `number`: changes are numbered in the order in which
+                           they were added */
     uint32_t chain, from; /* `from`: sender's chain (QUEUE_*) */
     uint8_t state;
-    bool awaits_space; /* it waits for buffer space to send */
+    bool awaits_space; /* the chain waits for buffer space to send */
 };
 struct piece { /* a chain arc of the path */
     uint64_t from, to;
@@ -55,11 +56,11 @@ struct sweep {
     size_t changes, change_capacity, next;
     struct piece *piece;
     size_t pieces;
-    uint8_t *state;                /* [chains] enum state of each chain */
-    bool *awaits_space;            /* [chains] it waits for buffer space to
-                                      send */
-    uint64_t *began;               /* [chains] when the chain started */
-    struct link *by_state, *alike; /* [chains] lists of waiting workers */
+    uint8_t *state;     /* [chains] enum state of each chain */
+    bool *awaits_space; /* [chains] the chain waits for buffer space to send */
+    uint64_t *began;    /* [chains] when the chain started */
+    struct link *by_state, *alike; /* [chains] links of two lists of waiting
+                                      workers: by state, and by role */
     uint32_t head[STATES], *role_head, *asked_head;
     uint32_t workers[STATES]; /* number of workers in each state */
     uint32_t *role_waits;     /* [roles] waiting workers, without those in
@@ -67,8 +68,8 @@ struct sweep {
     uint32_t *role_there;     /* [roles] workers that have begun and not
                                  ended */
     uint64_t *works;          /* [chains] all work of the chain, ns */
-    uint32_t *queue, *sender; /* [chains] messages that have arrived; sender of
-                                 the last */
+    uint32_t *queue, *sender; /* [chains] number of messages in the queue;
+                                 sender of the last one */
     struct ended *ended;      /* [roles] ended threads of each role */
     uint32_t *busy;           /* [machines] busy chains, workers or not */
     uint64_t cores;
@@ -341,7 +342,7 @@ static int path_pieces(struct sweep *s)
     return 0;
 }
 
-/* How many of a role have ended since `t`. */
+/* Number of threads of a role that have ended after `t`. */
 static uint32_t ended_since(const struct ended *e, uint64_t t)
 {
     uint32_t low = 0, high = e->count;
@@ -360,7 +361,7 @@ struct moment {
     uint32_t waiter, busy, wanted;
 };
 
-#define ASKED_LOOKED 8 /* waiting threads examined at most */
+#define ASKED_LOOKED 8 /* at most this many waiting threads are examined */
 
 /* A thread of the same role that has no work while the path's thread works, or
  * NO_CHAIN. */

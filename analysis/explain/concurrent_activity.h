@@ -6,9 +6,9 @@
  * result shows the program's own behaviour, whatever else ran on its machines.
  *
  * A moment counts as underused if at most half of the usable cores are used;
- * usable is the lesser of the number of cores and of the threads that are busy
- * or could be. An underused moment belongs to the first of these classes that
- * fits:
+ * the number of usable cores is the lesser of the number of cores and the
+ * number of threads that are busy or could be. An underused moment belongs to
+ * the first of these classes that fits:
  *  - LOCK: a thread waits for a lock.
  *  - ALIKE: a thread of the role of the path's thread waits, or has ended since
  *    the path's thread began. A thread that waits for a message of another
@@ -92,7 +92,8 @@ struct ips_concurrent {
     uint32_t peak_machine;
 };
 
-/* O(n log n) time and 64 bytes a node, for n nodes that waited. */
+/* Finds what other threads do while the path of ask->est runs. O(n log n) time
+ * and 64 bytes a node, for n nodes that waited. */
 int ips_find_concurrent(const struct ips_concurrent_ask *ask,
                         struct ips_concurrent *out,
                         struct ips_err *err) IPS_MUST_USE;

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-/* What a thread does between `from` and `to`. */
+/* A period from `from` to `to` in which a thread waits, or is active. */
 struct span {
     uint64_t from, to;
     bool waits;
@@ -13,11 +13,11 @@ struct span {
     uint64_t cpu, delay; /* ns of an active span; the rest of it is unknown */
 };
 
-/* Iterates over a chain span by span. */
+/* State of an iteration over one chain, span by span. */
 struct teller {
     uint32_t first, end;  /* first node of the chain, one past its last */
     uint32_t node;        /* the current arc is the arc into this node */
-    uint64_t wait;        /* the next wait of that arc to report */
+    uint64_t wait;        /* index of the arc's next wait to report */
     uint64_t reported_ns; /* everything up to this moment is reported */
     struct ips_arc_time arc;
     uint64_t gone; /* ns of arc.length that are reported */
@@ -77,8 +77,8 @@ static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
     t->reported_ns = to;
 }
 
-/* Makes the next span a part of the arc's sleep, up to the end of one of its
- * waits. */
+/* Makes the next span a part of the sleep at the end of the arc, up to the
+ * begin or end of one of its waits. */
 static void report_asleep(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;

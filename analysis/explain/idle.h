@@ -6,9 +6,10 @@
  * and some wait. An active thread computes, is runnable or is off the CPU in
  * the proportions of its arc, spread evenly over the arc. The cores are then
  * assigned in this order:
- *  - running: threads of the program computed. Since figures are per arc and
- *    not per moment, there may be more of this than cores; the excess counts as
- *    soon as a core is free. What never fits is `over`, which is in no sum.
+ *  - running: threads of the program computed. CPU time is known per arc and
+ *    not per moment, so at some moments it exceeds the cores; the excess counts
+ *    as soon as a core is free. Excess for which no core becomes free is
+ *    `over`, which is not part of the sum.
  *  - others: idle cores while threads were runnable, so other programs had them
  *  - unknown: idle cores while threads were off the CPU for an unknown reason
  *  - cause[c]: the rest, split equally over the threads that wait at that
@@ -37,9 +38,9 @@ struct ips_idle {
     uint64_t over;
 };
 
-/* Accounts for the cores of machine `machine` with its chains. `spinning` is a
- * bit set of causes. Takes O((nodes + waits) log chains). IPS_E_LIMIT if cores
- * times elapsed time overflows. */
+/* Accounts for the core time of machine `machine`, from the chains that ran on
+ * it. `spinning` is a bit set of causes. Takes O((nodes + waits) log chains).
+ * IPS_E_LIMIT if cores times elapsed time overflows. */
 int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
                   uint64_t from, uint64_t to, uint32_t spinning,
                   struct ips_idle *out, struct ips_err *err) IPS_MUST_USE;

@@ -5,8 +5,8 @@
 
 #include "common/types.h"
 
-struct span { /* a chain held the lock, after it had slept for it since
-                 `asked` */
+struct span { /* a chain slept for the lock from `asked` on, and held it from
+                 `from` to `to` */
     uint32_t lock, chain;
     uint64_t asked, from, to;
 };
@@ -88,8 +88,8 @@ static size_t collect_spans(const struct ips_graph *g,
                 got = i;
             }
         }
-        /* No thread waited for the release, but the sleep before counts all the
-         * same. */
+        /* No thread waited for the last release, but the sleep before the
+         * acquisition counts all the same. */
         if (got != IPS_NO_NODE && slept_ns(g, got))
             out[n++] = span_of(g, est, c, got, got);
     }

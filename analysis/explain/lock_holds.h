@@ -26,8 +26,9 @@ struct ips_lock_holds {
         *lock; /* longest first; at equal times the lower chain first */
     uint32_t count;
 };
-/* `is` [node_count]: the node acquired a lock through its cross arc. `name`
- * [node_count]: the lock's name, 0 if unknown; or NULL. O(n log n). */
+/* Finds how long each contended lock was in use. `is` [node_count]: the node
+ * acquired a lock through its cross arc. `name` [node_count]: the lock's name,
+ * 0 if unknown; or NULL. O(n log n). */
 int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
                         const bool *is, const uint64_t *name,
                         struct ips_lock_holds *out,

@@ -34,7 +34,7 @@ struct looker {
     struct question *question;
     uint32_t question_count, question_capacity;
     uint32_t *known; /* [nodes] 1 + the last node of the current chain that had
-                        to come before */
+                        to come before this node; 0: none */
     uint8_t *mark;   /* [nodes] 1: the node shows a pattern */
 };
 
@@ -130,8 +130,8 @@ static int collect_takes(struct looker *l)
     return 0;
 }
 
-/* If `b`, a receive from another sender, did not depend on `a`, it could have
- * been first. */
+/* Asks whether the receive `b` depended on the receive `a` of another sender's
+ * message; if not, `b` could have been first. */
 static int add_question_of_pair(struct looker *l, const struct reception *a,
                                 const struct reception *b,
                                 enum ips_order_pattern pattern)
@@ -180,7 +180,7 @@ static int by_channel(const void *a, const void *b)
 }
 
 /* Compares successive receives of each channel, in order of its machine's
- * clock. Leaves them sorted so. */
+ * clock. The receives remain sorted by channel. */
 static int ask_channels(struct looker *l)
 {
     if (!l->g->site || !l->g->t_ns || l->reception_count == 0)
@@ -346,8 +346,8 @@ static int answer_all(struct looker *l)
 /* ---- patterns that need no questions
  * ----------------------------------------- */
 
-/* SIGCHLD: the sender is a child of the receiving process, at the child's
- * end. */
+/* Whether a signal is a SIGCHLD: node `sent` is at the end of a child process
+ * of c's process. */
 static bool of_a_child(const struct ips_graph *g, uint32_t c, uint32_t sent)
 {
     uint32_t child = ips_chain_of(g, sent), fork = begun_by(g, child);

@@ -1,9 +1,10 @@
 /*
  * Where the behaviour of a run may have depended on an order that nothing
  * enforced, so that on other machines the program may do other work, or the
- * same work in other threads. A replay assumes that each thread does what it
- * did; here is shown where that assumption may not hold. The patterns, each
- * with the threads concerned and the nodes that show it:
+ * same work in other threads. A replay assumes that each thread does the same
+ * as in the recorded run; these patterns show where that assumption may not
+ * hold. The patterns, each with the threads concerned and the nodes that show
+ * it:
  *  - READERS: two threads received from one channel, and neither receive had to
  *    come before the other: which thread received what was a matter of order (a
  *    work queue).
@@ -17,15 +18,17 @@
  *    another thread's, which did not wait for the first to be accepted.
  *  - CHILDREN: a process waited for its children in the order in which they
  *    ended, not in which they were started.
- *  - EMPTY: polls that found nothing or timed out (`empty`): what was done
- *    instead depends on when the others came.
- *  - RESOURCES: waits for locks and the like: which thread had them first was
- *    incidental.
- *  - SIGNALS: signals delivered while something else was done: where is chance.
+ *  - EMPTY: polls that found nothing or timed out (`empty`): what the thread
+ *    did instead depends on when messages of other threads came.
+ *  - RESOURCES: waits for locks and similar resources: which thread got the
+ *    resource first was chance.
+ *  - SIGNALS: signals delivered while the thread did something else: at which
+ *    point it was interrupted is chance.
  *
- * "Had to" means: in the graph without RESOURCE arcs. What a graph cannot show
- * is not claimed: memory shared by threads, which of several processes accepted
- * on one socket, what was tested without a system call.
+ * "Had to" refers to the graph without RESOURCE arcs. Some dependences on order
+ * do not show in a graph and are not reported: memory shared by threads, which
+ * of several processes accepted on one socket, what was tested without a system
+ * call.
  *
  * Pure. Source: DPM-14.
  */
@@ -66,20 +69,21 @@ struct ips_order_ask {
 };
 
 struct ips_order_dependent {
-    uint64_t count[IPS_ORDER_PATTERN_COUNT]; /* number of nodes; EMPTY: of
-                                                polls */
+    /* number of nodes that show the pattern; EMPTY: number of polls */
+    uint64_t count[IPS_ORDER_PATTERN_COUNT];
     uint32_t chains[IPS_ORDER_PATTERN_COUNT];
-    uint32_t *of_chain; /* [chain_count] bits 1 << pattern: the chain is
-                           concerned. WRITERS marks the receiver and the
-                           writers. */
-    uint64_t arcs;      /* all cross arcs of the graph */
-    uint64_t marked;    /* cross arcs into nodes that show a pattern */
-    uint64_t unchecked; /* number of pairs */
+    /* [chain_count] bits 1 << pattern: the chain is concerned. WRITERS concerns
+     * the receiver and the writers. */
+    uint32_t *of_chain;
+    uint64_t arcs;   /* all cross arcs of the graph */
+    uint64_t marked; /* cross arcs into nodes that show a pattern */
+    /* number of pairs beyond `steps`, which were not checked */
+    uint64_t unchecked;
     bool sources_known; /* `choices` was given, and the graph has `site` */
 };
 
-/* O(nodes), plus O(nodes) for each thread about which a question remains, up to
- * `steps`. IPS_E_STALLED: the graph has a cycle. */
+/* Finds the patterns. O(nodes), plus O(nodes) for each thread about which a
+ * question remains, up to `steps`. IPS_E_STALLED: the graph has a cycle. */
 int ips_order_dependent(const struct ips_order_ask *ask,
                         struct ips_order_dependent *out,
                         struct ips_err *err) IPS_MUST_USE;

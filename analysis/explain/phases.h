@@ -3,17 +3,17 @@
  * bins of equal length (CPU time, messages) are cut where their values before
  * and after differ, without any parameter for the user to choose. Pure.
  *
- * The cut. For each series 15 levels are taken, its own quantiles, and for each
- * bin only the side of each level on which its value is. So the scale of a
- * series does not matter, no bin counts more than another (a spike makes no
- * phase), and nothing is assumed about the distribution or variance of the
- * values. The cost of a segment of bins is the number of bits to encode those
- * sides if each level has its own proportion in that segment (-log2 of the
- * likelihood, mean over the levels, sum over the series). Every further segment
- * costs 2 log2(bins), for where the change is and what changed. Dynamic
- * programming finds the cheapest of all cuts: O(bins^2). Pure noise gives one
- * segment: averaged over the levels the likelihood ratio exceeds x nats with a
- * probability of about e^-2x, far less than the penalty allows for.
+ * The cut. For each series 15 levels are chosen, which are its own quantiles.
+ * Of each bin only this counts: on which side of each level its value is. So
+ * the scale of a series does not matter, no bin counts more than another (a
+ * spike makes no phase), and nothing is assumed about the distribution or
+ * variance of the values. The cost of a segment of bins is the number of bits
+ * to encode those sides if each level has its own proportion in that segment
+ * (-log2 of the likelihood, mean over the levels, sum over the series). Every
+ * further segment costs 2 log2(bins), for where the change is and what changed.
+ * Dynamic programming finds the cheapest of all cuts: O(bins^2). Pure noise
+ * gives one segment: averaged over the levels the likelihood ratio exceeds x
+ * nats with a probability of about e^-2x, far less than the penalty allows for.
  *
  * Irrelevant changes. Neighbouring segments are merged into one phase if in no
  * series their means differ by both an eighth of the greater one and by

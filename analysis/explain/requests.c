@@ -148,8 +148,8 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
     return 0;
 }
 
-/* Finds the turns of one end; `t` has its sends and receives in order of
- * time. */
+/* Adds the turns of one channel end as requests; `t` has the sends and receives
+ * of the end in order of time. */
 static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
 {
     uint32_t before = f->out->count, first = UINT32_MAX, last = UINT32_MAX;
@@ -164,8 +164,8 @@ static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
             if (rc < 0)
                 return rc;
             first = last = UINT32_MAX;
-            /* It was sent before the previous request was answered:
-             * pipelined. */
+            /* If this message was sent before the previous request was
+             * answered, the connection is pipelined. */
             uint32_t from = f->g->xpred[t[i].node];
             if (from != IPS_NO_NODE && f->g->xkind[t[i].node] == IPS_X_DATA &&
                 f->est->est[from] < f->out->r[f->out->count - 1].finished_ns) {
@@ -318,8 +318,9 @@ struct step {
     bool crossed;
 };
 
-/* Makes the step over one arc back from *node; *node becomes IPS_NO_NODE before
- * the chain's first node. False: the arrival is reached. */
+/* Makes the step over one arc back from *node. *node becomes the node before
+ * the arc, or IPS_NO_NODE after the step before a chain's first node. False:
+ * the arrival is reached. */
 static bool step_back(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r, uint32_t *node,
                       struct step *s)
@@ -355,8 +356,8 @@ static void spend_served(struct finding *f, struct ips_request *r,
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
 
-/* What the last thread did after the request's last node. False: the request
- * ends at that node. */
+/* Makes the step from the request's last node to its end, which is later if the
+ * program marked the end. False: the request ends at that node. */
 static bool last_piece(const struct ips_graph *g, const struct ips_est *est,
                        const struct ips_request *r, struct step *s)
 {

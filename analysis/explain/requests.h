@@ -43,7 +43,7 @@ struct ips_served_end {
 };
 
 struct ips_request {
-    uint32_t end;         /* index into the served ends */
+    uint32_t end;         /* index of the channel end among the served ends */
     uint32_t first, last; /* nodes: the first receive, the last send */
     uint64_t arrived_ns, accepted_ns, finished_ns;
     uint64_t queued, untaken, own, elsewhere, message, external;
@@ -53,10 +53,11 @@ struct ips_request {
 };
 
 struct ips_requests {
-    struct ips_request *r; /* sorted by finish, then by last node */
+    struct ips_request *r; /* sorted by finished_ns, then by last node */
     uint32_t count;
-    bool *pipelined_end; /* [end_count] the end is pipelined and was left out */
-    uint32_t pipelined;  /* number of such ends */
+    bool *pipelined_end; /* [end_count] true: the end is pipelined and was left
+                            out */
+    uint32_t pipelined;  /* number of pipelined ends */
     uint32_t unanswered; /* turns without an answer when the recording ended */
     uint32_t idle_ends;  /* ends without any request */
 };

@@ -25,8 +25,8 @@ static bool has_wait_of_node(const struct ips_waits *w, uint32_t i)
 
 uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
 {
-    /* The thread slept during a call, but waited for nothing: it was
-     * preempted. */
+    /* A node with neither a cross arc nor a wait: the thread was off the CPU
+     * during a call because it was preempted, not because it waited. */
     if (w->g->xkind[i] == IPS_X_NONE && !has_wait_of_node(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
@@ -34,7 +34,8 @@ uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
     return first ? from : ips_max_u64(from, w->at[i - 1]);
 }
 
-/* Waits that the node ended share the time it slept, the last ones at its end;
+/* Places the waits of the arc into node i. Waits that the node's cross arc
+ * ended share the time that the thread slept, the last wait at the end of it;
  * earlier waits keep their moments, in order. */
 static void lay_arc(struct ips_waits *w, uint32_t i, bool first_node)
 {
@@ -114,8 +115,8 @@ struct ips_arc_time ips_waits_arc(const struct ips_waits *w, uint32_t i)
 
 /* ---- blame -------------------------------------------------------------- */
 
-/* Blame what the chain of `node` did from lo to hi, following only nodes up to
- * that one. */
+/* A task of ips_blame_wait(): blame what the chain of `node` did from lo to hi,
+ * looking only at nodes up to `node`. */
 struct ips_blame_task {
     uint32_t node;
     uint64_t lo, hi;
@@ -174,7 +175,8 @@ static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
     return IPS_WAITS_NO_CAUSE;
 }
 
-/* The thread slept from lo to hi for node i. */
+/* Blames the sleep from lo to hi of the thread of node i, which waited for node
+ * i. */
 static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
                        uint64_t lo, uint64_t hi, struct ips_err *err)
 {
@@ -224,8 +226,8 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
     return 0;
 }
 
-/* The first node of the chain with time t or later, at most `node`. `node`
- * itself must be so late. */
+/* The first node of b's chain whose time is t or later. `node`, a node of that
+ * chain, must be at t or later. */
 static uint32_t node_at(const struct ips_blamer *b, uint32_t node, uint64_t t)
 {
     uint32_t low = b->w->g->chains[b->chain].first, high = node;

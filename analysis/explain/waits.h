@@ -40,11 +40,11 @@
 #define IPS_WAITS_NO_CAUSE 255u
 
 struct ips_wait {
-    uint32_t arc;    /* the wait is in the arc into this node */
-    uint8_t cause;   /* number given by the caller */
-    bool of_node;    /* the cross arc of that node ended the wait */
-    uint64_t ns;     /* its length, which is blamed */
-    uint64_t end_ns; /* when it ended; not read if of_node is set */
+    uint32_t arc;  /* the wait is in the arc into this node */
+    uint8_t cause; /* the caller's number of the cause, or IPS_WAITS_NO_CAUSE */
+    bool of_node;  /* the cross arc of node `arc` ended the wait */
+    uint64_t ns;   /* length of the wait; all of it is blamed */
+    uint64_t end_ns; /* when the wait ended; not read if of_node is set */
     /* Set by ips_waits_lay(): the wait's place [from, to) on the clock, at most
      * `ns` long; empty if from == to. */
     uint64_t from, to;
@@ -116,7 +116,7 @@ struct ips_blamer {
     uint64_t budget; /* steps left, for all waits of this blamer together */
     struct ips_blame_task *task;
     uint32_t task_count, task_capacity;
-    uint32_t chain; /* the chain of the last lookup */
+    uint32_t chain; /* chain of the node that was looked up last */
 };
 /* Calls `put` with parts that add up to the wait's ns, or to the part of the
  * wait between from_ns and to_ns. WOKEN counts as being at the end of the wait.

@@ -20,7 +20,8 @@ struct polygon {
     size_t n;
 };
 
-/* Coordinates relative to the first point. */
+/* A message: at time x the offset of the clocks is at most y (`upper`) or at
+ * least y. Both are relative to the first message. */
 struct point {
     long double x, y;
     bool upper;
@@ -48,9 +49,9 @@ static long double distance_beyond(const struct corner *c,
     return p->upper ? d : -d;
 }
 
-/* The lines of *from that satisfy the point's bound. False: none. If there
- * would be too many corners the polygon is left as it is: a polygon that is a
- * little too large is no error. */
+/* Sets *to to the lines of *from that satisfy the point's bound. Returns false
+ * if no line does. If *to would have too many corners it becomes equal to
+ * *from: a polygon that is a little too large is no error. */
 static bool clip_polygon(const struct polygon *from, const struct point *p,
                          struct polygon *to)
 {
@@ -83,8 +84,8 @@ static bool violates_point(const struct polygon *poly, const struct point *p)
     return false;
 }
 
-/* Clips the polygon point by point while a line is left; returns the number of
- * points used. */
+/* Clips *poly with one point after the other, as long as some line satisfies
+ * all of them. Returns the number of points used. */
 static size_t longest_piece(const struct point *p, size_t count,
                             struct polygon *poly)
 {
@@ -154,8 +155,8 @@ static int64_t round_value(long double v)
     return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
 }
 
-/* Cuts the points into pieces; *best is the polygon of the piece that spans the
- * longest time, *pieces their number. */
+/* Cuts the points into pieces; *best is set to the polygon of the piece that
+ * spans the longest time, *pieces to the number of pieces. */
 static void best_piece(const struct point *p, size_t count,
                        struct polygon *best, uint32_t *pieces)
 {
@@ -175,9 +176,11 @@ static void best_piece(const struct point *p, size_t count,
     }
 }
 
-/* How far the truth can be from `line` in all pieces: the distance to any line
- * that a piece allows. A piece with messages one way allows nearly all lines:
- * there it is the distance to its points plus `own`. */
+/* How far the true offset can be from `line` in any piece: the greatest
+ * distance to a line that the piece allows. A piece with messages in one
+ * direction only allows nearly all lines; for such a piece it is the distance
+ * to its points plus `own`, the bound of the piece that `line` was made from.
+ */
 static long double other_pieces(const struct point *p, size_t count,
                                 const struct corner *line, long double own)
 {

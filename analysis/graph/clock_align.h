@@ -41,8 +41,8 @@ struct ips_clock_fit {
     int64_t drift_q40;
     uint64_t bound_ns; /* the true offset differs by at most this, in the span
                           that was asked for */
-    /* there were messages both ways. False: bound_ns is meaningless, and the
-     * fastest message is assumed to have taken 0 ns. */
+    /* True: there were messages in both directions. False: bound_ns is
+     * UINT64_MAX, and the fastest message is assumed to have taken 0 ns. */
     bool bounded;
     uint32_t pieces; /* 1; more if a clock has stepped */
 };
@@ -55,8 +55,8 @@ struct ips_clock_span {
 };
 #define IPS_CLOCK_BETWEEN ((struct ips_clock_span){UINT64_MAX, 0})
 
-/* Aligns two clocks; sorts `points`. IPS_E_NOT_FOUND if there are none. O(n log
- * n). */
+/* Aligns two clocks; sorts `points`. IPS_E_NOT_FOUND if there are no points.
+ * O(n log n). */
 int ips_clock_align(struct ips_clock_point *points, size_t count,
                     struct ips_clock_span span, struct ips_clock_fit *out,
                     struct ips_err *err) IPS_MUST_USE;

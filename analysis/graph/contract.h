@@ -1,7 +1,8 @@
 /*
- * Graphs of several machines as one: which node sent what a node on another
- * machine awaited, and the merged graph, for questions that need all nodes in
- * one place. The path alone needs less: analysis/distributed/joins.h.
+ * Joins the graphs of several machines: finds the node that sent what a node on
+ * another machine awaited, and merges the graphs for questions that need all
+ * nodes in one place. The path alone needs less than the merged graph:
+ * analysis/distributed/joins.h.
  * Source: IPS-11, ALGORITHMS 3.
  */
 #ifndef IPS_ANALYSIS_GRAPH_CONTRACT_H
@@ -16,20 +17,8 @@
 int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Merges subgraphs, machines in order of `parts`, into one graph without remote
- * references. chains[].machine becomes the index in `parts`; process indices
- * are not changed.
- *
- * An in of position SYN or EOF is matched with the out of exactly that
- * position, an in of data byte `pos` with the first out that wrote it (out.pos
- * >= pos and out.pos - out.len < pos). The arc's xlen is out.len, its xkind the
- * in's. In `wall` xlen is the arc's weight; the parts must then be views of
- * `scenario` that share one origin. An in whose position no node wrote stays
- * without a cross arc and is counted in *unmatched.
- *
- * `peer[p][end]` is the machine and end to which end `end` of part p is
- * connected (machine UINT32_MAX: none). node_base[p] is set to the first node
- * of part p. */
+/* The machine and channel end to which a channel end is connected; machine
+ * UINT32_MAX: none. */
 struct ips_peer_end {
     uint32_t machine;
     uint32_t end;
@@ -40,13 +29,28 @@ struct ips_machine_graph {
                                         connected to */
     uint32_t end_count;
 };
+/* Merges subgraphs, machines in order of `parts`, into one graph without remote
+ * references. chains[].machine becomes the index in `parts`; process indices
+ * are not changed.
+ *
+ * A remote in that awaits position SYN or EOF is matched with the remote out of
+ * exactly that position; an in that awaits data byte `pos`, with the first out
+ * that wrote this byte (out.pos >= pos and out.pos - out.len < pos). The arc's
+ * xlen is out.len, its xkind the in's. In `wall` xlen is the arc's weight; the
+ * parts must then be views of `scenario` that share one origin. A node whose
+ * awaited position no node wrote stays without a cross arc and is counted in
+ * *unmatched.
+ *
+ * `parts[p].peer[end]` is the machine and end to which end `end` of part p is
+ * connected (machine UINT32_MAX: none). node_base[p] is set to the number that
+ * the first node of part p has in `out`. */
 int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
                     const struct ips_scenario *scenario, struct ips_graph *out,
                     uint32_t *node_base, uint64_t *unmatched,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* The out of `g` that wrote position `pos` on end `end`, by the rules of
- * ips_graph_merge(), or NULL. O(log outs). */
+/* Returns the remote out of `g` that wrote position `pos` on end `end`, by the
+ * rules of ips_graph_merge(), or NULL. O(log outs). */
 const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
                                                    uint32_t end, uint64_t pos);
 

@@ -77,7 +77,7 @@ struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
-    uint32_t count;   /* nodes; the first is START, the last END */
+    uint32_t count;   /* number of nodes; the first is START, the last END */
     uint32_t machine; /* index, in order of machine name */
     uint32_t process; /* index within the graph's process table */
     uint32_t pid;
@@ -99,7 +99,7 @@ struct ips_remote_out {
     uint32_t node;
     uint32_t end;
     uint64_t pos;
-    uint32_t len; /* bytes of this message, for MTIME */
+    uint32_t len; /* bytes of this message, for its message time */
 };
 
 /* Positions in one direction of a stream: 0 is the connect (SYN), data bytes
@@ -135,8 +135,8 @@ struct ips_graph {
     /* [node_count] how long, before `at`, the thread slept until its cross arc
      * ended the wait; without the delay after the wake-up */
     uint64_t *wait;
-    uint64_t *delay; /* [node_count] of the arc from the chain predecessor: ns
-                        runnable, but not running */
+    uint64_t *delay; /* [node_count] ns in the arc from the chain predecessor
+                        during which the thread was runnable, but not running */
     /* [node_count] or NULL: the share of w that the recording itself took, at
      * most w and UINT32_MAX; 0 at a chain's first node */
     uint32_t *probe;
@@ -154,8 +154,8 @@ struct ips_graph {
     const struct ips_mtime_map *mtimes;
     uint64_t *out_ns; /* [out_count] or NULL; if set, a message time is computed
                          from it instead of from out[k].len */
-    uint64_t *bytes;  /* [node_count] or NULL: xlen before the map was applied
-                         (bytes) */
+    uint64_t *bytes;  /* [node_count] or NULL: xlen in bytes, as it was before
+                         the map was applied */
 };
 
 /* The length from which a scenario computes the message time of out[k]: bytes,
@@ -167,11 +167,11 @@ static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
 
 void ips_graph_init(struct ips_graph *g);
 void ips_graph_release(struct ips_graph *g);
-/* Allocates `nodes` nodes and `chains` chains (zeroed, xpred IPS_NO_NODE) and
- * sets the counts. */
+/* Allocates `nodes` nodes and `chains` chains (zeroed; xpred and site are
+ * UINT32_MAX) and sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
-/* As ips_graph_alloc(), but all columns are uninitialised: for callers that
+/* As ips_graph_alloc(), but leaves all columns uninitialised, for callers that
  * write every column. */
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
@@ -180,14 +180,14 @@ void ips_graph_shrink(struct ips_graph *g, uint32_t nodes);
 /* Allocates `at`, `wait` and `delay`, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
-/* Allocates `probe`, or `unended`, zeroed. */
+/* Allocates `probe`, zeroed; ips_graph_alloc_unended() allocates `unended`. */
 int ips_graph_alloc_probe(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
 int ips_graph_alloc_unended(struct ips_graph *g,
                             struct ips_err *err) IPS_MUST_USE;
-/* Checks the invariants above: indices in range, legal kinds, START only first
- * and END only last in a chain. For graphs that arrive over the wire or from
- * disk. Does not find cycles: ips_longest_path() does. */
+/* Checks the invariants of this header: indices in range, legal kinds, START
+ * only first and END only last in a chain. For graphs that arrive over the wire
+ * or from disk. Does not find cycles: ips_longest_path() does. */
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 
@@ -200,7 +200,8 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 struct ips_mtime {
     uint64_t base_ns;
     uint64_t per_byte_q32;
-    uint32_t scale_num; /* scenarios: 1/1, 0/1 (P_max), 1/2, 2/1 */
+    /* the scale 1/1; in other scenarios 0/1 (P_max), 1/2, 2/1 */
+    uint32_t scale_num;
     uint32_t scale_den;
 };
 /* What the weight of an arc measures (ALGORITHMS 1): the default, `cpu`, is CPU
@@ -214,8 +215,8 @@ enum ips_weighting {
 enum ips_external {
     IPS_EXTERNAL_REPLY = 0, /* EXTERNAL arcs have their weight, IDLE arcs 0
                                (default) */
-    IPS_EXTERNAL_ALL,       /* both have their weight */
-    IPS_EXTERNAL_OFF,       /* neither: both arcs are absent */
+    IPS_EXTERNAL_ALL,       /* EXTERNAL and IDLE arcs both have their weight */
+    IPS_EXTERNAL_OFF,       /* neither has a weight: both arcs are absent */
 };
 /* One way of weighting the same graph. */
 struct ips_scenario {
@@ -232,7 +233,8 @@ struct ips_scenario {
     /* The weighting of the graph. A weighting other than `cpu` needs a view of
      * the graph (analysis/graph/view.h) that was made for this scenario. */
     enum ips_weighting weighting;
-    struct ips_clock_map clock; /* wall: the clock of this graph's machine */
+    struct ips_clock_map clock; /* wall: maps the clock of this graph's machine
+                                   to the run's origin */
     /* The path ends at `goal`: an END of this graph, or IPS_NO_NODE if the goal
      * is on another machine. Without a goal it ends at the END with the
      * greatest EST. */

@@ -13,7 +13,8 @@ struct ips_idmap {
     uint64_t *key;
     uint32_t *value; /* NULL if this is a set */
     uint64_t count, cap;
-    bool set; /* the owner sets this before the first key */
+    /* keys without values; the owner sets this before the first key */
+    bool set;
 };
 void ips_idmap_release(struct ips_idmap *m);
 

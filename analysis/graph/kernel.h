@@ -46,8 +46,8 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
 
 /* Runs every chain as far as possible without remote values. reached[c] is the
  * first node of chain c that depends on a remote in (or comes after a cycle),
- * or the end of the chain. `e` has the EST of all nodes before that; total,
- * t_max and end are not set. */
+ * or the end of the chain. `e` has the EST of all nodes before reached[c];
+ * total, t_max and end are not set. */
 int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
                                        const struct ips_scenario *scenario,
                                        struct ips_est *e, uint32_t *reached,
@@ -67,7 +67,8 @@ static inline bool ips_is_end(const struct ips_graph *g,
 }
 
 /* Offers the last node of chain c, if it is an END, as a candidate for t_max.
- * Only a strictly greater EST wins, so the lowest node of equals stays. */
+ * Only a strictly greater EST wins, so of several ENDs with equal EST the one
+ * offered first stays. */
 static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
                                  const struct ips_scenario *scenario,
                                  uint32_t c)

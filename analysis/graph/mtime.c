@@ -129,8 +129,8 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
 
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
 {
-    uint32_t low = 0, high = c->count; /* becomes the first point beyond
-                                          `bytes` */
+    /* `low` becomes the first point beyond `bytes` */
+    uint32_t low = 0, high = c->count;
     if (c->count == 0)
         return 0;
     while (low < high) {
@@ -152,9 +152,10 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
     return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
 }
 
-/* A line through the first point with the least of: beta and the slopes (ns
- * above the first point per byte) of all points. Between points the curve is
- * straight, beyond them it continues with beta, so the line stays below it. */
+/* The line that has the first point's ns at 0 bytes, and the least of these
+ * slopes: beta, and the slopes from there to all points. Between points the
+ * curve is straight, beyond them it continues with beta, so the line stays
+ * below it. */
 struct ips_mtime ips_curve_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;

@@ -46,7 +46,8 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
  * points). */
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 
-/* A line that is nowhere above the curve, and one that is nowhere below it. */
+/* A line that is nowhere above the curve; ips_curve_above(): a line that is
+ * nowhere below it. */
 struct ips_mtime ips_curve_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_above(const struct ips_curve *c);
 
@@ -57,7 +58,8 @@ static inline struct ips_mtime ips_mtime_identity(void)
     return (struct ips_mtime){0, 1ULL << 32, 1, 1};
 }
 
-/* Value of `which` for an end without a curve: its messages take no time. */
+/* Entry of ips_mtime_map.which for an end without a curve: its messages take no
+ * time. */
 #define IPS_NO_CURVE UINT32_MAX
 
 struct ips_mtime_map {
@@ -81,16 +83,16 @@ int ips_mtime_outs(const struct ips_graph *g, uint64_t **out,
 
 /* ---- from rounds to a point ------------------------------------------- */
 
-/* Result of the rounds of one length: half of each round trip, less the CPU
- * time of both ends. */
+/* Result of the rounds of one length: for each round, half of what remains of
+ * the round trip without the CPU time of the two ends. */
 struct ips_half_trips {
     uint32_t rounds;
     uint64_t median_ns;
     uint64_t low_ns, high_ns; /* 10th and 90th percentile */
 };
 /* trip_ns: [count] round trips; near_ns, far_ns: [count] CPU time of the two
- * ends. A round is 0 if the ends' CPU time exceeds the round trip (they
- * overlapped). Reorders trip_ns. */
+ * ends. A round counts as 0 if the ends' CPU time exceeds the round trip (they
+ * overlapped). Overwrites and sorts trip_ns. */
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
 

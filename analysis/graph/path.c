@@ -25,11 +25,14 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-#define UNKNOWN UINT64_MAX      /* no value; no chain waits */
-#define WAITER_BIT (1ULL << 63) /* no value; low bits: the waiting chain */
-#define AHEAD 64u               /* distance in nodes of the prefetch ... */
-#define PIECE 16u               /* ... and nodes prefetched at a time */
-#define IN_TURN 64u /* while fewer chains are ready, one more is started */
+/* EST of a node without a value, for which no chain waits */
+#define UNKNOWN UINT64_MAX
+/* set in the EST of a node without a value; low bits: the chain that waits */
+#define WAITER_BIT (1ULL << 63)
+#define AHEAD 64u /* nodes are prefetched this far ahead */
+#define PIECE 16u /* number of nodes prefetched at a time */
+/* while fewer chains than this are ready, one more is started */
+#define IN_TURN 64u
 #define STALL_NAMED 10
 #define SELDOM(c) __builtin_expect(c, 0)
 
@@ -41,19 +44,21 @@ struct cursor {
     uint32_t end;       /* one past the chain's last node */
     uint32_t in;        /* index of the chain's next remote in */
     uint32_t next;      /* next chain waiting on the same node */
-    uint32_t asked;     /* prefetched so far: `asked` + AHEAD nodes */
+    uint32_t asked; /* nodes before `asked` + AHEAD are prefetched already */
 };
 
 struct kernel {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    const uint64_t *in_value; /* NULL: stop at remote ins */
+    const uint64_t *in_value; /* values of the remote ins; NULL: chains stop at
+                                 remote ins */
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] position of each chain */
     uint32_t absent;    /* bit of each enum ips_xkind whose arcs are absent in
                            this scenario */
-    uint32_t odd;       /* bit of each kind that is absent or has a weight */
+    uint32_t odd; /* bit of each enum ips_xkind whose arcs are absent or have a
+                     weight */
     /* Queue of ready chains: heads of lists that are linked by cursor.next. A
      * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
@@ -87,7 +92,8 @@ void ips_est_release(struct ips_est *e)
     e->end = IPS_NO_NODE;
 }
 
-/* Has room for one more value, after the last node. */
+/* Allocates the arrays of `e`, with room for one more value after the last
+ * node. */
 static int est_alloc(struct ips_est *e, uint32_t nodes,
                      void *(*values)(size_t count, size_t size),
                      struct ips_err *err)
@@ -208,7 +214,7 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* below 2^62, else `bits` shows it */
+    r->passed += passed; /* below 2^62, or `bits` shows that it is not */
     r->bits |= bits;
 }
 
@@ -316,7 +322,8 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
 {
     ips_arcs_init(&k->arcs, scenario);
     const struct ips_mtime *m = &k->arcs.mtime;
-    /* Messages have measured times: nothing is to be computed from xlen. */
+    /* If a message takes 1 ns for each ns of xlen, as with measured message
+     * times, xlen is used as it is. */
     if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
         m->per_byte_q32 == 1ULL << 32 &&
         (m->scale_den == 0 || m->scale_num == m->scale_den))

@@ -26,7 +26,8 @@ struct ips_est {
 };
 void ips_est_release(struct ips_est *e);
 
-/* In `in_value`: no node wrote that position, so the node has no cross arc. */
+/* Entry of `in_value` for a remote reference whose position no node wrote: its
+ * node then has no cross arc. */
 #define IPS_IN_ABSENT UINT64_MAX
 
 /* `in_value` [g->in_count] is the value that each remote reference delivers,
@@ -38,12 +39,13 @@ int ips_longest_path(const struct ips_graph *g,
                      const uint64_t *in_value, struct ips_est *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* The same result by label correcting with a deque (Pape, d'Esopo, Moore), the
- * paper's central algorithm. Slower; for the engine `central` and for tests.
- * Only for graphs without remote references. A cycle returns IPS_E_STALLED. The
- * worst case is exponential, so after IPS_PDM_MAX_SCANS scans a node on
- * average, and a million more, it gives up with IPS_E_LIMIT; the graph may be
- * valid all the same. Random programs take 1 to 5 scans a node. */
+/* Computes the same result as ips_longest_path(), by label correcting with a
+ * deque (Pape, d'Esopo, Moore), the paper's central algorithm. Slower; for the
+ * engine `central` and for tests. Only for graphs without remote references. A
+ * cycle returns IPS_E_STALLED. The worst case is exponential, so after
+ * IPS_PDM_MAX_SCANS scans a node on average, and a million more, it gives up
+ * with IPS_E_LIMIT; the graph may be valid all the same. Random programs take 1
+ * to 5 scans a node. */
 #define IPS_PDM_MAX_SCANS 64
 int ips_longest_path_pdm(const struct ips_graph *g,
                          const struct ips_scenario *scenario,
@@ -77,9 +79,10 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
 
 /* Walks back from `from_end` along the winning arcs. Stops at a START or, in a
  * slave's subgraph, at a node whose remote arc won: *stop is then that node,
- * else IPS_NO_NODE. In a reduced graph a path may begin at a node with a folded
- * value (not a START, or with w > 0). Its first segment then starts at
- * IPS_NO_NODE; the slave expands that segment with ips_path_between(). */
+ * else IPS_NO_NODE. In a reduced graph the first node of a chain may stand for
+ * a path that leads to it and was left out: it is no START, or has w > 0. The
+ * first segment of a path that begins there starts at IPS_NO_NODE; the slave
+ * expands that segment with ips_path_between(). */
 int ips_path_walk(const struct ips_graph *g,
                   const struct ips_scenario *scenario, const struct ips_est *e,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,
@@ -94,10 +97,9 @@ int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
                   uint32_t from, uint32_t to, ips_path_seen *seen, void *arg,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* The winning path between two nodes of a full graph, found by walking back
- * from `to` until `from`, or until a START if `from` is IPS_NO_NODE.
- * IPS_E_NOT_FOUND if `from` is not on the path or the walk meets a remote arc
- * that won. */
+/* Finds the winning path between two nodes of a full graph by walking back from
+ * `to` until `from`, or until a START if `from` is IPS_NO_NODE. IPS_E_NOT_FOUND
+ * if `from` is not on the path or the walk meets a remote arc that won. */
 int ips_path_between(const struct ips_graph *g,
                      const struct ips_scenario *scenario,
                      const struct ips_est *e, uint32_t from, uint32_t to,

@@ -34,8 +34,8 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
         last->chain == seg->chain && last->to == seg->from &&
-        last->from != IPS_NO_NODE) { /* a segment from IPS_NO_NODE is folded:
-                                        not merged */
+        last->from != IPS_NO_NODE) { /* from IPS_NO_NODE: stands for a path that
+                                        was left out; is not merged */
         last->to = seg->to;
         last->ns += seg->ns;
         return 0;
@@ -55,8 +55,9 @@ struct walk {
     bool remote; /* the arc that won at `at` comes from another machine */
 };
 
-/* Stops at node `until` (IPS_NO_NODE: never). Calls `seen` with the last
- * segment first. */
+/* Walks back from node i along the winning arcs and calls `seen` with each
+ * segment, the last one first. Stops at node `until` (IPS_NO_NODE: only where
+ * the path begins or another machine's arc won). */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
                      struct walk *w, struct ips_err *err)

@@ -127,8 +127,8 @@ static int apply_weighting(const struct ips_graph *g,
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
     out->own_w = ips_alloc_large(1, bytes);
-    if (!out->own_xlen) /* else reuse g->xlen in place: each entry is read
-                           before it is written */
+    if (!out->own_xlen) /* else g->xlen is that array; each entry is read before
+                           it is overwritten */
         out->own_xlen = ips_alloc_large(1, bytes);
     out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))

@@ -14,8 +14,8 @@
  *
  * In `wall` EST(v) is exactly `at` of v since the run's origin, for every node
  * of one machine: no arc is longer than the time between its two nodes, and one
- * of a node's two arcs is as long. So the path to a node is as long as the time
- * up to it.
+ * of a node's two in-arcs is exactly that long. So the path to a node is as
+ * long as the time up to it.
  *
  * A scenario may leave out the cost of recording: `probe` is then subtracted
  * from the chain arcs of `cpu` and `sched`. This is refused in `wall`: its
@@ -48,13 +48,14 @@ struct ips_view {
     uint64_t *own_w, *own_xlen, *own_at, *own_out_ns;
 };
 
-/* IPS_E_USAGE if the scenario needs times or `probe` that the graph does not
- * have, and for `wall` with probe_off. O(nodes), but O(1) for a plain `cpu`. */
+/* Makes the view of `g` for a scenario. IPS_E_USAGE if the scenario needs
+ * times, `probe` or `unended` and the graph has none, and for `wall` with
+ * probe_off or `unended`. O(nodes), but O(1) for a plain `cpu`. */
 int ips_graph_view(const struct ips_graph *g,
                    const struct ips_scenario *scenario, struct ips_view *out,
                    struct ips_err *err) IPS_MUST_USE;
-/* For a graph that is already a view of its weighting (for example merged from
- * views): applies only probe_off and `unended`. */
+/* Makes a view of a graph that is already a view of the scenario's weighting
+ * (for example merged from views): applies only probe_off and `unended`. */
 int ips_graph_view_changed(const struct ips_graph *g,
                            const struct ips_scenario *scenario,
                            struct ips_view *out,

@@ -311,7 +311,7 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
     new_turn(r, core);
 }
 
-/* Takes the chain with the lowest number, and not the one with the least work
+/* Returns the chain with the lowest number, and not the one with the least work
  * left: what is left of an arc depends on how arcs were merged. */
 static struct rp_item first_chain(const struct rp_machine *core)
 {
@@ -325,7 +325,7 @@ static struct rp_item first_chain(const struct rp_machine *core)
     return best;
 }
 
-/* Core i has had no chain for a turn: pulls one from another core. */
+/* Core i has had no chain for turn_ns: pulls one from another core. */
 static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;

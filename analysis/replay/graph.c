@@ -177,7 +177,7 @@ bool ips_replay_cut_at(const struct ips_graph *g, const struct ips_chain *c,
                        uint64_t t, struct ips_replay_cut *cut)
 {
     uint32_t low = c->first, high = c->first + c->count;
-    while (low < high) { /* becomes the first node passed after t */
+    while (low < high) { /* `low` becomes the first node passed after t */
         uint32_t mid = low + (high - low) / 2;
         if (g->at[mid] > t)
             high = mid;

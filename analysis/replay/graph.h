@@ -20,15 +20,15 @@
 #include "analysis/graph/graph.h"
 
 struct ips_replay_graph {
-    struct ips_graph g; /* w, kind, xpred, xkind, xlen, chains; t_ns of the node
-                           in the whole graph; other columns are 0 */
+    struct ips_graph g; /* has w, kind, xpred, xkind, xlen, chains, and t_ns of
+                           the whole graph's nodes; other columns are 0 */
     /* [g.node_count] node of the whole graph: the arc into k consists of the
      * arcs into of[k-1]+1 .. of[k]; none if they are equal */
     uint32_t *of;
-    uint32_t *to;  /* [node count of the whole graph] the node that
-                      replaces it, or IPS_NO_NODE if it was merged */
-    uint8_t *made; /* [g.node_count] 1: its cross arc is an added IDLE
-                      arc */
+    uint32_t *to; /* [node count of the whole graph] the node that
+                     replaces it, or IPS_NO_NODE if it was merged */
+    /* [g.node_count] 1: the node's cross arc is an added IDLE arc */
+    uint8_t *made;
 };
 
 /* Cuts the arc into `node`, which is no chain's first, after w ns of work. */

@@ -38,14 +38,15 @@
 
 struct ips_replay_locks;
 
-struct ips_lock_queue_piece { /* sorted by the time when they were taken */
+struct ips_lock_queue_piece { /* a piece of work; sorted by when the pieces were
+                                 taken */
     uint32_t first, end;      /* nodes; the first takes the lock */
-    uint32_t worker;          /* its worker as recorded */
+    uint32_t worker;          /* the worker that did the piece as recorded */
 };
 struct ips_lock_queue_worker {
     uint32_t chain, lock_queue;
-    uint32_t begin; /* node at which it takes the lock first */
-    uint32_t tail;  /* node at which it takes the lock last */
+    uint32_t begin; /* node at which the worker first takes the lock */
+    uint32_t tail;  /* node at which the worker last takes the lock */
 };
 struct ips_lock_queue {
     uint32_t lock;

@@ -19,17 +19,17 @@ struct finding {
     const struct ips_replay_locks *locks;
     struct unit_take *t; /* [count] takings, sorted by lock and time */
     uint32_t count;
-    uint32_t *span;       /* [lock_count + 1] where each lock's takings begin in
-                             `t` */
-    uint32_t *order;      /* [lock_count] locks, most takings first */
-    uint8_t *does;        /* [nodes] 1: takes a unit, 2: gives one back, else
-                             0 */
-    uint32_t *lock_of;    /* [nodes] the lock, for nodes that take or give */
-    uint32_t *of;         /* [nodes] 0, or 1 + the piece that contains it */
-    bool *busy;           /* [chains] it is in another queue already */
-    uint32_t *all;        /* [chains] number of takings of any lock */
+    uint32_t *span;    /* [lock_count + 1] where each lock's takings begin in
+                          `t` */
+    uint32_t *order;   /* [lock_count] locks, most takings first */
+    uint8_t *does;     /* [nodes] 1: takes a unit, 2: gives one back, else
+                          0 */
+    uint32_t *lock_of; /* [nodes] the lock, for nodes that take or give */
+    uint32_t *of;      /* [nodes] 0, or 1 + the piece that contains the node */
+    bool *busy;        /* [chains] the chain is in another queue already */
+    uint32_t *all;     /* [chains] number of takings of any lock */
     uint32_t *taken_unit; /* [chains] number of takings of the current lock */
-    uint32_t *number;     /* [chains] its index as a worker */
+    uint32_t *number;     /* [chains] index of the chain as a worker */
     uint32_t *who;        /* [who_count] chains that took the current lock,
                              ascending */
     uint32_t who_count;
@@ -188,8 +188,8 @@ static bool add_workers_if_all_ended(struct finding *f,
     return false;
 }
 
-/* The end of the piece that begins at node i; *given: it gives the lock
- * back. */
+/* The end of the piece that begins at node i; *given is set to whether the
+ * piece gives the lock back. */
 static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
                           bool *given)
 {

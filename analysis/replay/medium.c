@@ -28,7 +28,7 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "transfers of %u nodes",
                            g->node_count);
     for (uint32_t m = 0; r->bucket && m < r->media; m++)
-        r->bucket[m].saved_t = 1ULL << 62; /* as much as the burst allows */
+        r->bucket[m].saved_t = 1ULL << 62; /* full: more than any burst */
     memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* 0xffffffff is
                                                           IPS_NO_NODE */
     for (uint32_t i = g->node_count; i-- > 0;) {
@@ -52,7 +52,8 @@ void rp_media_release(struct rp *r)
 /* ---- token bucket
  * ---------------------------------------------------------- */
 
-/* What remains of a transfer after it used the saved time; both in _v. */
+/* Returns what remains of a transfer of `all` after it used the time that
+ * medium m saved up; both in units of virtual time (_v). */
 static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
                             uint64_t now)
 {

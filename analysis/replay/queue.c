@@ -17,31 +17,32 @@
 #define NONE IPS_QUEUE_NONE
 
 struct worker {
-    uint32_t first, last; /* list of blocks given to it; or NONE */
+    uint32_t first, last; /* list of blocks given to the worker, or NONE */
     bool waits, has_stopped;
     uint32_t sent;   /* number of results sent */
-    uint64_t come_t; /* arrival of its last result: results of a worker arrive
-                        in order */
+    uint64_t come_t; /* when the worker's last result arrives: its results
+                        arrive in order */
 };
 struct dispatcher {
-    uint32_t turn;            /* the next turn */
-    uint32_t first, last;     /* list of blocks whose results have arrived */
-    bool takes_result, waits; /* is taking a result; waits for one */
+    uint32_t turn;        /* the next turn */
+    uint32_t first, last; /* list of blocks whose results have arrived */
+    /* the dispatcher takes a result; it waits for one */
+    bool takes_result, waits;
 };
 struct rp_queues {
     const struct ips_queues *is;
-    uint32_t *at;   /* [nodes] 0; 1: bound; 2 + block: sends that block's
-                       result */
+    uint32_t *at; /* [nodes] 1: bound; 2 + block: sends that block's result; 0:
+                     neither */
     uint32_t *role; /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
                        worker: 2 * worker + 2 */
     struct worker *worker;
     struct dispatcher *queue;
     uint32_t *next;   /* [blocks] next in the list of arrived results or given
                          blocks */
-    uint32_t *holder; /* [blocks] worker that does it */
+    uint32_t *holder; /* [blocks] worker that does the block */
     uint64_t *come_t; /* [blocks] when its result arrived */
     uint32_t *number; /* [blocks] ordinal among its worker's results */
-    uint32_t *piece;  /* [lock_queues] its next piece */
+    uint32_t *piece;  /* [lock_queues] next piece of the queue */
     uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
 };
 
@@ -166,7 +167,8 @@ static uint32_t tail_of(const struct rp_queues *s, uint32_t w)
     return s->is->block[s->is->worker[w].end_block - 1].first;
 }
 
-/* The node where worker w continues, or NONE: it has to wait for work. */
+/* Returns the node where worker w continues, or NONE if it has to wait for
+ * work. */
 static uint32_t worker_next(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
@@ -219,8 +221,8 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
         return c;
     const struct ips_queue_worker *w = &s->is->worker[role / 2 - 1];
     uint32_t low = w->first_block, high = w->end_block;
-    while (high - low > 1) { /* becomes the last block that begins at i or
-                                before */
+    /* `low` becomes the last block that begins at i or before */
+    while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
         if (s->is->block[mid].first <= i)
             low = mid;
@@ -297,7 +299,7 @@ void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now)
     *link = b;
 }
 
-/* Chain c continues at node i. */
+/* Lets chain c continue at node i. */
 static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
 {
     r->chain[c].pos = i;

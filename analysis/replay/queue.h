@@ -45,19 +45,22 @@
  * `end` is one past the last. */
 struct ips_queue_block {
     uint32_t first, end;
-    uint32_t worker;       /* its worker as recorded */
-    uint32_t ask, ask_end; /* the receives of its result; empty: it has none */
-    uint32_t turn;         /* the turn that gave it, or IPS_QUEUE_NONE */
+    uint32_t worker;       /* the worker that did the block as recorded */
+    uint32_t ask, ask_end; /* nodes at which the dispatcher receives its result;
+                              empty: it has no result */
+    uint32_t turn;         /* the turn that gave the block, or IPS_QUEUE_NONE */
 };
 struct ips_queue_turn {
-    uint32_t first, end;  /* does not include the receives of the result */
-    uint32_t gives;       /* the block that it gives, or IPS_QUEUE_NONE */
-    uint32_t taken_block; /* the block whose result it takes, as recorded */
+    /* nodes of the turn, without the receives of the result */
+    uint32_t first, end;
+    uint32_t gives; /* the block that the turn gives, or IPS_QUEUE_NONE */
+    /* the block whose result the turn takes, as recorded */
+    uint32_t taken_block;
 };
 struct ips_queue_worker {
     uint32_t chain, queue;
-    uint32_t first_block, end_block; /* its blocks as recorded; the last is its
-                                        tail */
+    uint32_t first_block, end_block; /* the worker's blocks as recorded; the
+                                        last one is the tail */
 };
 struct ips_queue {
     uint32_t chain; /* the dispatcher */
@@ -74,8 +77,8 @@ struct ips_queues {
     uint32_t block_count;
     struct ips_queue_turn *turn;
     uint32_t turn_count;
-    struct ips_lock_queues
-        lock_queues; /* the queues without a dispatcher; may be empty */
+    /* the queues without a dispatcher; may be empty */
+    struct ips_lock_queues lock_queues;
 };
 
 /* Finds the queues of a checked graph without remote references. `any`
@@ -85,17 +88,18 @@ int ips_queues_find(const struct ips_graph *g, const bool *any,
                     struct ips_queues *out, struct ips_err *err) IPS_MUST_USE;
 void ips_queues_release(struct ips_queues *q);
 
+/* The graph with its pieces of work in another order. */
+struct ips_queued_graph {
+    struct ips_graph g; /* owned; has the columns that a replay needs */
+    uint32_t *of;       /* [node_count] the node in the recorded graph */
+    uint32_t *to;       /* [node_count] the inverse of `of` */
+};
 /* Makes the graph in another order. `took` [turn_count]: the block whose result
  * each turn takes. `had` [lock_queues.piece_count]: the worker that does each
  * piece. The nodes and their cross arcs are the same, but the nodes of blocks,
  * turns and pieces have other positions. The arc into the first node of such a
  * piece gets the weight of what followed the piece that now precedes it,
  * because what a thread does after a piece belongs to that piece. */
-struct ips_queued_graph {
-    struct ips_graph g; /* owned; has the columns that a replay needs */
-    uint32_t *of;       /* [node_count] the node in the recorded graph */
-    uint32_t *to;       /* [node_count] the inverse of `of` */
-};
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
                           const uint32_t *took, const uint32_t *had,
                           struct ips_queued_graph *out,

@@ -106,7 +106,7 @@ static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
     for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
         bool gets = source_chain_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
-            break; /* it writes to d first: no worker */
+            break; /* it writes to d before it receives from d: no worker */
         met = met || (gets && g->xkind[i] == IPS_X_DATA);
         if (gets && asked) {
             o->block[o->block_count - 1].end = i;
@@ -269,9 +269,9 @@ static bool give_turn(struct finding *f, uint32_t b, uint32_t turn)
     return true;
 }
 
-/* Links blocks to the turns that give them, and counts them in *gives. *stops:
- * number of workers whose last block was given for a result before the last
- * one. */
+/* Links blocks to the turns that give them, and counts them in *gives. *stops
+ * is set to the number of workers whose last block was given for a result
+ * before the last one. */
 static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
                                  uint32_t *stops, uint32_t *gives)
 {
@@ -346,8 +346,8 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
     return give_turn(f, is->end_block - 2, turn - 1);
 }
 
-/* Each worker is told to stop in return for a result: the message that tells it
- * becomes a block of its own. */
+/* For queues in which each worker is told to stop in return for a result: makes
+ * the message that tells it a block of its own. */
 static bool split_tails(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;

@@ -14,15 +14,15 @@ struct making {
     const uint32_t *taken_block, *had;
     struct ips_queued_graph *out;
     uint32_t next;
-    uint32_t after;   /* recorded node after the last one that was put */
-    uint32_t *holder; /* [blocks] worker that does it */
-    uint32_t *behind; /* [blocks] its worker's next block, or NONE */
+    uint32_t after;   /* recorded node after the last node that was appended */
+    uint32_t *holder; /* [blocks] worker that does the block */
+    uint32_t *behind; /* [blocks] next block of the same worker, or NONE */
     uint32_t *last;   /* [workers] last block of each worker so far */
     uint32_t *role;   /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
                          worker: 2 * worker + 2 */
     uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
     uint32_t *piece;  /* [workers of lock queues] first piece, or NONE */
-    uint32_t *then;   /* [pieces] its worker's next piece, or NONE */
+    uint32_t *then;   /* [pieces] next piece of the same worker, or NONE */
 };
 
 void ips_queued_graph_release(struct ips_queued_graph *q)

@@ -188,7 +188,8 @@ static int check_ask(const struct ips_graph *g,
 /* ---- bound of the time
  * -------------------------------------------------------- */
 
-/* Time of all the work on machine m, if one chain at a time ran. */
+/* Time that all the work takes on machine m if only one chain at a time runs.
+ */
 static ips_u128 time_alone(const struct ips_replay_machine *m, uint64_t total)
 {
     return (ips_u128)total * rp_num(m, 1) / ips_max_u64(rp_den(m), 1) + 1;
@@ -226,9 +227,10 @@ static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
 }
 
 struct arc_sums {
-    uint64_t waits_ns;        /* sum of cross arcs with fixed times;
-                                 saturating */
-    uint64_t messages, bytes; /* of messages; bytes are saturating */
+    uint64_t waits_ns; /* sum of cross arcs with fixed times;
+                          saturating */
+    /* number of messages; sum of their bytes, saturating */
+    uint64_t messages, bytes;
 };
 
 static inline uint64_t count_if(bool is, uint64_t n)
@@ -489,8 +491,8 @@ static uint32_t keep_order_of_awaited_locks(const struct rp *r, bool *kept,
     return more;
 }
 
-/* *again is set to the number of locks that additionally keep their order, if
- * locks stalled this attempt; else to 0. */
+/* Runs one replay. *again is set to the number of locks that additionally keep
+ * their order in the next attempt if locks stalled this one; else to 0. */
 static int attempt_replay(const struct ips_graph *g,
                           const struct ips_scenario *scenario,
                           const struct ips_replay_ask *ask, bool *kept,

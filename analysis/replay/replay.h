@@ -51,8 +51,8 @@
  * until nothing changes. The RESOURCE arc into a node that takes a unit does
  * not count. If the threads would deadlock in the new order, which they did not
  * in the recorded one, the locks that were waited for keep the recorded order
- * (are `kept`: their events do not count, their arcs do), and the replay starts
- * again.
+ * (they are `kept`: their lock events are ignored and their RESOURCE arcs
+ * count), and the replay starts again.
  *
  * Work queues (`queues`, analysis/replay/queue.h): a dispatcher that has
  * finished a turn takes the result that arrived first; of results that arrived
@@ -97,10 +97,10 @@
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
 #define IPS_REPLAY_CORES_MAX 65536u
-#define IPS_REPLAY_RATIO_MAX 10000u /* limit of a ratio's num and den */
+#define IPS_REPLAY_RATIO_MAX 10000u /* greatest num or den of a ratio */
 #define IPS_REPLAY_LOCKS_MAX 0x7ffffffeu
 #define IPS_REPLAY_TURN_MAX 10000000000ull /* greatest turn_ns */
-/* Limit of cores of all machines with turns and load together. */
+/* Limit of the number of cores of all machines with turns and load together. */
 #define IPS_REPLAY_LINES_MAX 1048576u
 
 /* The ratio num / den. den 0: not set, use the default named at the member. */
@@ -178,11 +178,12 @@ struct ips_replay_ask {
     const uint64_t *burst_ns;
     const struct ips_replay_locks *locks; /* NULL: RESOURCE arcs stay as
                                              recorded */
-    /* NULL: none. The replay decides their order anew and sets `taken_block`;
-     * not with moves or `relabel`. The times are those of a replay of
-     * ips_queued_graph_make(). */
+    /* The program's work queues, or NULL. The replay decides anew who does
+     * which piece of work, and sets `taken_block` and `had`. Not allowed with
+     * moves or `relabel`. The times equal those of a replay of the graph that
+     * ips_queued_graph_make() makes for the new order. */
     const struct ips_queues *queues;
-    bool relabel; /* also compute `weight` */
+    bool relabel; /* true: the replay also computes `weight` */
 };
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
 
@@ -199,7 +200,8 @@ static inline uint64_t ips_replay_mtime_ns(const struct ips_replay_ask *ask,
     return ips_mtime_ns(&one, 0);
 }
 
-/* How long a message of `bytes` bytes occupies its medium. */
+/* How long a message of `bytes` bytes occupies its medium; ask->wire[pair] must
+ * be set. */
 static inline uint64_t ips_replay_wire_ns(const struct ips_replay_ask *ask,
                                           size_t pair, uint64_t bytes)
 {
@@ -211,19 +213,21 @@ static inline uint64_t ips_replay_wire_ns(const struct ips_replay_ask *ask,
 
 /* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */
 struct ips_replay_chain {
-    uint64_t start_ns;   /* time of its first node */
-    uint64_t end_ns;     /* time of its last node */
-    uint64_t run_ns;     /* its work, at the speed of each machine it ran on */
-    uint64_t queued_ns;  /* active but without a core: the cost of sharing */
-    uint64_t blocked_ns; /* waited for a cross arc */
+    uint64_t start_ns; /* time of the chain's first node */
+    uint64_t end_ns;   /* time of the chain's last node */
+    uint64_t run_ns;   /* time of the chain's work, at the speed of each machine
+                          it ran on */
+    uint64_t queued_ns;  /* time that the chain was active but had no core: the
+                            cost of sharing */
+    uint64_t blocked_ns; /* time that the chain waited for cross arcs */
 };
 
 struct ips_replay {
     uint64_t makespan_ns; /* time of the greatest END, or of the scenario's
                              goal */
-    uint32_t end;         /* that END; IPS_NO_NODE in an empty graph */
-    uint64_t last_ns;     /* when the last chain ended */
-    uint64_t *reach;      /* [node_count] when each node is reached, ns */
+    uint32_t end; /* the END of makespan_ns; IPS_NO_NODE in an empty graph */
+    uint64_t last_ns; /* when the last chain ended */
+    uint64_t *reach;  /* [node_count] when each node is reached, ns */
     /* [node_count], NULL unless `relabel`: new length of the arc from the chain
      * predecessor, from its start to the end of its work, without the wait that
      * follows. In the graph with these weights the longest path is `reach`,

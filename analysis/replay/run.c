@@ -83,8 +83,8 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
         m->rem = 0;
         return;
     }
-    /* Must not pass the completion or the end of the turn, which may be a
-     * fraction of a unit before t. */
+    /* The clock must not pass the next completion or the end of the turn, which
+     * may be a fraction of a unit before t. */
     uint64_t dv =
         ips_min_u64(clock_to(m, t), ips_min_u64(next_v(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
@@ -156,7 +156,7 @@ void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
     put_work_v(r, i, id, w_v, now);
 }
 
-/* Chain c has w ns of work from now on. */
+/* Gives chain c w ns of work, from now on. */
 RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
@@ -254,8 +254,8 @@ bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
     return is_ready(r, c, now);
 }
 
-/* The work before node `pos` of chain c is done. Returns whether the node can
- * be reached. */
+/* Handles that the work before node `pos` of chain c is done. Returns whether
+ * the node can be reached. */
 RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
@@ -292,8 +292,8 @@ static void wake_list(struct rp *r, uint64_t list, uint64_t now)
 RP_HOT void prefetch_machine(const struct rp *r, uint32_t i)
 {
     const struct ips_graph *g = r->g;
-    size_t ahead = (size_t)i + AHEAD; /* may be after the end of the array: it
-                                         is only a hint */
+    size_t ahead = (size_t)i + AHEAD; /* may be after the end of the array: a
+                                         prefetch is only a hint */
     __builtin_prefetch(&g->w[ahead]);
     __builtin_prefetch(&g->xlen[ahead]);
     __builtin_prefetch(&g->xpred[ahead]);
@@ -301,7 +301,8 @@ RP_HOT void prefetch_machine(const struct rp *r, uint32_t i)
     __builtin_prefetch(&r->reach[ahead], 1);
 }
 
-/* The chain reaches its node i. */
+/* Lets the chain reach its node i: stores the time, and starts what the node
+ * sends, gives back or ends. */
 RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
                        uint64_t now)
 {
@@ -378,7 +379,8 @@ RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
     close_hole(r, m, now);
 }
 
-/* An awaited arrival: a chain continues, or a queue's result arrives. */
+/* Handles an awaited arrival: a chain continues, or a queue's result arrives.
+ */
 static void arrive_chains(struct rp *r, uint64_t now)
 {
     uint32_t c = rp_item_id(&r->pending_arrivals.at[1]);

@@ -27,14 +27,14 @@ struct rp_chain {
     uint32_t machine;
     uint32_t core;       /* index into rp.machine (replay/core.c), or
                             RP_NO_CORE */
-    uint32_t move;       /* index of the chain's next move ... */
-    uint32_t move_node;  /* ... and that move's node, or IPS_NO_NODE */
+    uint32_t move;       /* index of the chain's next move */
+    uint32_t move_node;  /* node of the chain's next move, or IPS_NO_NODE */
     uint32_t next;       /* next chain that waits for the same node */
     uint64_t done_t;     /* when the work of the current arc was done */
-    uint64_t ran_t;      /* when it last had work on a core with turns */
-    uint64_t want_w;     /* ns of work for which it waits to get a core */
+    uint64_t ran_t;      /* when it last finished work on a core with turns */
+    uint64_t want_w;     /* ns of work that the chain has when it gets a core */
     uint64_t work_ns;    /* ns of work done on `machine`, not yet in run_ns */
-    uint64_t blocked_ns; /* time it waited for cross arcs */
+    uint64_t blocked_ns; /* time that the chain waited for cross arcs */
 };
 
 /* A machine, medium or core. The virtual clock advances by dv units while the
@@ -44,36 +44,39 @@ struct rp_machine {
     struct rp_tree active; /* chains by (completion in _v, chain); for a medium
                               the receiving nodes of its transfers */
     uint32_t count;        /* number of active chains (k), including the hole */
-    bool hole; /* the first entry has completed: to be replaced or removed */
-    struct ips_replay_machine is; /* the machine as asked for, ratios in lowest
-                                     terms */
-    uint64_t num, den;            /* num depends on the current k, den is
-                                     constant */
-    unsigned shift;               /* den == 1 << shift, or RP_NO_SHIFT */
+    bool hole; /* the first entry of `active` has completed, and is to be
+                  replaced or removed */
+    /* the machine as given in the request, ratios in lowest terms */
+    struct ips_replay_machine is;
+    uint64_t num, den; /* num depends on the current k, den is
+                          constant */
+    unsigned shift;    /* den == 1 << shift, or RP_NO_SHIFT */
     uint64_t v0, t0, rem;
-    uint64_t label_t;            /* time of the event to which it was last
-                                    advanced, >= t0 */
+    uint64_t label_t; /* time of the event to which the machine was last
+                         advanced, >= t0 */
     uint64_t next_t0, next_rem;  /* time of the next completion: next_t0 +
                                     next_rem / den */
     uint64_t idle_t, idle_since; /* total time without an active chain; start of
                                     the current idle time */
-    /* Only for a core (replay/core.c), which has `is.cores` 1 and `den` as
-     * without its load. Others have turn_v RP_NEVER. */
+    /* The next members are only for a core (replay/core.c), which has
+     * `is.cores` 1 and `den` as without its load. Machines and media have
+     * turn_v RP_NEVER. */
     uint64_t turn_v;      /* virtual time at which the chains' turn ends, or
                              RP_NEVER */
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
-    uint64_t empty_since; /* since when it has had no chain; RP_NEVER: it has
-                             already tried to pull one */
-    uint32_t of;          /* number of the machine to which it belongs */
+    uint64_t empty_since; /* since when the core has had no chain; RP_NEVER: it
+                             has tried to pull one since then */
+    uint32_t of;          /* number of the machine to which the core belongs */
     bool is_stopped;
 };
 
-/* Chains in line are linked by rp_chain.next, in order of (done_t, chain). */
+/* A lock. The chains that wait for it are linked by rp_chain.next, in order of
+ * (done_t, chain). */
 struct rp_lock {
     uint32_t free;
-    uint32_t first, last; /* first and last chain in line, or RP_NO_CHAIN */
+    uint32_t first, last; /* first and last waiting chain, or RP_NO_CHAIN */
     uint32_t giver;       /* the last node that gave a unit back */
-    bool due;             /* it is in rp.due */
+    bool due;             /* the lock is in rp.due */
 };
 
 /* The token bucket of a medium: saved_t is the time saved up at at_t; while the
@@ -90,9 +93,9 @@ struct rp {
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
-    uint64_t *reach;      /* [nodes] reach in _t, or RP_UNKNOWN and the waiting
-                             chain */
-    uint64_t *weight;     /* out->weight */
+    uint64_t *reach;  /* [nodes] when the node was reached, in _t; or RP_UNKNOWN
+                         | first waiting chain */
+    uint64_t *weight; /* the same array as out->weight */
     uint16_t *at_machine; /* [nodes] machine on which the node was reached;
                              NULL: there is only one */
     struct rp_chain *chain;
@@ -109,30 +112,33 @@ struct rp {
     uint32_t busy; /* machine whose completion is being processed, or
                       UINT32_MAX */
     uint32_t load_next;
-    /* For replay/medium.c; all NULL without media. */
+    /* The next members are for replay/medium.c; the pointers are NULL without
+     * media. */
     uint32_t media;           /* number of media; they follow the machines in
                                  `machine` */
     struct rp_bucket *bucket; /* [media]; NULL: no medium has a token bucket */
-    /* [nodes] when the message that a medium carries arrives, in _t; RP_UNKNOWN
-     * until known, with the low bit set if a chain waits for it; 0: no medium
-     * carries one */
+    /* [nodes] when the message to the node arrives if a medium carries it, in
+     * _t; RP_UNKNOWN until this is known, with the low bit set if a chain waits
+     * for the message; 0: no medium carries it */
     uint64_t *arrive;
     uint32_t *sends_next; /* [nodes] next receive of the same send */
     uint32_t *sends;      /* [nodes] first receive of a send, or IPS_NO_NODE */
     bool no_memory;       /* out of memory: the replay is given up */
-    /* For replay/lock.c; all NULL without locks. */
-    uint32_t *lock_at; /* [nodes] 0, 2 * lock + 1: takes a unit, 2 * lock + 2:
-                          gives one back */
+    /* The next members are for replay/lock.c; the pointers are NULL without
+     * locks. */
+    uint32_t *lock_at; /* [nodes] 0: no lock event; 2 * lock + 1: takes a unit;
+                          2 * lock + 2: gives one back */
     struct rp_lock *lock;
-    const bool *order_kept; /* [locks] true: keeps the recorded order, so it is
-                               not in lock_at */
+    const bool *order_kept; /* [locks] true: the lock keeps the recorded order
+                               and is not in lock_at */
     uint32_t *due;          /* locks that have both free units and waiters */
     uint32_t *had_unit;     /* scratch: chains that got a unit in this round of
                                rp_grant() */
     uint32_t due_count;
     struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
     uint32_t queue_due;       /* not 0: some dispatcher may take a result */
-    /* For replay/core.c. Cores follow the media in `machine`. */
+    /* The next members are for replay/core.c. Cores follow the media in
+     * `machine`. */
     uint32_t first_core, end_core; /* first_core == end_core: no machine has
                                       turns */
     uint32_t *core_of; /* [machines] first core of each, or RP_NO_CORE; NULL if
@@ -148,7 +154,7 @@ static inline unsigned rp_shift(uint64_t den)
 {
     return den & (den - 1) ? RP_NO_SHIFT : (unsigned)__builtin_ctzll(den);
 }
-/* num and den of machine m with k active chains. */
+/* rp_machine.num of machine m with k active chains; rp_den(): its den. */
 static inline uint64_t rp_num(const struct ips_replay_machine *m, uint64_t k)
 {
     uint64_t want = k * m->load.den + m->load.num;
@@ -160,22 +166,23 @@ static inline uint64_t rp_den(const struct ips_replay_machine *m)
     return (uint64_t)m->cores * m->load.den * m->speed.num;
 }
 
-/* Converts to ns, rounding up; less than 1/256 ns above a whole ns counts as
- * whole. */
+/* Converts internal time to ns, rounding up; less than 1/256 ns above a whole
+ * ns counts as whole. */
 static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
 {
     uint64_t up = (1ULL << r->bits) - 1 - (1ULL << (r->bits - 8));
     return (t + up) >> r->bits;
 }
 
-/* The ratio in lowest terms; `otherwise` / 1 if it is not set. */
+/* Reduces a ratio to lowest terms; returns `otherwise` / 1 if the ratio is not
+ * set. */
 struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
 
 /* Adds chain c's work_ns, at its machine's speed, to run_ns. */
 void rp_flush_work(struct rp *r, uint32_t c);
 
-/* Index of the pair of machines: from that on which node x was reached to that
- * of chain c. */
+/* Index of a pair of machines: from the one on which node x was reached to the
+ * one of chain c. */
 static inline size_t rp_pair(const struct rp *r, uint32_t x, uint32_t c)
 {
     size_t from = r->at_machine ? r->at_machine[x] : 0;
@@ -192,7 +199,7 @@ static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
 
 int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_media_release(struct rp *r);
-/* Node x is reached: starts the transfers of its messages. */
+/* Starts the transfers of the messages that node x sends, when x is reached. */
 void rp_send(struct rp *r, uint32_t x, uint64_t now);
 /* Whether the message of node i, for which chain c waits, goes through a
  * medium. */
@@ -208,14 +215,15 @@ static inline uint64_t rp_arrives(const struct rp *r, uint32_t i)
     uint64_t t = r->arrive[i];
     return t == 1 ? 0 : t;
 }
-/* Medium `m` has finished the transfer for node `i`. */
+/* Handles the end of the transfer of the message to node `i` over a medium. */
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now);
 
 /* ---- replay/lock.c ---- */
 
 int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
-/* Whether node i takes a unit of a lock (gives one back). */
+/* Whether node i takes a unit of a lock; rp_gives(): whether it gives one back.
+ */
 static inline bool rp_takes(const struct rp *r, uint32_t i)
 {
     return r->lock_at && (r->lock_at[i] & 1);
@@ -250,11 +258,11 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 /* The block whose result begins to arrive with the message of node i, or
  * IPS_QUEUE_NONE. */
 uint32_t rp_queue_result(const struct rp *r, uint32_t i);
-/* Node i is reached: announces the result that it sends, if any. */
+/* Announces the result that node i sends, if any; called when i is reached. */
 void rp_announce_result(struct rp *r, uint32_t i, uint64_t now);
-/* The result of block b will arrive at t. */
+/* Schedules the arrival of block b's result at t. */
 void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
-/* The result of block b has arrived. */
+/* Handles the arrival of block b's result. */
 void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may take a result takes one. */
 void rp_queue_take(struct rp *r);
@@ -279,9 +287,9 @@ void rp_cores_set(struct rp *r);
 void rp_cores_begin(struct rp *r);
 /* The longest time that `total` ns of work may take on machine m's cores. */
 ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total);
-/* Chain c, on a machine with turns, has w ns of work. */
+/* Gives w ns of work to chain c, which is on a machine with turns. */
 void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
-/* A chain has left core i. */
+/* Updates the counts of core i after a chain has left it. */
 void rp_cores_left(struct rp *r, uint32_t i, uint64_t now);
 /* Computes the next event of core i after a change. */
 void rp_cores_changed(struct rp *r, uint32_t i);
@@ -295,20 +303,21 @@ void rp_cores_load(struct rp *r, uint32_t m, uint64_t now);
 /* ---- of replay/run.c ---- */
 
 void rp_advance(struct rp_machine *m, uint64_t t);
-/* The time at which machine m's virtual clock will have advanced by dv. */
+/* Computes when machine m's virtual clock will have advanced by dv: at t0 + rem
+ * / den. */
 void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
                       uint64_t *rem);
 
 /* Whether the cross arc of node `pos` of chain c has arrived. If not, the chain
  * now waits for it. */
 bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now);
-/* Reaches node `pos` of chain c and continues up to the next arc that takes
+/* Lets chain c reach its node `pos` and continue up to the next arc that takes
  * time. */
 void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
-/* Continues all chains in rp.ready, and those that become ready by that. */
+/* Continues all chains in rp.ready, and those that become ready meanwhile. */
 void rp_go_on_all(struct rp *r, uint64_t now);
 
-/* Chain c continues at t, when what it waits for arrives. */
+/* Schedules chain c to continue at t, when what it waits for arrives. */
 void rp_schedule(struct rp *r, uint32_t c, uint64_t t);
 /* Adds work of w_v for `id` to machine i, from now on. */
 void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-#define ALL_MOST (1u << 24) /* more maps are never tried one by one */
+#define ALL_MOST (1u << 24) /* more maps than this are not all tried */
 
 void ips_search_release(struct ips_search *s)
 {
@@ -111,7 +111,8 @@ static bool may_place_item_on(const struct search *s, uint32_t item,
     return before == IPS_SEARCH_FREE || s->users[before] > 0;
 }
 
-/* The first machine from `m` on that `item` may take; `machines`: none. */
+/* Returns the first machine, from `m` on, on which `item` may run; s->machines
+ * if there is none. */
 static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
                                       uint32_t m)
 {
@@ -318,8 +319,8 @@ static int check_ask(const struct ips_search_ask *ask, struct ips_err *err)
     return check_fixed(ask, err);
 }
 
-/* Binary insertion sort, because qsort_r is not in C11. Of equal weights the
- * lower item first. */
+/* Lists the free items, heaviest first, of equal weights the lower item first.
+ * Binary insertion sort, because qsort_r is not in C11. */
 static void sort_items(struct search *s)
 {
     const uint64_t *weight = s->ask->weight;

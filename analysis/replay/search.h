@@ -44,8 +44,8 @@ struct ips_search_ask {
     /* [machine_count] true: the machine is only for items fixed to it; NULL:
      * none. */
     const bool *closed;
-    /* [machine_count] the lowest machine that is alike, itself if there is no
-     * other; NULL: no two are alike. */
+    /* [machine_count] the lowest machine that is like this one, or this one if
+     * none is lower; NULL: no two are alike. */
     const uint32_t *alike;
     const uint64_t *weight;   /* [item_count] CPU ns of the item */
     const uint64_t *capacity; /* [machine_count] work per time, in any unit */
@@ -76,8 +76,8 @@ struct ips_search_map {
 };
 struct ips_search {
     struct ips_search_map *best; /* different maps, best first */
-    uint32_t count;              /* at most `top`; 0 if the search stopped at
-                                    once */
+    uint32_t count; /* number of maps, at most `top`; 0 if the search stopped at
+                       once */
     enum ips_search_end end;
     uint64_t evaluations;
     uint64_t starts; /* starts of the local search; 0: all maps were tried */
@@ -95,12 +95,12 @@ struct ips_search_bound {
     /* The longest path with a core for each chain on the fastest machine, and
      * each message between the nearest machines. */
     uint64_t path_ns;
-    uint64_t capacity_ns; /* all work, if all machines were busy until the
-                             end */
-    uint64_t item_ns;     /* work of one item on the best machine for that
-                             item */
-    uint32_t item;        /* that item; IPS_SEARCH_FREE: none */
-    uint64_t ns;          /* the greatest of these bounds */
+    uint64_t capacity_ns; /* time of all work if all machines were busy until
+                             the end */
+    uint64_t item_ns; /* greatest time of one item's work on the best machine
+                         for that item */
+    uint32_t item;    /* the item of item_ns; IPS_SEARCH_FREE: none */
+    uint64_t ns;      /* the greatest of these bounds */
 };
 /* Computes the bounds. `ask` gives the machines, loads and message times; it
  * must have no moves, its map is not used, and messages do not wait for each

@@ -15,17 +15,18 @@ struct bound {
     const struct ips_scenario *scenario;
     const struct ips_replay_ask *ask;
     const struct ips_search_ask *of;
-    const uint32_t *item;         /* [chains] item of each chain */
-    bool *there;                  /* [machines] an item may run on it */
-    struct ips_ratio *load;       /* [machines] the least load it ever has */
-    struct ips_mtime *near, *all; /* lines for messages: least within one
-                                     machine; least of all pairs */
+    const uint32_t *item;   /* [chains] item of each chain */
+    bool *there;            /* [machines] an item may run on it */
+    struct ips_ratio *load; /* [machines] the machine's least load */
+    /* Lines whose least value is at or below every message time: `near` for
+     * messages within a machine, `all` for all pairs of machines. */
+    struct ips_mtime *near, *all;
     uint32_t near_count, all_count;
-    uint64_t *work;     /* [items] ns of work that must be done */
-    uint32_t *chains;   /* [items] number of chains with such work */
-    uint8_t *needed;    /* [nodes] an END at which the run may be over depends
-                           on the node */
-    uint64_t *w, *xlen; /* [nodes] weights in units */
+    uint64_t *work;   /* [items] ns of work that must be done */
+    uint32_t *chains; /* [items] number of chains with such work */
+    uint8_t *needed; /* [nodes] 1: the node leads to an END at which the run may
+                        be over */
+    uint64_t *w, *xlen; /* [nodes] weights in units of 2^-8 ns */
     struct ips_search_bound *out;
 };
 
@@ -98,7 +99,8 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
            a->scale_num == b->scale_num && a->scale_den == b->scale_den;
 }
 
-/* Adds a way between machines, if it may be the fastest for some length. */
+/* Adds the message time of a pair of machines to the list, if it may be the
+ * least for some length. */
 static void add_way(struct ips_mtime *ways, uint32_t *count,
                     const struct ips_mtime *way)
 {
@@ -169,7 +171,8 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
 /* ---- the three bounds -----------------------------------------------------
  */
 
-/* Marks the nodes on which an END depends at which the run may be over. */
+/* Marks the nodes from which a path leads to an END at which the run may be
+ * over. */
 static int find_needed(struct bound *b, struct ips_err *err)
 {
     const struct ips_graph *g = b->g;
@@ -250,7 +253,7 @@ static void bound_work(struct bound *b)
 
 static int bound_path(struct bound *b, struct ips_err *err)
 {
-    struct ips_graph g = *b->g; /* borrowed, except for two columns */
+    struct ips_graph g = *b->g; /* borrows all columns but w and xlen */
     struct ips_scenario scenario = *b->scenario;
     struct ips_est e;
     g.w = b->w;

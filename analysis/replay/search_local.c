@@ -4,7 +4,7 @@
 
 #include "analysis/replay/search_run.h"
 
-/* after this many starts in a row without a new map the search has settled */
+/* the search ends after this many starts in a row that met no new map */
 #define STALE_STARTS 64
 #define ONE_MACHINE_STARTS 4
 
@@ -128,8 +128,8 @@ static void place_fixed_items(struct search *s, uint32_t otherwise)
     }
 }
 
-/* Start: places the heaviest items first, each where the work would end
- * soonest. */
+/* Starts from the map that results if the heaviest items are placed first, each
+ * where its machine's work would end soonest. */
 static int heaviest_first(struct search *s, struct ips_err *err)
 {
     uint64_t *work = calloc(s->machines, sizeof(*work));
@@ -156,8 +156,8 @@ static int heaviest_first(struct search *s, struct ips_err *err)
     return descend_search(s, err);
 }
 
-/* Start: all on one machine; machines of greatest capacity first, one of each
- * class. */
+/* Starts from maps with all free items on one machine: machines of greatest
+ * capacity first, one of each class of like machines. */
 static int all_on_one(struct search *s, struct ips_err *err)
 {
     uint8_t *tried = calloc(s->machines, 1);
@@ -182,8 +182,8 @@ static int all_on_one(struct search *s, struct ips_err *err)
     return rc;
 }
 
-/* Takes the best map and moves some items at random; every fourth time all
- * items. */
+/* Sets s->map to the best map with some items moved at random; every fourth
+ * time to a map with all free items placed at random. */
 static void disturb_map(struct search *s)
 {
     uint32_t often = 2 + random_below(s, s->free_count / 4 + 1);

@@ -16,21 +16,22 @@ struct search {
     struct ips_search *out;
     uint32_t items, machines, free_count;
     uint32_t open_count;
-    uint32_t *open;    /* [open_count] machines that are not closed */
-    uint32_t *order;   /* [free_count] free items, heaviest first */
-    uint32_t *before;  /* [machines] the next lower machine of its class, or
-                          FREE */
-    uint32_t *next;    /* [machines] the next higher machine of its class, or
-                          FREE */
-    uint32_t *users;   /* [machines] scratch of next_map() and
-                          make_canonical() */
+    uint32_t *open;   /* [open_count] machines that are not closed */
+    uint32_t *order;  /* [free_count] free items, heaviest first */
+    uint32_t *before; /* [machines] the next lower machine of the same class
+                         (alike), or IPS_SEARCH_FREE */
+    uint32_t *next;  /* [machines] the next higher machine of the same class, or
+                        IPS_SEARCH_FREE */
+    uint32_t *users; /* [machines] scratch of next_map() and
+                        make_canonical() */
     uint32_t *renamed; /* [machines] scratch of several functions */
     uint32_t *canon;   /* [items] scratch: a map in canonical form */
     uint32_t *map;     /* [items] the current map */
     struct ips_search_worth worth;  /* worth of the current map */
     struct ips_search_worth *known; /* [known_capacity] worth of the maps that
                                        were evaluated */
-    uint16_t *maps; /* [known_capacity * items] those maps, in canonical form */
+    uint16_t *maps; /* [known_capacity * items] the maps that were evaluated, in
+                       canonical form */
     uint32_t known_count, known_capacity;
     uint32_t *table; /* hash table of maps: index into `known` + 1, or 0 */
     uint32_t table_capacity;
@@ -53,8 +54,8 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
 int search_worth(struct search *s, struct ips_search_worth *worth,
                  struct ips_err *err) IPS_MUST_USE;
 
-/* Searches from all starts until the end; sets out->end to SETTLED if nothing
- * else stopped it. */
+/* Searches from all starts until the end; sets out->end to IPS_SEARCH_SETTLED
+ * if nothing else stopped the search. */
 int search_local(struct search *s, struct ips_err *err) IPS_MUST_USE;
 
 #endif

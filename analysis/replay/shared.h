@@ -32,12 +32,13 @@ struct ips_shared {
     uint64_t end_ns;  /* time of the greatest END, or of the scenario's goal */
     uint64_t busy_ns; /* time during which at least one transfer was in
                          progress */
-    /* the parts of the path back from the end, which add up to end_ns; rounded
-     * up to ns where transfers overlapped */
+    /* the parts of the path, which add up to end_ns (rounded up to ns where
+     * transfers overlapped), and the number of its messages */
     uint64_t compute_ns, message_ns, external_ns, messages;
 };
 
-/* Changes g->xlen if least_ns is set. Returns the errors of ips_replay(). */
+/* Computes the execution time with one shared medium. Changes g->xlen if
+ * least_ns is set. Returns the errors of ips_replay(). */
 int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
                     const struct ips_shared_ask *ask, struct ips_shared *out,
                     struct ips_err *err) IPS_MUST_USE;

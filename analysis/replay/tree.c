@@ -8,7 +8,7 @@ bool rp_tree_init(struct rp_tree *t, uint32_t room)
     while (t->capacity < room)
         t->capacity *= 2;
     t->at = malloc(2 * (size_t)t->capacity * sizeof(*t->at));
-    if (t->at) /* all keys RP_NEVER */
+    if (t->at) /* 0xff.. sets all keys to RP_NEVER */
         memset(t->at, 0xff, 2 * (size_t)t->capacity * sizeof(*t->at));
     return t->at != NULL;
 }

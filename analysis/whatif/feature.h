@@ -1,9 +1,9 @@
 /*
- * Features: to what the weights of a graph belong. A feature is the finest item
- * that can be asked about: a procedure in a process, a class of messages
- * between two processes, or the rest of a process. Every nanosecond of every
- * arc belongs to at most one feature. So objects (a machine, a procedure in all
- * processes) are sets of features, and their times add up.
+ * Features: the items to which the weights of a graph belong. A feature is the
+ * finest item that can be asked about: a procedure in a process, a class of
+ * messages between two processes, or the rest of a process. Every nanosecond of
+ * every arc belongs to at most one feature. So objects (a machine, a procedure
+ * in all processes) are sets of features, and their times add up.
  *
  * A chain arc is split into shares (procedures, each with its part of the
  * weight). What no share covers belongs to the feature of the arc's chain. The
@@ -30,15 +30,17 @@ struct ips_features {
                                               all nodes */
     const uint32_t *cross;    /* [node_count] feature of a node's cross arc, or
                                  IPS_NO_FEATURE; NULL: no cross arc has one */
-    const uint64_t *cross_ns; /* [node_count] how much of that arc belongs to
-                                 the feature; NULL: all */
+    const uint64_t *cross_ns; /* [node_count] ns of the cross arc that belong to
+                                 its feature; NULL: the whole arc */
 };
 
-/* IPS_E_CORRUPT if indices or sums violate the rules above. O(nodes). */
+/* Checks that indices are in range and that shares do not exceed their arcs;
+ * else IPS_E_CORRUPT. O(nodes). */
 int ips_features_check(const struct ips_graph *g, const struct ips_features *f,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Shares of the chain arc into `node`. None: returns NULL, *count 0. */
+/* Returns the shares of the chain arc into `node` and sets *count to their
+ * number, which may be 0. */
 static inline const struct ips_arc_share *
 ips_arc_shares(const struct ips_features *f, uint32_t node, uint64_t *count)
 {

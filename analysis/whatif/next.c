@@ -17,10 +17,12 @@
 struct branch {
     uint64_t priority; /* length of the whole path */
     uint64_t suffix;   /* length from `node` to the END */
-    uint32_t node;     /* continue backwards from here */
-    uint32_t at;       /* node whose losing arc led here; NOTHING: an END */
-    uint32_t parent;   /* index in `result`; NOTHING: an END */
-    uint32_t group;    /* the labels after `node` */
+    uint32_t node;     /* the path continues backwards from this node */
+    uint32_t at; /* node whose losing arc led here; NOTHING: the path ends at
+                    `node` */
+    uint32_t parent; /* index in `result` of the branch that this one leaves;
+                        NOTHING: none */
+    uint32_t group;  /* group of the labels after `node` */
 };
 
 /* A group as a linked list: a label before the group `rest`. Number 0 is the
@@ -85,8 +87,8 @@ static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
     return true;
 }
 
-/* The group of `label` before `rest`. Groups are looked up by this key, so each
- * exists only once. */
+/* Returns the group that has `label` before the labels of `rest`. Groups are
+ * looked up by (rest, label), so each exists only once. */
 static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
@@ -144,7 +146,7 @@ static uint32_t extend_set(struct search *s, uint32_t group, uint32_t label)
     return at;
 }
 
-/* The group after one more label was met before it. */
+/* Returns the group of paths that have `label` before the labels of `group`. */
 static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
 {
     if (label == IPS_NO_LABEL)
@@ -170,8 +172,8 @@ static int in_order(const void *a, const void *b)
     const struct branch *p = a, *q = b;
     if (p->priority != q->priority)
         return p->priority < q->priority ? 1 : -1;
-    if (p->parent != q->parent) /* at equal priority ENDs last: NOTHING is the
-                                   greatest value */
+    if (p->parent != q->parent) /* at equal priority, branches without a parent
+                                   come last: NOTHING is the greatest value */
         return p->parent < q->parent ? -1 : 1;
     if (p->at != q->at)
         return p->at < q->at ? -1 : 1;
@@ -254,7 +256,8 @@ static struct arcs_in arcs_in(const struct search *s, uint32_t node,
 }
 
 /* Whether the longest path to `node` takes its cross arc. A chain's first node
- * has no other arc, even if the cross arc's value is 0. */
+ * has no chain arc, so there it does if there is a cross arc, even one that
+ * leaves the EST 0. */
 static bool goes_cross(const struct search *s, uint32_t node,
                        const struct arcs_in *in)
 {
@@ -461,7 +464,8 @@ static int search_paths(struct search *s, struct ips_err *err)
         if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
             rc = emit_path(s, self, group, ns, err);
         else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
-            s->found_count--; /* nothing branches off it, so no path needs it */
+            s->found_count--; /* no branch leaves it, so no path needs it as a
+                                 parent */
     }
     s->out->complete = !s->full;
     return rc;

@@ -16,7 +16,8 @@
  * A label belongs to a node (the procedure of the arc into it; IPS_NO_LABEL:
  * none) or else to its chain (its process). Two partial paths from the same
  * node with the same labels after it have the same continuations, so the
- * shorter one is dropped at once: a group costs nothing for each of its paths.
+ * shorter one is dropped at once. The cost of a group does not depend on the
+ * number of its paths.
  *
  * Paths start at nodes without an in-arc and end at ENDs. Paths of equal length
  * come in a fixed order.
@@ -49,8 +50,9 @@ struct ips_next_ask {
 
 struct ips_next_path {
     uint64_t ns;
-    uint32_t end;    /* the END of the path */
-    uint32_t *label; /* [label_count] from the start of the path to its end */
+    uint32_t end; /* the END of the path */
+    /* [label_count] labels from the start of the path to its end */
+    uint32_t *label;
     uint32_t label_count;
     struct ips_path path; /* the longest path of the group */
 };

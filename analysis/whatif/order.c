@@ -21,7 +21,7 @@ struct maker {
     uint64_t run_cap;
     uint32_t *pos;   /* [chain_count] next node */
     uint32_t *next;  /* [chain_count] next chain that waits on the same node */
-    uint32_t *ready; /* stack; each chain at most once */
+    uint32_t *ready; /* stack of chains that can go on, each at most once */
     uint32_t ready_count;
 };
 
@@ -92,8 +92,8 @@ static int make_runs(struct maker *m, struct ips_err *err)
     return rc;
 }
 
-/* Assigns slots to the nodes that cross arcs leave, in the order of
- * computing. */
+/* Assigns a slot to each node that a cross arc leaves, in the order in which
+ * the nodes are computed. */
 static int make_slots(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;

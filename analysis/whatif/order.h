@@ -25,7 +25,8 @@ struct ips_run {
 struct ips_order {
     struct ips_run *run; /* runs of one chain are in the chain's order */
     uint64_t run_count;
-    uint32_t *slot; /* [node_count] IPS_NO_NODE: no cross arc leaves the node */
+    uint32_t *slot; /* [node_count] slot of the node's value; IPS_NO_NODE: no
+                       cross arc leaves the node */
     uint32_t slot_count;
 };
 void ips_order_release(struct ips_order *o);

@@ -109,7 +109,7 @@ static bool count_length(struct counting *c, uint32_t length)
     return true;
 }
 
-/* Whether `s` is a part of `of`, repeated. */
+/* Whether `s` is a part of the endless repetition of `of`. */
 static bool is_part_of_repetition(const struct counting *c,
                                   const struct ips_sequence *s,
                                   const struct ips_sequence *of)
@@ -126,7 +126,8 @@ static bool is_part_of_repetition(const struct counting *c,
     return false;
 }
 
-/* Whether `s` is a shorter sequence, repeated. */
+/* Whether `s` is a shorter sequence that repeats at least twice; the last
+ * repetition may be cut off. */
 static bool is_repetition(const struct counting *c,
                           const struct ips_sequence *s)
 {

@@ -21,10 +21,10 @@
 struct ips_slack {
     uint64_t least;
     uint64_t total_ns, near_ns, path_ns;
-    uint64_t arcs; /* number of arcs of which it has a share */
+    uint64_t arcs; /* number of arcs of which the feature has a share */
 };
 
-/* Fills out[f->count]. O(nodes + shares). */
+/* Computes the slack of each feature into out[f->count]. O(nodes + shares). */
 int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
                const struct ips_est *e, const uint64_t *tail,
                const struct ips_features *f, uint64_t near_ns,

@@ -16,7 +16,7 @@
 #include "analysis/whatif/order.h"
 
 #define IPS_NO_TAIL UINT64_MAX /* no END can be reached from this node */
-/* there is no such arc, or it leads to no END */
+/* the arc does not exist, or leads to no END */
 #define IPS_NO_SLACK UINT64_MAX
 
 /* Allocates tail[g->node_count]; the caller calls free(). `order` must have
@@ -26,8 +26,9 @@ int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
              const struct ips_order *order, uint64_t **tail,
              struct ips_err *err) IPS_MUST_USE;
 
-/* The slack of the arc from a node's chain predecessor (`first`: the node is
- * its chain's first), and of its cross arc. */
+/* The slack of the arc from a node's chain predecessor; IPS_NO_SLACK if the
+ * node is its chain's first (`first`). ips_slack_cross(): the slack of the
+ * node's cross arc. */
 uint64_t ips_slack_chain(const struct ips_graph *g, const struct ips_est *e,
                          const uint64_t *tail, uint32_t node, bool first);
 uint64_t ips_slack_cross(const struct ips_graph *g,

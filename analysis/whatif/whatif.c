@@ -19,10 +19,10 @@ struct scenarios {
 struct pass {
     const struct ips_whatif_base *b;
     struct ips_arcs arcs;
-    uint8_t *mask;           /* [features] bit set of the scenarios that edit
-                                it */
-    uint32_t (*ppm)[LANES];  /* [features] by how much each scenario makes it
-                                faster */
+    /* [features] bit set of the scenarios that edit the feature */
+    uint8_t *mask;
+    uint32_t (*ppm)[LANES];  /* [features] by how much each scenario makes the
+                                feature faster */
     struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
                                 need */
     struct scenarios *carry; /* [chains] value of the last node computed */
@@ -59,8 +59,8 @@ static void save_arc(const struct pass *p, uint32_t chain_feature,
         subtract_savings(p, chain_feature, rest, a);
 }
 
-/* Applies the cross arc of node i where it wins; returns the bit set of those
- * scenarios. */
+/* Applies the cross arc of node i in the scenarios in which it wins; returns
+ * the bit set of these scenarios. */
 static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
 {
     const struct ips_graph *g = p->b->g;

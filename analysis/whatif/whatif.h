@@ -30,8 +30,9 @@
 
 struct ips_edit {
     uint32_t feature;
-    uint32_t ppm; /* by how much it is faster. Edits of one feature are applied
-                     one after the other, each to what the previous one left. */
+    uint32_t ppm; /* by how much the feature gets faster. Edits of one feature
+                     are applied one after the other, each to what the previous
+                     one left. */
 };
 /* One question: all its edits apply at once. */
 struct ips_change {
@@ -44,16 +45,18 @@ struct ips_whatif {
     uint64_t bound; /* upper bound of the gain */
     uint32_t end;
     uint64_t resources; /* RESOURCE arcs on the longest path with the edits */
-    bool computed;      /* ips_whatif_rank(): false if the bound was enough */
+    bool computed; /* false: ips_whatif_rank() did not compute the change, since
+                      its bound was too small */
 };
 
 struct ips_whatif_base {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
-    const struct ips_order *order; /* made of g and scenario */
-    const struct ips_est *est;     /* values of g and scenario */
-    const struct ips_features *f;  /* passed ips_features_check() */
-    const uint64_t *share;         /* from ips_feature_shares() */
+    const struct ips_order *order; /* made from g and scenario */
+    /* result of ips_longest_path() for g and scenario */
+    const struct ips_est *est;
+    const struct ips_features *f; /* passed ips_features_check() */
+    const uint64_t *share;        /* from ips_feature_shares() */
 };
 
 /* Answers any number of changes into out[count], IPS_WHATIF_LANES in each
