@@ -1,5 +1,6 @@
-/* What `ipsq path` shows besides the values and pieces of the path: shares of
- * all kinds, procedures and lines, sequences, the whole graph. */
+/* Prints what `ipsq path` shows besides the named values and the segments of
+ * the path: shares of the path by machine, process, procedure ..., the most
+ * common sequences, and the shares of all work. */
 #ifndef IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 #define IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 
@@ -17,11 +18,13 @@ void ipsq_path_rows_release(struct ipsq_path_rows *rows);
  * process, procedure, message and external. Returns their number. */
 size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT]);
 
+/* `top`: greatest number of rows of each table; 0: all. */
 void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const Ips__PathAnswer *a,
                            const struct ipsq_path_rows *rows, uint64_t top);
 
-/* Where a procedure is defined, in a short form: "loop.c:12 (solver)". */
+/* Formats where a procedure is defined, in a short form: "loop.c:12
+ * (solver)". */
 void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room);
 
 #endif

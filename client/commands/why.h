@@ -42,14 +42,17 @@ void why_seen_gain(const struct why_seen *x, double *median, double *least,
 /* 95% interval of the frequency k in n, n > 0. */
 void why_wilson(unsigned k, unsigned n, double *low, double *high);
 
-/* Asks about rq->run as rq->why requests. If that leaves the kind of answer
- * open (`answer` "") and the run is a service, asks about its requests. *out
- * belongs to the session. */
+/* Asks the master what rq->why requests about rq->run. If that is no particular
+ * kind of answer (rq->why->answer is "") and the run is a service, asks about
+ * its requests, or if none are known about the elapsed time. *out belongs to
+ * the session. */
 int why_ask(struct ipsq_session *s, Ips__Request *rq,
             const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;
 
-/* Whether the command line names more than one run. */
+/* Whether the command line names several runs. */
 bool why_names_several(const struct ipsq_options *o);
+/* Runs `ipsq why` for several runs: asks about each as `rq` requests, merges
+ * the findings and prints them. Returns an exit status, or a negative code. */
 int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
              Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
 
