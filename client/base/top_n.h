@@ -32,8 +32,9 @@ void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 /* Fills `s` so that the master sends only the rows that --sort, --top and --per
  * select, and returns it. NULL: the master has to send all rows. */
 Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s);
-/* Does so for rows of procedures. Also returns NULL if the master cannot select
- * the rows, for example by a column that ipsq computes itself. */
+/* Fills `s` for rows of procedures, as ipsq_top_n_ask does for other rows. Also
+ * returns NULL if the master cannot select the rows, for example by a column
+ * that ipsq computes itself. */
 Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o,
                                    Ips__Select *s);
 

@@ -64,9 +64,10 @@ enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };
 
 /* Makes a command line: "ipsq", `before` (options of all commands; NULL at the
  * end), then `words` with the additions of the focus. `argv` has space for
- * IPSQ_ARGV_MAX; its strings are borrowed from the arguments. Returns argc, and
- * in *unused what the command cannot use of the focus. An unknown command, or
- * wrong words, get no additions: running the line reports what is wrong. */
+ * IPSQ_ARGV_MAX strings and NULL; its strings are borrowed from the arguments.
+ * Returns argc, and in *unused what the command cannot use of the focus. An
+ * unknown command, or wrong words, get no additions: running the line reports
+ * what is wrong. */
 #define IPSQ_ARGV_MAX (2 * IPSQ_WORDS_MAX)
 int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
                      const struct ipsq_words *words, char **argv,
