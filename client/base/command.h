@@ -110,8 +110,8 @@ extern const char *const ipsq_completion_shells[];
 extern const char ipsq_completion_bash[], ipsq_completion_zsh[],
     ipsq_completion_fish[];
 
-/* The body of main(): runs a command, or the shell if none is given and
- * standard input is a terminal. Returns an exit status. */
+/* The body of main(): runs a command, or the shell if no command is given and
+ * standard input and output are terminals. Returns an exit status. */
 int ipsq_command_line(int argc, char **argv);
 
 /* Print what --help prints: for all of ipsq, or for one command. */

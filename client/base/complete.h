@@ -9,7 +9,8 @@
 
 #include "client/base/command.h"
 
-/* Candidates. Zero it to start; free it with ipsq_names_release. */
+/* The candidates that may complete a word. Zero it to start; free it with
+ * ipsq_names_release. */
 struct ipsq_names {
     char **name; /* NULL at the end; NULL if there are none */
     size_t count;
@@ -22,7 +23,7 @@ void ipsq_names_add(struct ipsq_names *names, const char *name,
                     const char *about);
 void ipsq_names_release(struct ipsq_names *names);
 
-/* Where the names come from. */
+/* Where the names of runs, objects and machines come from. */
 struct ipsq_name_source {
     /* options whose --master, --state and --format apply */
     const struct ipsq_options *session;
@@ -77,7 +78,8 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 /*
  * `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last
  * word, one a line. It starts no daemon, prints no error, and ends after two
- * seconds at the latest. Returns the exit status: 0, or one of these.
+ * seconds at the latest. Returns the exit status: 0, or one of the
+ * values below.
  */
 enum {
     IPSQ_COMPLETE_FILES = 10, /* file names may complete the word, too */

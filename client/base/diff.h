@@ -34,7 +34,7 @@
 
 struct diff_item {
     char *kind, *name;
-    uint64_t *v;  /* [runs] its value in each run */
+    uint64_t *v;  /* [runs] the value of the item in each run */
     int64_t a, b; /* means of the first and second side, rounded */
     /* change of the mean from the first side to the second; may differ from b -
      * a by rounding */

@@ -149,7 +149,9 @@ static int take_bys(struct ipsq_options *o, const char *text,
         uint32_t which = 0;
         size_t len = strcspn(at, ","), n = strcspn(at, ",:");
         bool named = strncmp(at, "mark:", 5) ==
-                         0 || /* mark:NAME and task:NAME group requests */
+                         /* in mark:NAME and task:NAME the value is mark or
+                          * task */
+                         0 ||
                      strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);

@@ -221,7 +221,8 @@ struct ipsq_options {
     enum ipsq_format format;
     uint64_t top; /* --top; 0: all rows */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
-    uint32_t external; /* --external, as enum ips_external of the protocol */
+    /* --external, as enum ips_external (analysis/graph/graph.h) */
+    uint32_t external;
     uint64_t from_ns, to_ns;
     uint32_t phase; /* --phase; 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;

@@ -23,7 +23,7 @@ enum ipsq_kind {
     IPSQ_SHARE, /* a fraction; a percentage in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
     IPSQ_LIST,  /* a list of texts, separated by commas in tables */
-    IPSQ_VALUE, /* a value of SQL, of any type */
+    IPSQ_VALUE, /* a value of an SQL query, of any type */
 };
 
 struct ipsq_column {
@@ -87,8 +87,8 @@ void ipsq_table_init(struct ipsq_table *t, const char *name,
 void ipsq_table_release(struct ipsq_table *t);
 /* Whether any column is shown in the table format. */
 bool ipsq_table_has_titles(const struct ipsq_table *t);
-/* Appends a zeroed row, which the caller fills in column order. Aborts the
- * program if memory is short. */
+/* Appends a zeroed row, and returns its first cell; the caller fills the cells
+ * in column order. Ends the program if memory is short. */
 struct ipsq_cell *ipsq_table_row(struct ipsq_table *t);
 /* Removes the rows, keeps columns and widths. */
 void ipsq_table_clear(struct ipsq_table *t);

@@ -6,7 +6,8 @@
 
 #include "client/base/command.h"
 
-/* Rows that come in several replies; zero it to start. */
+/* Rows of the answer about a path, which come in several replies; zero it to
+ * start. */
 struct ipsq_path_rows {
     struct ipsq_rows procedures, source_lines, whole_procedures, whole_lines;
 };

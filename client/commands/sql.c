@@ -19,7 +19,9 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 
 struct whole {
     struct ipsq_rows pieces; /* replies of type Ips__SqlAnswer */
-    char **columns;          /* borrowed from the first piece that has them */
+    /* names of the query's columns, borrowed from the first reply that has
+     * them */
+    char **columns;
     size_t column_count;
 };
 

@@ -15,7 +15,7 @@
 struct why_seen { /* one finding, merged over all runs */
     char *kind, *who, *procedure, *text;
     unsigned runs; /* number of runs that have the finding */
-    /* numbers of the runs that have it, ascending */
+    /* numbers of the runs that have the finding, ascending */
     unsigned run[WHY_RUNS_MAX];
     /* gain of the finding in each of these runs, as a fraction of the run's
      * time */
@@ -32,14 +32,16 @@ struct why_set {
 int why_set_add(struct why_set *w, unsigned run, const char *kind,
                 const char *object, const char *procedure, const char *says,
                 double share, struct ips_err *err) IPS_MUST_USE;
-/* Sorts by the mean gain over all runs; a run without the finding counts as
- * 0. */
+/* Sorts the findings by their mean gain over all runs, greatest first; a run
+ * without the finding counts as 0. */
 void why_set_sort(struct why_set *w);
 void why_set_release(struct why_set *w);
-/* Median, least and greatest gain in the runs that have the finding. */
+/* Computes the median, least and greatest gain in the runs that have the
+ * finding. */
 void why_seen_gain(const struct why_seen *x, double *median, double *least,
                    double *greatest);
-/* 95% interval of the frequency k in n, n > 0. */
+/* Computes the 95% interval (Wilson) of a frequency that was observed as k in
+ * n; n > 0. */
 void why_wilson(unsigned k, unsigned n, double *low, double *high);
 
 /* Asks the master what rq->why requests about rq->run. If that is no particular

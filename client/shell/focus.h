@@ -17,9 +17,9 @@
 struct ipsq_focus {
     char run[64]; /* "": the newest run at the time of each command */
     char object[IPSQ_FOCUS_BYTES]; /* "": the whole run */
-    char from[IPSQ_UNIT_BYTES];    /* as for --from and --to; "": all */
+    char from[IPSQ_UNIT_BYTES];    /* values of --from and --to; "": no limit */
     char to[IPSQ_UNIT_BYTES];
-    /* as for --phase; used instead of from and to */
+    /* value of --phase, used instead of from and to; "": none */
     char phase[IPSQ_UNIT_BYTES];
 };
 
@@ -51,8 +51,8 @@ bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
  * times are wrong, and the window is unchanged. */
 bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
                        struct ips_err *err);
-/* Sets the phase, such as "2", by its number in `ipsq phases`. IPS_E_USAGE: no
- * number. */
+/* Sets the phase to the number `word`, such as "2", as `ipsq phases` numbers
+ * them. IPS_E_USAGE: `word` is no number. */
 int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
                      struct ips_err *err) IPS_MUST_USE;
 /* Widens the focus by one step: removes the time, else the object, else the
