@@ -1,5 +1,5 @@
-/* ipsq asks the master and prints the answer: see
- * client/shell/command_line.c. */
+/* main() of ipsq, which asks the master and prints the answer.
+ * client/shell/command_line.c does the work. */
 #include <signal.h>
 
 #include "client/base/command.h"

@@ -1,6 +1,7 @@
 /*
- * The certificate for people. Before the answer, one line for each thing that
- * limits it; after the answer, one line that sums it up. -v prints everything.
+ * The certificate for people: before the answer, the lines that say what limits
+ * it; after the answer, one line that sums the certificate up. With -v,
+ * everything is printed.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 #include "client/base/units.h"
 #include "proto/message.h"
 
-/* load by other programs, in 1/1000 cores, from which it is reported */
+/* the load of other programs from which it is reported, in 1/1000 cores */
 #define OTHERS_MILLI 250
 
 static bool is_counted(uint64_t n)
@@ -103,8 +104,8 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
                   probe);
 }
 
-/* Reports how far the order in which threads took locks, which is due to
- * chance, matters. */
+/* Reports whether another order in which threads take locks, which is due to
+ * chance, could change the path. */
 static void add_order(struct writer *w, const Ips__Certificate *c)
 {
     char spin[IPSQ_UNIT_BYTES];
@@ -174,8 +175,8 @@ static void add_scenarios(struct writer *w, const Ips__Certificate *c)
     }
 }
 
-/* Short waits after which the agent estimated the CPU time without reading the
- * clock. */
+/* Reports how much CPU time the agent estimated after short waits, without
+ * reading the CPU clock, and how wrong the estimates were. */
 static void add_guesses(struct writer *w, const Ips__Certificate *c)
 {
     char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
@@ -243,7 +244,8 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
         add_text(w, "note: ", c->details[i]);
 }
 
-/* `more`: number of further items of this kind that are not shown. */
+/* Writes "BEFORE: TEXT" as a line. `more`: number of further items of this kind
+ * that are not shown. */
 static void put_limit(FILE *f, const char *before, const char *text,
                       size_t more)
 {

@@ -1,7 +1,7 @@
 /*
- * The commands of ipsq: one record each, in a file of its own. `run` gets the
- * parsed options and an open session. It returns an exit status, or a negative
- * error code with `err` set.
+ * Each command of ipsq is a struct ipsq_command, in a file of its own. Its
+ * `run` gets the parsed options and an open session. It returns an exit status,
+ * or a negative error code with `err` set.
  */
 #ifndef IPS_CLIENT_BASE_COMMAND_H
 #define IPS_CLIENT_BASE_COMMAND_H
@@ -40,17 +40,18 @@ struct ipsq_command {
     const char *examples; /* two example command lines */
     const char *help;     /* more text for `ipsq help NAME`: paragraphs that end
                              with \n and are folded when printed */
-    /* IPSQ_HAS bits of its own options, besides IPSQ_COMMON */
+    /* options that the command accepts besides IPSQ_COMMON, as IPSQ_HAS bits */
     uint64_t options;
-    /* formats that it can write: bits 1 << enum ipsq_format */
+    /* output formats that the command has, as bits 1 << enum ipsq_format */
     unsigned formats;
-    unsigned bys;     /* IPSQ_IS_BY bits: the values of --by that it accepts */
+    /* values of --by that the command accepts, as IPSQ_IS_BY bits */
+    unsigned bys;
     bool several_bys; /* --by may give more than one value */
     /* The columns that --sort accepts, given the other options; NULL: the
      * command has no --sort. */
     struct ipsq_columns (*sort_columns)(const struct ipsq_options *o);
     int max_args;
-    bool local; /* runs without a master */
+    bool local; /* the command needs no master; its session is not open */
     int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err);
 };
@@ -89,15 +90,17 @@ extern const struct ipsq_command ipsq_cmd_why;
 /* All commands in the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
-/* Returns IPS_E_USAGE: there is no command `name`; the message suggests the
- * nearest one. `more`: further valid words, NULL at the end; may be NULL. */
+/* Sets `err` to "no such command" and returns IPS_E_USAGE. The message suggests
+ * the command, or the word in `more`, that is most similar to `name`. `more`
+ * ends with NULL and may be NULL. */
 int ipsq_no_command(const char *name, const char *const *more,
                     struct ips_err *err);
 
 /* Paragraphs of docs/glossary.md, NULL at the end. All but the title have the
  * form "**term** - text". */
 extern const char *const ipsq_glossary[];
-/* The term of a paragraph; NULL: the paragraph has none. */
+/* Copies the term that a paragraph of the glossary explains to `out`, and
+ * returns `out`; NULL: the paragraph explains no term. */
 #define IPSQ_TERM_BYTES 128
 const char *ipsq_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
 
@@ -107,31 +110,35 @@ extern const char *const ipsq_completion_shells[];
 extern const char ipsq_completion_bash[], ipsq_completion_zsh[],
     ipsq_completion_fish[];
 
-/* The body of main(): runs a command, or the shell if none is given and
- * standard input is a terminal. Returns an exit status. */
+/* The body of main(): runs a command, or the shell if no command is given and
+ * standard input and output are terminals. Returns an exit status. */
 int ipsq_command_line(int argc, char **argv);
 
 /* Print what --help prints: for all of ipsq, or for one command. */
 void ipsq_usage(FILE *f);
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
 
-/* The run that `word` names; NULL: the newest, whose name is printed to
- * standard error. */
+/* Finds the run that `word` names. `word` NULL: the newest run, whose name is
+ * then printed to standard error. */
 int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
                     struct ips_err *err) IPS_MUST_USE;
-/* Stores in rq->run the run that the first argument names, or the newest. */
+/* Stores in rq->run the name of the run that the first argument of the command
+ * names, or else of the newest run. Stores --fresh in rq->fresh. */
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
                  Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
-/* Sets message times and external actions from the options; the caller has
- * initialised the scenario. */
+/* Sets from the options which message times the scenario uses (--mtime) and
+ * which external waits count (--external). The caller has initialised
+ * `scenario`. */
 void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario);
-/* Writes the window that was asked for: `phase`, `from_ns`, `to_ns`; null: not
- * given. */
+/* Writes the window that the options request, as `phase`, `from_ns` and
+ * `to_ns`; null: not given. */
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
-/* IPS_E_PROTOCOL if the last reply is not of the kind asked for. */
+/* Returns IPS_E_PROTOCOL unless the last reply has an answer of the kind
+ * `answer`. */
 int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
                 struct ips_err *err) IPS_MUST_USE;
-/* The exit status: IPSQ_OK or IPSQ_INCOMPLETE. */
+/* The exit status of a command whose answer has this certificate: IPSQ_OK if it
+ * is complete; IPSQ_INCOMPLETE if it is not, or NULL. */
 int ipsq_certified(const Ips__Certificate *c);
 
 #define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIMIT_S 2
+#define LIMIT_S 2 /* longest time that `ipsq complete` may take, in seconds */
 #define FORMAT_OPTIONS (IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV))
 /* Options that tell where the master is. */
 #define SESSION_OPTIONS                                                        \
@@ -41,17 +41,17 @@ static void offer_options(const struct ipsq_word *w, uint64_t mask)
     ipsq_word_offer(w, "--help", "print help");
 }
 
-/* ---- the words before the word to complete
- * ---------------------------------- */
+/* ---- the words before the word to complete ----------------------------- */
 
 struct typed_line {
     char *const *words; /* words before the word to complete */
     size_t count;
     const struct ipsq_command *command;
     int args;
-    const char *first;        /* first argument of the command; NULL: none */
-    bool ended;               /* "--" was seen, so no options follow */
-    enum ipsq_option pending; /* the option whose value is the next word */
+    const char *first; /* first argument of the command; NULL: none */
+    bool ended;        /* "--" was seen, so no options follow */
+    /* the option whose value is the next word; IPSQ_OPT_COUNT: none */
+    enum ipsq_option pending;
 };
 
 static void scan_option(struct typed_line *l, const char *word)
@@ -79,7 +79,8 @@ static struct typed_line scan_words(char *const *words, size_t count)
         else if (!l.command) {
             l.command = ipsq_command_find(words[i]);
             if (!l.command)
-                l.args = IPSQ_ARGS_MAX; /* unknown command: offer nothing */
+                /* the command is unknown: offer no arguments */
+                l.args = IPSQ_ARGS_MAX;
         } else if (l.args++ == 0) {
             l.first = words[i];
         }
@@ -173,8 +174,8 @@ static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
     }
 }
 
-/* Whether argument `n` of the usage starts with `what`. In "RUN[,RUN...] RUN"
- * both do. */
+/* Whether argument `n` (from 0) in the usage line of the command starts with
+ * `what`. In "RUN[,RUN...] RUN" both arguments start with "RUN". */
 static bool takes_argument(const struct ipsq_command *c, int n,
                            const char *what)
 {
@@ -248,7 +249,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 static void on_limit(int sig)
 {
     (void)sig;
-    _exit(0); /* _exit, because a shell would report a death by signal */
+    _exit(0); /* without a handler, the shell would report a death by signal */
 }
 
 int ipsq_complete_print(int argc, char **argv)
@@ -271,7 +272,7 @@ int ipsq_complete_print(int argc, char **argv)
     else if (ipsq_complete(&from, argv + 1, count, text, true, &names) ==
              IPSQ_COMPLETES_FILES)
         status = IPSQ_COMPLETE_FILES;
-    alarm(0); /* what is known by now is printed */
+    alarm(0); /* cancel the time limit and print what was found */
     for (size_t i = 0; i < names.count; i++)
         puts(names.name[i]);
     if (status == IPSQ_COMPLETE_COMMAND)

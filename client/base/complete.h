@@ -1,26 +1,29 @@
 /*
- * Completion of command lines: what a word may become. Candidates come from the
- * tables that --help prints and, for runs, objects and machines, from the
- * master. The prompt and the scripts of `ipsq completion` both use these
- * functions.
+ * Completion of command lines: finds candidates for the word that the user is
+ * typing. They come from the tables that --help prints and, for runs, objects
+ * and machines, from the master. The prompt and the scripts of `ipsq
+ * completion` both use these functions.
  */
 #ifndef IPS_CLIENT_BASE_COMPLETE_H
 #define IPS_CLIENT_BASE_COMPLETE_H
 
 #include "client/base/command.h"
 
-/* Candidates. Zero it to start; free it with ipsq_names_release. */
+/* The candidates that may complete a word. Zero it to start; free it with
+ * ipsq_names_release. */
 struct ipsq_names {
     char **name; /* NULL at the end; NULL if there are none */
     size_t count;
-    bool described; /* commands and options are added as "NAME\tTEXT" */
+    /* a name with a description is added as "NAME\tDESCRIPTION" */
+    bool described;
 };
-/* Adds `name` unless memory is short; `about` NULL: no text. */
+/* Adds `name` with its description `about`; NULL: none. Adds nothing if memory
+ * is short. */
 void ipsq_names_add(struct ipsq_names *names, const char *name,
                     const char *about);
 void ipsq_names_release(struct ipsq_names *names);
 
-/* Where the names come from. */
+/* Where the names of runs, objects and machines come from. */
 struct ipsq_name_source {
     /* options whose --master, --state and --format apply */
     const struct ipsq_options *session;
@@ -36,20 +39,23 @@ struct ipsq_word {
     size_t kept_bytes;
     struct ipsq_names *out;
 };
-/* Adds the kept bytes followed by `name`, if `name` begins with the rest of the
- * word. */
+/* Adds the kept bytes followed by `name` to the candidates, if `name` begins
+ * with the rest of the word. `about`: description of `name`, or NULL. */
 void ipsq_word_offer(const struct ipsq_word *w, const char *name,
                      const char *about);
-/* The same for each of `values` (NULL at the end); NULL: no values. */
+/* Offers each of `values` as a candidate. `values` ends with NULL; NULL: there
+ * are none. */
 void ipsq_word_offer_all(const struct ipsq_word *w, const char *const *values);
+/* Adds the names of one kind that begin with `text`. */
 typedef void ipsq_name_lister(const struct ipsq_name_source *from,
                               const char *text, struct ipsq_names *out);
+/* Offers the names that `list` finds. */
 void ipsq_word_offer_names(const struct ipsq_word *w,
                            const struct ipsq_name_source *from,
                            ipsq_name_lister *list);
 
-/* client/base/complete_names.c: add all names that begin with `text`; none if
- * no master answers. */
+/* These functions (client/base/complete_names.c) add all names that begin with
+ * `text`, and none if no master answers. */
 void ipsq_complete_runs(const struct ipsq_name_source *from, const char *text,
                         struct ipsq_names *out);
 void ipsq_complete_objects(const struct ipsq_name_source *from,
@@ -57,12 +63,13 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
 void ipsq_complete_machines(const struct ipsq_name_source *from,
                             const char *text, struct ipsq_names *out);
 
-/* What may complete the word: only the added names, or file names as well. */
+/* What may complete a word: only the added candidates, or file names as
+ * well. */
 enum ipsq_completes { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
 
-/* `text` is the word to complete, after `count` whole words that follow the
- * program's name. `common`: whether to offer the options of all commands,
- * too. */
+/* Adds the candidates for the word `text` to `out`. `words` are the `count`
+ * whole words between the name of the program and `text`. `common`: also offer
+ * the options that all commands accept. */
 enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
                                   char *const *words, size_t count,
                                   const char *text, bool common,
@@ -71,19 +78,21 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 /*
  * `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last
  * word, one a line. It starts no daemon, prints no error, and ends after two
- * seconds at the latest. Returns the exit status: 0, or one of these.
+ * seconds at the latest. Returns the exit status: 0, or one of the
+ * values below.
  */
 enum {
-    IPSQ_COMPLETE_FILES = 10,
-    /* From some index on, the words are the command line of another command.
+    IPSQ_COMPLETE_FILES = 10, /* file names may complete the word, too */
+    /* The words from some index on are the command line of another command.
      * Prints that index; PROGRAM has index 0. */
     IPSQ_COMPLETE_COMMAND = 11,
 };
 int ipsq_complete_print(int argc, char **argv);
 
-/* client/base/complete_ipsrun.c: the same for a command line of ipsrun. Returns
- * the exit status; *command is the index in `words` of the command that ipsrun
- * runs. */
+/* Adds the candidates for a word of a command line of ipsrun
+ * (client/base/complete_ipsrun.c). Returns the exit status of `ipsq complete`.
+ * With IPSQ_COMPLETE_COMMAND, *command is the index in `words` of the command
+ * that ipsrun runs. */
 int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
                          char *const *words, size_t count, const char *text,
                          size_t *command, struct ipsq_names *out);

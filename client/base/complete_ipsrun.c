@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* The output of `ipsrun --help`; "" if it cannot be run. */
+/* Reads the output of `ipsrun --help`; "" if ipsrun cannot be run. */
 static void read_help(char out[HELP_BYTES])
 {
     char program[IPS_PATH_BYTES], option[] = "--help";

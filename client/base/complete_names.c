@@ -1,4 +1,5 @@
-/* Offers completions of one word, and the names that the master knows. */
+/* Collects the candidates that may complete a word, among them the runs,
+ * objects and machines that the master knows. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,10 +7,10 @@
 
 #include "common/types.h"
 
-/* up to this number, all permutations are tried */
+/* up to this number of assignments of runs to sides, all are tried */
 #define WAYS_ALL 20000u
-#define WAYS_DRAWN 9999u
-#define RESAMPLES 2000u
+#define WAYS_DRAWN 9999u /* else this number of random ones */
+#define RESAMPLES 2000u  /* bootstrap resamples for an interval */
 
 /* ---- items --------------------------------------------------------------- */
 
@@ -81,15 +81,14 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
         return 0;
     if (!x)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    /* Limits `v`, so that sums over all runs cannot overflow. */
+    /* limits `v`, so that sums over all runs cannot overflow */
     v = ips_min_u64(v, (uint64_t)INT64_MAX / DIFF_RUNS_MAX / 4);
     x->v[run] = ips_add_sat(x->v[run], v);
     d->total[run] = ips_add_sat(d->total[run], v);
     return 0;
 }
 
-/* ---- means ----------------------------------------------------------------
- */
+/* ---- means --------------------------------------------------------------- */
 
 /* Computes the sums of both sides. */
 static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
@@ -100,7 +99,8 @@ static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
         *(r < d->first ? a : b) += v[r];
 }
 
-/* The change of the mean, times the numbers of runs of both sides. */
+/* The change of the mean from the first side to the second, multiplied by the
+ * numbers of runs of both sides, which makes it a whole number. */
 static ips_i128 scaled_change(const struct diff *d, const uint64_t *v)
 {
     ips_i128 a, b;
@@ -123,16 +123,16 @@ static void fill_means(const struct diff *d, const uint64_t *v,
     x->change = round_quotient(scaled_change(d, v), by);
 }
 
-/* By how much rounding moved an item's change, times the numbers of runs of
- * both sides. */
+/* The error that rounding made in an item's change, multiplied by the numbers
+ * of runs of both sides. */
 static ips_i128 rounding_moved(const struct diff *d, const struct diff_item *x)
 {
     ips_i128 by = (ips_i128)d->first * (d->runs - d->first);
     return (ips_i128)x->change * by - scaled_change(d, x->v);
 }
 
-/* Adjusts the changes of the items, so that they add up to the change of the
- * totals; each is moved by at most one. */
+/* Adjusts the changes of the items by at most 1 each, so that they add up to
+ * the change of the totals. */
 static void distribute_rounding(struct diff *d)
 {
     int64_t left = d->sum.change;
@@ -151,8 +151,7 @@ static void distribute_rounding(struct diff *d)
     }
 }
 
-/* ---- p-values
- * -------------------------------------------------------------- */
+/* ---- p-values ------------------------------------------------------------ */
 
 static uint64_t draw_number(uint64_t *seed)
 {
@@ -162,8 +161,8 @@ static uint64_t draw_number(uint64_t *seed)
     return *seed * 0x2545F4914F6CDD1DULL >> 11;
 }
 
-/* The number of ways to choose the first side; may stop once it exceeds
- * WAYS_ALL. */
+/* The number of ways to choose the `k` runs of the first side from `n` runs.
+ * Stops early once it exceeds WAYS_ALL. */
 static uint64_t count_ways(unsigned n, unsigned k)
 {
     uint64_t w = 1;
@@ -172,7 +171,8 @@ static uint64_t count_ways(unsigned n, unsigned k)
     return w;
 }
 
-/* The next set of k of n in lexical order. False: there is none. */
+/* Replaces `set`, which has `k` of the numbers below `n`, by the next one in
+ * lexical order. False: it was the last. */
 static bool next_set(unsigned *set, unsigned k, unsigned n)
 {
     for (unsigned i = k; i-- > 0;) {
@@ -241,14 +241,15 @@ static bool change_matters(const struct diff *d, const uint64_t *v)
 
 struct chance {
     bool *in; /* [items] whether the item is tested */
-    /* [items + 1] distances with the real sides; the last is that of the
+    /* [items + 1] distances between the sides as given; the last is that of the
      * totals */
     double *seen;
-    /* [items + 1] number of ways with a distance at least as great */
+    /* [items + 1] number of ways in which the greatest distance of any item is
+     * at least `seen`; for the totals, in which their distance is */
     uint64_t *as_far;
 };
 
-/* Values that differ only by rounding count as equal. */
+/* Whether x >= seen; values that differ only by rounding count as equal. */
 static bool reaches_seen(double x, double seen)
 {
     return x >= seen * (1 - 1e-9);
@@ -277,7 +278,7 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
         while (next_set(set, d->first, d->runs));
         return n;
     }
-    count_way(d, set, c); /* the real assignment is one of the ways */
+    count_way(d, set, c); /* the sides as given are one of the ways */
     for (n = 1; n <= WAYS_DRAWN; n++) {
         draw_set(set, d->first, d->runs, &seed);
         count_way(d, set, c);
@@ -314,8 +315,7 @@ static int compute_chances(struct diff *d, struct ips_err *err)
     return rc;
 }
 
-/* ---- intervals -------------------------------------------------------------
- */
+/* ---- intervals ----------------------------------------------------------- */
 
 static int by_real(const void *va, const void *vb)
 {
@@ -381,8 +381,7 @@ void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
     take_percentiles(change, low, high);
 }
 
-/* ---- solving
- * ---------------------------------------------------------------- */
+/* ---- solving ------------------------------------------------------------- */
 
 static int by_change(const void *va, const void *vb)
 {
@@ -424,8 +423,7 @@ int diff_solve(struct diff *d, struct ips_err *err)
     return rc;
 }
 
-/* ---- names ------------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------- */
 
 /* Length of a process id at `text` (".812", ".7#2"); 0: none. */
 static size_t number_at(const char *text)

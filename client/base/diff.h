@@ -2,10 +2,10 @@
  * Compares two sets of runs: what each run's total consists of, item by item,
  * and which items cause the difference of the totals. Pure.
  *
- * A run's items add up to its total (the caller ensures that). So the means of
- * a side's items add up to the mean of its totals, and the changes of the items
- * to the change of the total. This holds exactly in whole ns: the remainder of
- * rounding is given to the items that rounding changed most.
+ * A run's items add up to its total. So the means of a side's items add up to
+ * the mean of its totals, and the changes of the items to the change of the
+ * total. This holds exactly in whole ns: the remainder of rounding is given to
+ * the items that rounding changed most.
  *
  * Is a change due to chance? With `DIFF_RUNS_MIN` runs on each side, a
  * permutation test decides: the runs are assigned to the two sides in all
@@ -26,15 +26,15 @@
 
 #include "common/err.h"
 
-#define DIFF_RUNS_MIN 5u  /* least runs of a side to name a cause */
+#define DIFF_RUNS_MIN 5u  /* with fewer runs on a side no cause is named */
 #define DIFF_RUNS_MAX 64u /* most runs of both sides together */
-#define DIFF_CHANCE 0.05
+#define DIFF_CHANCE 0.05  /* a cause has at most this p-value */
 /* a cause makes up at least 1/20 of the difference */
 #define DIFF_PART 20
 
 struct diff_item {
     char *kind, *name;
-    uint64_t *v;  /* [runs] its value in each run */
+    uint64_t *v;  /* [runs] the value of the item in each run */
     int64_t a, b; /* means of the first and second side, rounded */
     /* change of the mean from the first side to the second; may differ from b -
      * a by rounding */
@@ -49,13 +49,16 @@ struct diff {
     struct diff_item *item;
     size_t count, capacity;
     uint64_t total[DIFF_RUNS_MAX];
-    struct diff_item sum; /* the totals; without v, kind and name */
+    /* the totals; without v, kind and name. `cause`: the sides differ by more
+     * than chance */
+    struct diff_item sum;
 };
 
 int diff_init(struct diff *d, unsigned first_side, unsigned second_side,
               struct ips_err *err) IPS_MUST_USE;
 void diff_release(struct diff *d);
-/* Adds `v` to the item of run `run`, and to the total of that run. */
+/* Adds `v` to the value that the item has in run number `run`, and to the total
+ * of that run. */
 int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
              uint64_t v, struct ips_err *err) IPS_MUST_USE;
 /* Computes means, changes, p-values and intervals; sorts the items by the size
@@ -66,10 +69,10 @@ int diff_solve(struct diff *d, struct ips_err *err) IPS_MUST_USE;
  * becomes "/m1/a", and "m1/a.3 -> m1/b.7#2" becomes "m1/a -> m1/b". */
 void diff_strip_process_ids(const char *text, char *out, size_t size);
 
-/* The median of `n` > 0 values, and the 95% bootstrap interval of the
- * difference of the medians of two sides (NaN if either has fewer than
- * DIFF_RUNS_MIN values). */
+/* The median of `n` > 0 values. */
 double diff_median(const double *v, unsigned n);
+/* Computes the 95% bootstrap interval of the difference of the medians of two
+ * sides; NaN if a side has fewer than DIFF_RUNS_MIN values. */
 void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
                   double *low, double *high);
 

@@ -31,8 +31,9 @@ void ipsq_cells_ascii(bool ascii)
     is_ascii = ascii;
 }
 
-/* Replaces by '?': control characters, which could move the cursor or worse,
- * and bytes that are not UTF-8, which would spoil the alignment. */
+/* Copies `text`, or "-" if it is empty. Replaces by '?' control characters,
+ * which could move the cursor or worse, and bytes that are not UTF-8, which
+ * would spoil the alignment. */
 static char *clean_text(const char *text)
 {
     char *out = copy_text(text && *text ? text : "-");
@@ -156,8 +157,9 @@ static void *allocate_zeroed(size_t count, size_t size)
     return memory;
 }
 
-/* The cells as strings, [rows * columns], NULL for columns that are not shown.
- * Also computes the widths needed, and which columns are empty. */
+/* Returns the texts of all cells, [rows * columns], NULL in columns that are
+ * not shown. Also stores the widths that the columns need in t->widths, and in
+ * `empty` which columns have no value in any row. */
 static char **measure_cells(struct ipsq_table *t, bool *empty)
 {
     size_t n = t->column_count, cells = t->row_count * n;

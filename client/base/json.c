@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Only one thread writes, so characters are written without locking. */
+/* Only one thread writes to the stream, so put_char and put_text do not lock
+ * it. */
 static void put_char(struct ipsq_json *j, char c)
 {
     putc_unlocked(c, j->file);
@@ -31,7 +32,8 @@ static void new_line(struct ipsq_json *j)
         put_text(j, "  ");
 }
 
-/* Before a value: writes the comma, unless a key precedes the value. */
+/* To be called before a value: writes the comma and the line break, unless a
+ * key precedes the value. */
 static void begin_value(struct ipsq_json *j)
 {
     if (j->keyed) {
@@ -68,7 +70,7 @@ size_t ipsq_utf8_length(const char *text, size_t len)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t need;
-    /* lowest and highest value of the second byte */
+    /* lowest and highest valid value of the second byte */
     unsigned low = 0x80, high = 0xbf;
     if (len == 0)
         return 0;
@@ -119,7 +121,8 @@ static void write_escape(FILE *f, unsigned char c)
     }
 }
 
-/* Characters that are written without escaping, as most are. */
+/* Whether the character is ASCII that needs no escape, as most characters
+ * are. */
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';

@@ -8,7 +8,7 @@
 #include "common/nearest.h"
 #include "proto/tls.h"
 
-/* above all values that getopt itself returns (letters, 1) */
+/* greater than all values that getopt itself returns (letters, 1) */
 #define LONG_BASE 256
 
 static const struct option longs[] = {
@@ -66,7 +66,8 @@ const char *const *ipsq_option_values(enum ipsq_option option)
     return values[option];
 }
 
-/* Stores the index of `text` among the values of `option`. */
+/* Stores the index of `text` among the values of `option`. IPS_E_USAGE: it is
+ * none of them. */
 static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
                   struct ips_err *err)
 {
@@ -88,8 +89,9 @@ static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
                        ips_nearest_text(&near));
 }
 
-/* An option that names what is to be faster. Narrows the last edit; starts a
- * new one if the last edit has a name of the same kind, or a speed, already. */
+/* Stores the value of an option that names what is to be faster. Narrows the
+ * last edit; starts a new one if the last edit has a name of the same kind, or
+ * a speed, already. */
 static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
                          const char *text, struct ips_err *err)
 {
@@ -116,7 +118,8 @@ static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
     return ips_err_set(err, IPS_E_USAGE, "more than %d edits", IPSQ_EDITS_MAX);
 }
 
-/* A speed applies to all edits named since the last speed. */
+/* Applies a speed (--faster, --gone) to all edits named since the last
+ * speed. */
 static void set_edit_speed(struct ipsq_options *o, uint32_t ppm)
 {
     for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)
@@ -135,7 +138,8 @@ static int take_next(struct ipsq_options *o, const char *text,
     return rc;
 }
 
-/* Values separated by commas; the option may be given several times. */
+/* Parses the values of --by, which are separated by commas. The option may be
+ * given several times. */
 static int take_bys(struct ipsq_options *o, const char *text,
                     struct ips_err *err)
 {
@@ -145,7 +149,9 @@ static int take_bys(struct ipsq_options *o, const char *text,
         uint32_t which = 0;
         size_t len = strcspn(at, ","), n = strcspn(at, ",:");
         bool named = strncmp(at, "mark:", 5) ==
-                         0 || /* mark:NAME and task:NAME group requests */
+                         /* in mark:NAME and task:NAME the value is mark or
+                          * task */
+                         0 ||
                      strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
@@ -391,7 +397,8 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
     return ips_err_set(err, IPS_E_USAGE, "unknown option");
 }
 
-/* Adds the name of the option to errors about its value. */
+/* Stores the value of an option, and adds the option's name to errors about the
+ * value. */
 static int take_named(struct ipsq_options *o, enum ipsq_option option,
                       const char *text, struct ips_err *err)
 {
@@ -414,7 +421,8 @@ static int take_word(struct ipsq_options *o, const char *word,
     return 0;
 }
 
-/* `word` as the user typed it: "--objcet=/m1", or a letter. */
+/* Sets the error for an unknown option. `word`: the option as the user typed
+ * it, such as "--objcet=/m1" or a letter. */
 static int no_option(const char *word, struct ips_err *err)
 {
     struct ips_nearest near;
@@ -439,8 +447,9 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
     opterr = 0;
     optind = 0;
     for (;;) {
-        /* '-': words are returned in order, as option 1; ':' distinguishes a
-         * missing value from an unknown option. */
+        /* In the short options, '-' makes getopt return words in order, as
+         * option 1, and ':' makes it distinguish a missing value from an
+         * unknown option. */
         int word = optind ? optind : 1;
         int c = getopt_long(argc, argv, "-:hVv", longs, NULL);
         int rc = 0;

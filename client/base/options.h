@@ -162,7 +162,7 @@ enum ipsq_option {
 #undef X
         IPSQ_OPT_COUNT
 };
-/* The values of --by; their numbers are bits of by_mask. */
+/* The values of --by; value number i has bit 1 << i in by_mask. */
 #define IPSQ_BYS(X)                                                            \
     X(PROCEDURE, "procedure")                                                  \
     X(PROCESS, "process")                                                      \
@@ -192,11 +192,11 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-/* limit for each of --machines, --map, --network, --move */
+/* how often each of --machines, --map, --network and --move may be given */
 #define IPSQ_SPECS_MAX 16
 #define IPSQ_LENGTHS_MAX 32
 
-/* What is assumed to be faster, and by how much. */
+/* One edit of `ipsq whatif`: what is assumed to be faster, and by how much. */
 struct ipsq_edit {
     const char *procedure, *process, *message, *object;
     uint32_t ppm; /* millionths of the time saved; 0: not given yet */
@@ -211,14 +211,18 @@ struct ipsq_options {
     bool per_machine, verbose, wide;
     uint64_t options_set; /* IPSQ_HAS bits of the options that were given */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *answer; /* --for; NULL: depends on the shape of the program */
-    const char *by;     /* value of the last --by; NULL: none */
-    unsigned by_mask;   /* bits of all values given to --by */
-    const char *sort;   /* a column, perhaps after "-"; NULL: not given */
+    /* --for; NULL: not given, the kind of program decides */
+    const char *answer;
+    const char *by;   /* value of the last --by; NULL: none */
+    unsigned by_mask; /* bits of all values given to --by */
+    /* --sort: a column, or "-" and a column for the opposite order; NULL: not
+     * given */
+    const char *sort;
     enum ipsq_format format;
     uint64_t top; /* --top; 0: all rows */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
-    uint32_t external; /* --external, as enum ips_external of the protocol */
+    /* --external, as enum ips_external (analysis/graph/graph.h) */
+    uint32_t external;
     uint64_t from_ns, to_ns;
     uint32_t phase; /* --phase; 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
@@ -234,7 +238,8 @@ struct ipsq_options {
     uint32_t next;
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* edits in the order given */
     unsigned edit_count;
-    uint32_t faster_ppm; /* value of the last --faster; 0: none */
+    /* value of the last --faster or --gone; 0: none given */
+    uint32_t faster_ppm;
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
         *network[IPSQ_SPECS_MAX],
         *move[IPSQ_SPECS_MAX]; /* values in the order given */
@@ -243,12 +248,13 @@ struct ipsq_options {
     uint64_t tries, seed; /* --tries and --seed; tries 0: not given */
 };
 
-/* Fills `o`; strings are borrowed from argv. IPS_E_USAGE with the reason;
- * IPS_E_REFUSED for features that are planned but not there yet. */
+/* Fills `o`; its strings are borrowed from argv. IPS_E_USAGE: the command line
+ * is wrong, and the message says why. Also returns the errors of ips_tls_use
+ * for --tls. */
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Whether only a part of the run's time was asked for. */
+/* Whether the options restrict the answer to a window or a phase. */
 static inline bool ipsq_windowed(const struct ipsq_options *o)
 {
     return o->from_ns || o->to_ns || o->phase;
@@ -256,7 +262,8 @@ static inline bool ipsq_windowed(const struct ipsq_options *o)
 
 struct ipsq_option_row {
     const char *name; /* name of the option, without "--" */
-    /* its name in the help; NULL: the option takes no value */
+    /* name of the option's value in the help; NULL: the option takes no
+     * value */
     const char *value;
     const char *help;
 };
@@ -266,8 +273,8 @@ extern const struct ipsq_option_row ipsq_option_table[IPSQ_OPT_COUNT];
  * none. */
 enum ipsq_option ipsq_option_find(const char *name, size_t len);
 /* All values of an option that has a fixed set of them, NULL at the end; NULL:
- * it has none. For --by, the values of all commands; a command's `bys` tells
- * which it accepts. */
+ * any value is possible. For --by, these are the values of all commands; `bys`
+ * of a command tells which of them it accepts. */
 const char *const *ipsq_option_values(enum ipsq_option option);
 
 /* Prints the options in `mask` as --help does. */

@@ -39,7 +39,8 @@ struct ipsq_out {
 
 void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
                     bool several);
-/* Writes a named value; `title` NULL: left out in the table format. */
+/* Writes a named value. `key`: its name in JSON and TSV. `title`: its name in
+ * the table format; NULL: left out there. */
 void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
                     const char *title, struct ipsq_cell value);
 /* Writes a named text of up to 255 bytes, in the table format only. */
@@ -53,15 +54,16 @@ void ipsq_out_group_end(struct ipsq_out *o);
  * NULL: none. */
 void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
                     const char *heading);
-/* The same in steps: begin; rows any number of times, each of which writes the
- * rows in the table and clears it; end. */
+/* Writes a whole table in steps. _begin comes first. Then _rows, any number of
+ * times, writes the rows that `t` has and removes them from it. _end writes the
+ * last rows and what follows them. */
 void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading);
 void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
-/* To be called right after ipsq_out_begin(): in the table format it writes what
- * limits the answer. ipsq_out_end() writes the certificate. NULL: the answer
- * has none and counts as incomplete. */
+/* To be called right after ipsq_out_begin(). In the table format, writes what
+ * limits the answer at once. ipsq_out_end() writes the certificate. `c` NULL:
+ * the answer has no certificate and counts as incomplete. */
 void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
                           bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
@@ -74,7 +76,8 @@ void ipsq_out_bold(struct ipsq_out *o, bool bold);
 /* Writes a line, in the table format only. */
 void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Ends the answer. 0, or a negative code if the stream could not be written. */
+/* Ends the answer. Returns 0, or a negative code if the stream could not be
+ * written. */
 int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
 
 /* ---- format_*.c ------------------------------------------------------- */
@@ -85,31 +88,36 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color);
 /* After the last row: prints which columns were left out. */
 void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t);
-/* From now on tables are not limited to the terminal's width (--wide). */
+/* `wide`: from now on tables may be wider than the terminal (--wide). */
 void ipsq_tables_wide(bool wide);
-/* Whether characters beyond ASCII are replaced by '?'. */
+/* `ascii`: from now on ipsq_cell_text replaces characters beyond ASCII by
+ * '?'. */
 void ipsq_cells_ascii(bool ascii);
 void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
 void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
                     const struct ipsq_cell *cell);
 void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row);
 
-/* A cell as printed for people, malloc'd; control characters replaced. */
+/* Returns the text of a cell as printed for people, malloc'd, with control
+ * characters replaced. */
 char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell);
-/* Writes a cell as TSV: raw numbers; \t \n \r \\ escaped; empty: not
- * measured. */
+/* Writes a cell as TSV: numbers without units; \t \n \r \\ are escaped; a value
+ * that was not measured is empty. */
 void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
 
-/* `verbose`: the whole certificate; else one line. */
+/* Writes the certificate for people: all of it if `verbose`, else its notes and
+ * one line that sums it up. */
 void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
-/* Writes the lines that tell what limits an answer, if anything does. Without
- * `verbose` one line of each kind, with the number of the others. */
+/* Writes the lines that say what limits an answer, if anything does. Unless
+ * `verbose`, writes only the first line of each kind, with the number of the
+ * others. */
 void ipsq_certificate_limits(FILE *f, const Ips__Certificate *c, bool verbose);
 void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
-/* `c`; NULL: a certificate that is not complete. */
+/* Returns `c` or, if it is NULL, a certificate that is not complete and whose
+ * gap is that the answer came without a certificate. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
-/* Formats "recording overhead 1.2% CPU". False: unknown. */
+/* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */
 #define IPSQ_OVERHEAD_BYTES 64
 bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
                         const Ips__Certificate *c);

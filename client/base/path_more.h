@@ -15,13 +15,14 @@
     "shorter. --next K: the K longest paths, one for each set of "             \
     "processes (--by procedure: of procedures) on them.\n"
 
-/* Asks for slacks and next paths as `o` requests. *answer belongs to the
- * session. */
+/* Asks the master for slacks (--slack) and the next longest paths (--next), as
+ * `o` requests. *answer belongs to the session. */
 int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
                        const Ips__Lane *scenario, char *run,
                        const Ips__WhatifAnswer **answer,
                        struct ips_err *err) IPS_MUST_USE;
-/* Writes the answer as tables. `top` 0: all rows. */
+/* Writes the answer as tables. `top`: greatest number of slacks of each kind;
+ * 0: all. */
 void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
                         const Ips__WhatifAnswer *a, uint64_t top);
 

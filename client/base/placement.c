@@ -44,7 +44,7 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }
 
-/* A copy of the text without surrounding blanks. */
+/* Returns a malloc'd copy of the text without surrounding blanks. */
 static char *trim_copy(const char *text, size_t len)
 {
     while (len && (*text == ' ' || *text == '\t' || *text == '\r')) {
@@ -56,7 +56,8 @@ static char *trim_copy(const char *text, size_t len)
     return strndup(text, len);
 }
 
-/* Appends `item` to *list; on error the caller still owns it. */
+/* Appends `item` to the array of pointers *list. If that fails, the caller
+ * still owns `item`. */
 static int append_to_list(void *list, size_t *count, void *item,
                           struct ips_err *err)
 {
@@ -69,8 +70,7 @@ static int append_to_list(void *list, size_t *count, void *item,
     return 0;
 }
 
-/* ---- machines ------------------------------------------------------------
- */
+/* ---- machines ------------------------------------------------------------ */
 
 static int take_cores(Ips__PredictMachine *m, const char *value,
                       struct ips_err *err)
@@ -84,8 +84,8 @@ static int take_cores(Ips__PredictMachine *m, const char *value,
     return rc;
 }
 
-/* "0.5": other programs want that many cores; "25%": they use that share of all
- * cycles. */
+/* Parses a load. "0.5": other programs want half a core; "25%": they use that
+ * share of all cycles; "recorded": as in the recorded run. */
 static int take_load(Ips__PredictMachine *m, const char *value,
                      struct ips_err *err)
 {
@@ -210,8 +210,7 @@ int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
     return rc;
 }
 
-/* ---- map -----------------------------------------------------------------
- */
+/* ---- map ----------------------------------------------------------------- */
 
 static int take_place(struct ipsq_placing *p, const char *text, size_t len,
                       struct ips_err *err)
@@ -242,8 +241,8 @@ static int take_place(struct ipsq_placing *p, const char *text, size_t len,
     return rc;
 }
 
-/* Entries are separated by commas or line ends; lines that start with # are
- * ignored. */
+/* Parses the entries of a map, which are separated by commas or line ends.
+ * Lines that start with # are ignored. */
 static int take_places(struct ipsq_placing *p, const char *text,
                        struct ips_err *err)
 {
@@ -297,8 +296,7 @@ int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
                              : take_file(p, spec, err);
 }
 
-/* ---- network -------------------------------------------------------------
- */
+/* ---- network ------------------------------------------------------------- */
 
 static int wrong_net(const char *text, struct ips_err *err)
 {
@@ -309,7 +307,7 @@ static int wrong_net(const char *text, struct ips_err *err)
                        text);
 }
 
-/* Parses a message time: "100us+8ns@bus", "x0.5", "@bus". */
+/* Parses the time of a --network entry: "100us+8ns@bus", "x0.5", "@bus". */
 static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
 {
     char *at = strchr(text, '@');
@@ -383,8 +381,7 @@ int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
     return rc;
 }
 
-/* ---- moves ---------------------------------------------------------------
- */
+/* ---- moves --------------------------------------------------------------- */
 
 static int fill_move(Ips__PredictMove *m, const char *text, struct ips_err *err)
 {

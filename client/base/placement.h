@@ -29,7 +29,8 @@ struct ipsq_placing {
     size_t move_count;
 };
 
-/* May be called several times. IPS_E_USAGE: the message says what is wrong. */
+/* Each of these functions parses one value of its option and adds what it says
+ * to `p`. IPS_E_USAGE: the message says what is wrong. */
 int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
                           struct ips_err *err) IPS_MUST_USE;
 int ipsq_placing_map(struct ipsq_placing *p, const char *spec,

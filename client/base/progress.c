@@ -1,5 +1,6 @@
-/* A timer signal writes the line, so that no wait has to be split for it. The
- * handler formats by hand and calls only write(). */
+/* A timer signal writes the progress line, so that the wait for the answer need
+ * not be split into short waits. The signal handler may not call printf, so it
+ * formats by hand and calls only write(). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +14,10 @@
 
 #define NOTE_BYTES 60 /* so that the line fits 80 columns */
 
-/* half seconds since the start of the wait */
+/* number of half seconds since the wait started */
 static volatile sig_atomic_t ticks;
-static volatile sig_atomic_t shown;
-static volatile sig_atomic_t counting;
+static volatile sig_atomic_t shown;    /* the line is on the terminal */
+static volatile sig_atomic_t counting; /* the timer runs */
 static char note[NOTE_BYTES] = IPSQ_WAITING;
 
 static size_t put_text(char *line, size_t at, const char *text)

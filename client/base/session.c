@@ -7,8 +7,8 @@
 #include "common/nearest.h"
 
 #define CONNECT_MS 5000
-#define START_WAIT_MS 8000 /* time for a started master to answer */
-/* time for a started slave to report its runs */
+#define START_WAIT_MS 8000 /* how long a started master may take to answer */
+/* how long a started slave may take to connect */
 #define SLAVE_WAIT_MS 3000
 #define RETRY_MS 50
 
@@ -22,11 +22,11 @@ static uint64_t now_ms(void)
 static void pause_ms(long ms)
 {
     struct timespec t = {0, ms * 1000000};
-    /* may be cut short by the progress timer, which does no harm */
+    /* the progress timer may cut the sleep short, which does no harm */
     nanosleep(&t, NULL);
 }
 
-/* Whether a slave is connected to this session's master. */
+/* Stores in *yes whether a slave is connected to the master of the session. */
 static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
@@ -43,10 +43,10 @@ static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
     return 0;
 }
 
-/* If the default master has no slave (a private slave ends with its run):
- * starts one and gives it a moment to connect. It is no error if it does not:
- * the master answers from its catalogue as far as it can, and the answer tells
- * so. */
+/* Starts a slave if the default master has none (a private slave ends with its
+ * run), and waits a moment for it to connect. It is no error if it does not
+ * connect: the master then answers from its catalogue as far as it can, and the
+ * answer says so. */
 static int start_missing_slave(struct ipsq_session *s, struct ips_err *err)
 {
     bool yes;
@@ -149,8 +149,8 @@ static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,
     return 0;
 }
 
-/* Receives one reply. *reply is NULL if it belongs to another request, or only
- * reports progress. */
+/* Receives one message. *reply is NULL if the message is no reply to request
+ * `id`, or only reports progress. */
 static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
                       const Ips__Reply **reply, struct ips_err *err)
 {
@@ -216,8 +216,9 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->run, y->run);
 }
 
-/* `name`: only the run with exactly this name, if there is one; NULL: all runs,
- * as many as fit a reply. */
+/* Fetches runs, sorted newest first. `name`: only the run with exactly this
+ * name, if there is one; NULL: all runs, as many as fit a reply. `look`: the
+ * slaves first look for new runs. */
 static int fetch_runs(struct ipsq_session *s, const char *name, bool look,
                       Ips__RunRow ***rows, size_t *count, uint64_t *left_out,
                       struct ips_err *err)
@@ -278,7 +279,7 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
         if (also)
             break;
     }
-    if (also) { /* unless a later run has exactly this name */
+    if (also) { /* ambiguous, unless a run further down has exactly this name */
         for (size_t i = 0; i < count; i++) {
             if (strcmp(rows[i]->run, word) == 0) {
                 *run = rows[i]->run;
@@ -302,7 +303,8 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
     return 0;
 }
 
-/* Whether a run with exactly this name exists. */
+/* Whether a run with exactly the name `word` exists; stores its name in *run,
+ * or NULL. */
 static bool is_known(struct ipsq_session *s, const char *word, const char **run)
 {
     Ips__RunRow **rows;

@@ -27,11 +27,13 @@ struct ipsq_session {
  * whatever this returns. */
 int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
                          struct ips_err *err) IPS_MUST_USE;
-/* The same, but starts the default master and its slave if they do not run. */
+/* Connects like ipsq_session_connect, but starts the default master and its
+ * slave if they do not run. */
 int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
                       struct ips_err *err) IPS_MUST_USE;
 void ipsq_session_close(struct ipsq_session *s);
-/* After a failed request: prints to `f` that there is no slave, if so. */
+/* To be called after a failed request: prints a hint to `f` if the slave that
+ * was started did not connect. */
 void ipsq_session_hint(const struct ipsq_session *s, FILE *f);
 
 /* Sends `rq` (its id is set here) and reads replies up to the last. `on_piece`,
@@ -55,38 +57,41 @@ int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
                   struct ips_err *err) IPS_MUST_USE;
 void ipsq_rows_release(struct ipsq_rows *rows);
 
-/* The newest runs, newest first; *left_out: number of older ones not listed.
- * The array is malloc'd, its rows belong to kept replies. */
+/* Fetches the newest runs, newest first. *left_out: number of older ones not
+ * listed. The array is malloc'd; its rows belong to the session. */
 int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
                       size_t *count, uint64_t *left_out,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* The run that `word` names: by its name or a unique beginning of it; NULL: the
- * newest run. */
+/* Finds the run that `word` names, by its name or a unique beginning of it.
+ * `word` NULL: the newest run. *run belongs to the session. */
 int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* The same, chosen from `rows`, which are newest first. Pure. */
+/* Finds the run that `word` names among `rows`, which are sorted newest first,
+ * like ipsq_session_run. Pure. */
 int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
                   const char **run, struct ips_err *err) IPS_MUST_USE;
 
-/* client/base/start.c: start a detached daemon that has no descriptor of ours
- * and logs to STATE/NAME.log. The master listens at STATE's default address. */
+/* These functions (client/base/start.c) start a detached daemon, which inherits
+ * no file descriptor and logs to STATE/NAME.log. The master listens at the
+ * default address of the state directory. */
 int ipsq_start_master(const char *state, struct ips_err *err) IPS_MUST_USE;
 int ipsq_start_slave(const char *state, struct ips_err *err) IPS_MUST_USE;
 
-/* client/base/progress.c: if the answer takes longer than half a second and
- * standard error is a terminal, a line there shows what is being done and for
- * how many seconds. */
+/* The progress line (client/base/progress.c): if the answer takes longer than
+ * half a second and standard error is a terminal, a line there shows what is
+ * being done and for how many seconds. */
 void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
-/* Whether that line will be shown if the answer takes long. */
+/* Whether the progress line will be shown if the answer takes long. */
 bool ipsq_progress_wanted(void);
-/* Sets the text of that line: IPSQ_WAITING until the master reports
- * progress. */
+/* Sets the text of the progress line. It is IPSQ_WAITING until the master
+ * reports progress. */
 #define IPSQ_WAITING "waiting for the answer"
 void ipsq_progress_note(const char *doing);
-/* Replaces that line by `text`, if standard error is a terminal. */
+/* Ends the progress line and prints `text` in its place, if standard error is a
+ * terminal. */
 void ipsq_progress_say(const char *text);
 
 #endif

@@ -7,15 +7,16 @@
 #include "client/base/session.h"
 #include "common/daemon.h"
 
-/* dir/name.log. A path that is too long is truncated, and then there is no
- * log. */
+/* Stores the path STATE/NAME.log. A path that is too long is truncated, and
+ * then the daemon has no log. */
 static void log_path(char out[IPS_PATH_BYTES], const char *state,
                      const char *name)
 {
     snprintf(out, IPS_PATH_BYTES, "%.480s/%s.log", state, name);
 }
 
-/* The state directory as an absolute path, because daemons change to /. */
+/* Makes the state directory if it does not exist, and stores its absolute path,
+ * because daemons change to /. */
 static int absolute_state(const char *state, char out[IPS_PATH_BYTES],
                           struct ips_err *err)
 {
@@ -46,8 +47,8 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     return ips_daemon_start(argv, log, err);
 }
 
-/* The pool that may be drained into the state directory `dir`; if none may, a
- * directory without runs. */
+/* Stores the pool that a slave with the state directory `dir` drains: the pool
+ * of this machine if `dir` is the default, else a directory without runs. */
 static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
                    struct ips_err *err)
 {

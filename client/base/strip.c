@@ -16,7 +16,8 @@ static size_t first_of(size_t column, size_t columns, size_t count)
     return column * count / columns;
 }
 
-/* The mean in 64ths, so that small numbers stay distinct. */
+/* The mean of v[from] to v[to - 1] in 64ths, so that small means stay
+ * distinct. */
 static uint64_t mean_of_range(const uint64_t *v, size_t from, size_t to)
 {
     ips_u128 sum = 0;

@@ -1,6 +1,6 @@
 /*
- * A series of values as one line of characters, whose heights show the values:
- * block elements on a UTF-8 terminal, else ASCII. Pure.
+ * Draws a series of values as one line of characters whose heights show the
+ * values (a sparkline): block elements on a UTF-8 terminal, else ASCII. Pure.
  */
 #ifndef IPS_CLIENT_BASE_STRIP_H
 #define IPS_CLIENT_BASE_STRIP_H
@@ -19,8 +19,9 @@
 size_t ipsq_strip(const uint64_t *v, size_t count, bool utf8,
                   char out[IPSQ_STRIP_BYTES], uint64_t *top);
 
-/* For the same columns: a bar where each interval starts, followed by its
- * number if there is space. ends[i]: index of the value at which interval i
+/* Draws a line to be printed above the strip of the same `count` values: a bar
+ * where each of `stretches` intervals starts, followed by the number of the
+ * interval if there is space. ends[i]: index of the value at which interval i
  * ends. */
 void ipsq_strip_numbers(const size_t *ends, size_t stretches, size_t count,
                         char out[IPSQ_STRIP_BYTES]);

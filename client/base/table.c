@@ -65,7 +65,7 @@ void ipsq_table_clear(struct ipsq_table *t)
 }
 
 struct ranked {
-    uint64_t value; /* value to rank by; 0 if not measured */
+    uint64_t value; /* value to sort by; 0 if not measured */
     size_t row;
 };
 

@@ -23,7 +23,7 @@ enum ipsq_kind {
     IPSQ_SHARE, /* a fraction; a percentage in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
     IPSQ_LIST,  /* a list of texts, separated by commas in tables */
-    IPSQ_VALUE, /* a value of SQL, of any type */
+    IPSQ_VALUE, /* a value of an SQL query, of any type */
 };
 
 struct ipsq_column {
@@ -67,15 +67,19 @@ struct ipsq_table {
     size_t column_count;
     struct ipsq_cell *cells; /* cells of all rows, row after row */
     size_t row_count, row_capacity;
-    unsigned *widths; /* [column_count] in the table format; kept between
-                         several calls that write rows */
-    bool *cuts;       /* [column_count] texts of the column may be cut */
-    /* [column_count] left out because the terminal is too narrow */
+    /* [column_count] widths of the columns in the table format; kept between
+     * several calls that write rows */
+    unsigned *widths;
+    /* [column_count] whether texts of the column may be cut */
+    bool *cuts;
+    /* [column_count] whether the column is left out because the terminal is too
+     * narrow */
     bool *hidden;
-    const char *spare_columns; /* keys of columns to leave out first, in this
-                                  order, separated by blanks; "a+b" are left out
-                                  together; NULL: none */
-    bool begun;                /* the header (titles) is written */
+    /* keys of the columns to leave out first if the terminal is too narrow, in
+     * this order, separated by blanks; columns "a+b" are left out together;
+     * NULL: none */
+    const char *spare_columns;
+    bool begun; /* the header (titles) is written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,
@@ -83,14 +87,14 @@ void ipsq_table_init(struct ipsq_table *t, const char *name,
 void ipsq_table_release(struct ipsq_table *t);
 /* Whether any column is shown in the table format. */
 bool ipsq_table_has_titles(const struct ipsq_table *t);
-/* Appends a zeroed row, which the caller fills in column order. Aborts the
- * program if memory is short. */
+/* Appends a zeroed row, and returns its first cell; the caller fills the cells
+ * in column order. Ends the program if memory is short. */
 struct ipsq_cell *ipsq_table_row(struct ipsq_table *t);
 /* Removes the rows, keeps columns and widths. */
 void ipsq_table_clear(struct ipsq_table *t);
-/* Keeps the `n` rows with the greatest values in a column (COUNT, NS or BYTES;
- * not measured counts as least), greatest first; equal rows stay in their
- * order. n 0: only sorts. Returns the number of rows removed. */
+/* Sorts the rows by a column of kind COUNT, NS or BYTES, greatest first, and
+ * keeps the first `n`; 0: all. A value that was not measured counts as least;
+ * equal rows stay in their order. Returns the number of rows removed. */
 uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n);
 
 static inline struct ipsq_cell ipsq_text(const char *text)

@@ -26,8 +26,8 @@ static unsigned least_width(const struct ipsq_table *t)
     return all;
 }
 
-/* Position of the key in t->spare_columns, counted from 1; keys joined by +
- * have the same position; 0: not in it. */
+/* Position of `key` in t->spare_columns, counted from 1; 0: not in it. Keys
+ * joined by + have the same position. */
 static size_t spare_rank(const struct ipsq_table *t, const char *key)
 {
     size_t n = strlen(key), rank = 1;
@@ -43,7 +43,7 @@ static size_t spare_rank(const struct ipsq_table *t, const char *key)
     return 0;
 }
 
-/* The next column to leave out; column_count: none. */
+/* The column to leave out next; column_count: none. */
 static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
 {
     size_t n = t->column_count, first = 0, spare = n, number = n, least = 0;
@@ -65,8 +65,8 @@ static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
     return spare < n ? spare : number;
 }
 
-/* Narrows the widest text by one until the table fits or no text is wider than
- * `least`. */
+/* Narrows the widest text column by one until the table fits or no text column
+ * is wider than `least`. */
 static void narrow_texts(struct ipsq_table *t, unsigned columns, unsigned least)
 {
     for (;;) {
@@ -99,11 +99,12 @@ void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
             t->hidden[c] |= spare_rank(t, t->columns[c].key) == rank;
     }
     narrow_texts(t, columns, IPSQ_TEXT_MIN);
-    /* rows that are written later may need more */
+    /* once the titles are written no column can be left out any more, and later
+     * rows may be wider */
     narrow_texts(t, columns, IPSQ_TEXT_MIN / 2);
 }
 
-/* Length in bytes of the first `n` characters. */
+/* Length in bytes of the first `n` characters of `text`. */
 static size_t bytes_of(const char *text, unsigned n)
 {
     size_t i = 0;
@@ -116,7 +117,7 @@ static size_t bytes_of(const char *text, unsigned n)
     return i;
 }
 
-/* Whether both characters are in the same number. */
+/* Whether both of two neighbouring characters belong to a number. */
 static bool in_number(char a, char b)
 {
     const char *of = "0123456789.,";

@@ -21,8 +21,8 @@
 void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns);
 
 /* Cuts `text` in the middle to at most `width` columns, but never within a
- * number. The result is malloc'd and `text` is freed. `utf8`: the mark is one
- * character, else two points. */
+ * number. Frees `text` and returns a malloc'd result, or returns `text` itself.
+ * The cut is marked by an ellipsis character if `utf8`, else by two dots. */
 char *ipsq_cut(char *text, unsigned width, bool utf8);
 
 #endif

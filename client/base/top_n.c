@@ -14,11 +14,12 @@ struct order {
     const struct ipsq_table *t;
     size_t column;
     bool sorts, back, by_number;
-    /* [row_count] machine of each row; NULL: rows are not grouped */
+    /* [row_count] number of the machine of each row; NULL: rows are not
+     * grouped */
     size_t *group;
 };
 
-/* Order of SQL values: numbers before texts. */
+/* Compares SQL values: numbers come before texts. */
 static int by_sql(const struct ipsq_cell *x, const struct ipsq_cell *y,
                   bool back)
 {
@@ -97,8 +98,8 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
                        name, all, ips_nearest_text(&near));
 }
 
-/* Length of the machine's name in "/m1/a.3" or "m1"; moves *text to its
- * start. */
+/* Moves *text to the start of the machine's name in "/m1/a.3" or "m1", and
+ * returns the length of the name. */
 static size_t machine_part(const char **text)
 {
     while (**text == '/')
@@ -116,7 +117,8 @@ static const char *text_of(const struct ipsq_table *t, size_t column,
     return text ? text : "";
 }
 
-/* Numbers the machines in the order in which they first appear. */
+/* Stores the number of each row's machine in *out. The machines are numbered in
+ * the order in which they first appear. */
 static int group_rows(const struct ipsq_table *t, size_t **out,
                       struct ips_err *err)
 {
@@ -153,8 +155,8 @@ static int group_rows(const struct ipsq_table *t, size_t **out,
     return 0;
 }
 
-/* Arranges the rows in the order of `rank`, and keeps at most `top` of each
- * group. */
+/* Arranges the rows in the order of `rank`, and keeps at most `top` (0: all) of
+ * each group. */
 static int arrange_rows(struct ipsq_table *t, const struct order *o,
                         const size_t *rank, uint64_t top, uint64_t *left_out,
                         struct ips_err *err)
@@ -253,8 +255,9 @@ Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
     for (size_t i = 0; i < IPSQ_COUNT_OF(fields); i++)
         if (strcmp(s->sort, fields[i][0]) == 0) {
             s->sort = ips_wire_text(fields[i][1]);
-            /* Otherwise the machines would come in another order than with all
-             * rows. */
+            /* Machines are listed in the order of their first rows. In rows
+             * that the master selects by another column that order would differ
+             * from the order in all rows. */
             return s->per_machine &&
                            (s->back || strcmp(s->sort, "self_ns") != 0)
                        ? NULL

@@ -8,29 +8,33 @@
 
 #include "client/base/options.h"
 
-/* Sorts by --sort (numbers greatest first, texts alphabetically; -COLUMN
- * reversed). Without --sort, but with --top: by column `fallback`, greatest
- * first. --per machine: each machine's rows separately (column `object` or
- * `machine` tells the machine), machines in the order in which they first
- * appear. IPS_E_USAGE: no such column, or no column of machines. */
+/* Sorts the rows by --sort (numbers greatest first, texts alphabetically;
+ * -COLUMN reversed) and keeps the first --top of them. With --top but without
+ * --sort, sorts by column `fallback`, greatest first. With --per machine, does
+ * so for the rows of each machine separately (the column `object` or `machine`
+ * names the machine); the machines stay in the order in which they first
+ * appear. *left_out: number of rows removed. IPS_E_USAGE: no such column, or no
+ * column of machines. */
 int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
                size_t fallback, uint64_t *left_out,
                struct ips_err *err) IPS_MUST_USE;
 
-/* Index of the column that --sort names, without the leading "-". IPS_E_USAGE:
- * none of `columns`. */
+/* Finds the column that --sort names; `name` comes without the leading "-".
+ * IPS_E_USAGE: `name` is none of `columns`. */
 int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
                      size_t *index, struct ips_err *err) IPS_MUST_USE;
 
-/* Reports `count`: as the key "NAME_left_out" in JSON and TSV, as a line in
- * tables if it is not 0. To be called after the table was written. */
+/* Reports that `count` rows of the table `name` are left out: as the key
+ * "NAME_left_out" in JSON and TSV; in the table format as a line, if `count` is
+ * not 0. To be called after the table was written. */
 void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 
-/* What to ask of the master, so that it sends only the rows that are shown.
- * NULL: all rows. */
+/* Fills `s` so that the master sends only the rows that --sort, --top and --per
+ * select, and returns it. NULL: the master has to send all rows. */
 Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s);
-/* The same for rows of procedures. Also NULL if --sort names a column that ipsq
- * computes itself. */
+/* Fills `s` for rows of procedures, as ipsq_top_n_ask does for other rows. Also
+ * returns NULL if the master cannot select the rows, for example by a column
+ * that ipsq computes itself. */
 Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o,
                                    Ips__Select *s);
 

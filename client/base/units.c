@@ -47,7 +47,7 @@ static uint64_t power_of_10(unsigned n)
     return p;
 }
 
-/* Length in ns of the unit named by the first `len` bytes of `text`; 0: not a
+/* Length in ns of the unit that the first `len` bytes of `text` name; 0: not a
  * unit. */
 static uint64_t unit_ns(const char *text, size_t len)
 {
@@ -102,7 +102,8 @@ static int parse_per_byte(const char *text, uint64_t *q32, struct ips_err *err)
             "'%.80s' is not a time per byte: expected ns, decimals "
             "allowed",
             text);
-    /* fraction < 10^18, unit <= 10^9 < 2^30: below 2^122. */
+    /* fraction < 10^18 < 2^60 and unit <= 10^9 < 2^30, so the product shifted
+     * by 32 stays below 2^122. */
     ips_u128 scale = power_of_10(d.digits);
     ips_u128 part = (((ips_u128)d.fraction * unit << 32) + scale / 2) / scale;
     if ((ips_u128)d.whole * unit + (uint64_t)(part >> 32) > MTIME_BYTE_MAX_NS)
@@ -208,7 +209,8 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
 {
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && d.whole <= IPSQ_GONE;
-    /* n is in millionths, so it is below 10^12. */
+    /* n is the number in millionths, at most about 10^12, so that the products
+     * below cannot overflow. */
     uint64_t n =
         ok ? d.whole * IPSQ_GONE + (uint64_t)((ips_u128)d.fraction * IPSQ_GONE /
                                               power_of_10(d.digits))
@@ -231,7 +233,8 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     return 0;
 }
 
-/* n / unit with four digits, rounded; unit <= n. */
+/* Writes n / unit, rounded to four digits, and the name of the unit. unit <=
+ * n. */
 static void format_scaled(uint64_t n, uint64_t unit, const char *name,
                           char out[IPSQ_UNIT_BYTES])
 {

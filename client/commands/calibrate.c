@@ -8,7 +8,8 @@
 
 #include "client/base/command.h"
 
-#define FILE_MAX (8u << 20) /* size limit of a table, as in the master */
+/* size limit of a table of message times, as in the master */
+#define FILE_MAX (8u << 20)
 
 /* ---- answers ------------------------------------------------------------ */
 
@@ -142,6 +143,8 @@ static int print_calibration(const struct ipsq_options *o,
 
 /* ---- progress ----------------------------------------------------------- */
 
+/* Shows the progress of a measurement, which the master reports before the
+ * answer. */
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     (void)arg;
@@ -150,7 +153,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->last || reply->answer_case != IPS__REPLY__ANSWER_CALIBRATE ||
         !isatty(STDERR_FILENO) || (term && strcmp(term, "dumb") == 0))
         return 0;
-    ipsq_progress_end(); /* the line written below replaces the progress line */
+    ipsq_progress_end(); /* the line printed below replaces the progress line */
     const Ips__CalibrateAnswer *a = reply->calibrate;
     fprintf(stderr, "\r\033[Kipsq: %u of %u: %.60s", a->done, a->of, a->doing);
     if (a->done == a->of)
@@ -206,8 +209,7 @@ static int write_file(const char *name, const char *text, struct ips_err *err)
     return rc;
 }
 
-/* ---- the request
- * ---------------------------------------------------------- */
+/* ---- the request -------------------------------------------------------- */
 
 static int choose_calibrate_action(const struct ipsq_options *o,
                                    Ips__CalibrateAsk__What *what,

@@ -72,7 +72,8 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc < 0)
         return rc;
-    /* A path of length 0 means that none is known, so it satisfies no limit. */
+    /* A path of length 0 means that no path is known, so it cannot show that
+     * the limit is kept. */
     m->path_ns = last->path->window_ns ? last->path->window_ns : IPS_UNMEASURED;
     take_certificate(m, last->path->certificate);
     return 0;
@@ -81,7 +82,9 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
 enum verdict { WITHIN, CANNOT_TELL, BEYOND };
 static const char *const verdicts[] = {"yes", "cannot tell", "no"};
 
-/* In an incomplete answer a value may be too small but never too great. */
+/* Compares a measured value with its limit. In an incomplete answer a value may
+ * be too small but never too great, so only a value beyond the limit is
+ * certain. */
 static enum verdict judge_measure(const struct measures *m, uint64_t measured,
                                   uint64_t limit)
 {

@@ -31,7 +31,7 @@ static const struct ipsq_column figure_columns[] = {
     {"change_text", "CHANGE", IPSQ_FIGURE},
     {"interval_text", "95% INTERVAL", IPSQ_FIGURE},
 };
-#define FIGURE_RAW 5
+#define FIGURE_RAW 5 /* number of columns in JSON and TSV */
 static const struct ipsq_column item_columns[] = {
     {"kind", "KIND", IPSQ_TEXT},
     {"name", "WHAT", IPSQ_TEXT},
@@ -47,7 +47,7 @@ static const struct ipsq_column item_columns[] = {
     /* this column is in the table format only */
     {"change_text", "CHANGE", IPSQ_FIGURE},
 };
-#define ITEM_RAW 11
+#define ITEM_RAW 11 /* number of columns in JSON and TSV */
 
 struct figure {
     char name[80];
@@ -58,7 +58,7 @@ struct texts { /* storage for texts that tables borrow */
     char (*text)[TEXT_BYTES];
     size_t count;
 };
-struct compared_run { /* what is compared of one run */
+struct compared_run { /* one of the runs that are compared */
     const char *run;
     uint64_t elapsed_ns, path_ns;
     bool complete;
@@ -66,16 +66,16 @@ struct compared_run { /* what is compared of one run */
 struct whole {
     unsigned runs, first;
     struct compared_run run[DIFF_RUNS_MAX];
-    struct diff what;  /* the path by procedure, run queue, message ... */
+    /* the path by procedure, waiting for a CPU, message ... */
+    struct diff what;
     struct diff whose; /* the path by process, message ... */
     struct diff cpu;   /* CPU time of the run by procedure */
     struct figure figure[FIGURES_MAX];
     unsigned figures;
-    struct ipsq_rows rows; /* rows of the answer that is being read */
+    struct ipsq_rows rows; /* rows of the answer that is being received */
 };
 
-/* ---- figures ---------------------------------------------------------------
- */
+/* ---- figures ------------------------------------------------------------- */
 
 static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
                        unsigned run, uint64_t value)
@@ -118,8 +118,7 @@ static void figures_of_run(struct whole *w, unsigned run, bool windowed,
     }
 }
 
-/* ---- asking ----------------------------------------------------------------
- */
+/* ---- asking -------------------------------------------------------------- */
 
 static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
@@ -130,7 +129,7 @@ static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
         return ipsq_rows_add(&w->rows, reply->procedures->rows,
                              reply->procedures->n_rows, err);
-    return 0; /* ipsq_expect reports the wrong kind of answer */
+    return 0; /* ipsq_expect later reports the wrong kind of answer */
 }
 
 static int ask_run(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
@@ -153,7 +152,8 @@ static void procedure_name(const Ips__ProcedureRow *r, char out[NAME_BYTES])
         snprintf(out, NAME_BYTES, "%.1000s", r->procedure);
 }
 
-/* Adds the rows' own times and stores their sum in *sum. */
+/* Adds the own time of each procedure (without what it called) and `unsampled`
+ * to `d`, and stores their sum in *sum. */
 static int add_procedures(struct diff *d, const struct ipsq_rows *rows,
                           uint64_t unsampled, unsigned run, uint64_t *sum,
                           struct ips_err *err)
@@ -185,8 +185,8 @@ static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
     return rc;
 }
 
-/* Adds messages and external causes, which are parts of both breakdowns of the
- * path. */
+/* Adds the time of the path in messages and external causes, which are parts of
+ * both breakdowns of the path. Subtracts it from *left. */
 static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
                        uint64_t *left, struct ips_err *err)
 {
@@ -197,9 +197,10 @@ static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
                                run, left, err);
 }
 
-/* Time of the path in no procedure, message or external cause was off the CPU:
- * in run queues as far as the kernel reported it, the rest in waits that were
- * not recorded. */
+/* Adds both breakdowns of the path. Time of the path that belongs to no
+ * procedure, message or external cause was spent off the CPU: waiting for a CPU
+ * as far as the kernel reported that, the rest in waits that were not
+ * recorded. */
 static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
                     struct ips_err *err)
 {
@@ -258,7 +259,7 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
             "the path of run %.120s has nothing in that window: `ipsq "
             "phases` shows what the run did when",
             w->run[run].run);
-    /* without a window, this is the whole path */
+    /* window_ns is the path inside the window; without a window, all of it */
     w->run[run].path_ns = a->window_ns;
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
@@ -305,8 +306,7 @@ static int ask_rest(struct whole *w, const struct ipsq_options *o,
                           err);
 }
 
-/* ---- printing ---------------------------------------------------------------
- */
+/* ---- printing ------------------------------------------------------------ */
 
 static void format_value(enum ipsq_kind kind, double v,
                          char out[IPSQ_UNIT_BYTES])
@@ -427,7 +427,8 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
     ipsq_table_release(&t);
 }
 
-/* The verdict about the difference, in a sentence. */
+/* The sentence that says whether the sides differ, and whether causes are
+ * named. */
 static const char *verdict_text(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;
@@ -491,7 +492,7 @@ static int print_diff(const struct ipsq_options *o, struct whole *w,
     return ipsq_out_end(&out, err);
 }
 
-/* ---- */
+/* ---- the command -------------------------------------------------------- */
 
 static unsigned count_words(const char *list)
 {
@@ -501,7 +502,8 @@ static unsigned count_words(const char *list)
     return n;
 }
 
-/* Finds the runs that `list` names, and stores them from index `at`. */
+/* Finds the runs that `list` names, and stores their names in w->run from index
+ * `at` on. */
 static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
                      unsigned at, struct ips_err *err)
 {

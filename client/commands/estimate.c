@@ -30,7 +30,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
                    ipsq_count(a->messages));
     ipsq_out_value(&out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(a->wall_ns));
-    /* Negative if the path assumes more resources than the run had. */
+    /* Negative if the estimate is longer than the elapsed time. */
     ipsq_out_value(&out, IPSQ_INT, "elapsed_less_estimate_ns", NULL,
                    (struct ipsq_cell){.i = over});
     ipsq_out_value(&out, IPSQ_SHARE, "estimate_of_elapsed",

@@ -12,11 +12,12 @@ static const struct ipsq_column columns[] = {
     {"channel", "CHANNEL", IPSQ_TEXT}, {"detail", "DETAIL", IPSQ_TEXT},
     {"site", "SITE", IPSQ_TEXT},       {"stack", "STACK", IPSQ_LIST},
 };
-/* number of columns that are always there; the others are optional */
+/* number of columns that are always printed; --sites and --stacks add one
+ * each */
 enum { PLAIN_COLUMNS = 10 };
 
-/* If the rows do not go to the terminal, their number is shown on the terminal,
- * at this interval. */
+/* If the rows do not go to the terminal, the terminal shows how many were
+ * written so far, at this interval. */
 #define SAY_NS 500000000ull
 
 struct stream {

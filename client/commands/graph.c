@@ -32,7 +32,8 @@ struct stream {
     const char *run;
     enum ipsq_format format;
     uint32_t phase;
-    uint64_t from_ns, to_ns; /* the window; both 0: none */
+    /* the window that the master reports; both 0: no window */
+    uint64_t from_ns, to_ns;
 };
 
 static bool put_any(const struct stream *st)
@@ -40,8 +41,8 @@ static bool put_any(const struct stream *st)
     return st->from_ns || st->to_ns;
 }
 
-/* Writes the window. null: no window; a window without `to_ns` is open at its
- * end. */
+/* Writes the window; null: no window. A window without `to_ns` extends to the
+ * end of the run. */
 static void put_window(struct stream *st)
 {
     ipsq_out_value(&st->out, IPSQ_COUNT, "phase", st->phase ? "phase" : NULL,

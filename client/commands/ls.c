@@ -20,14 +20,14 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
     return (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
 }
 
-/* The last component of the object's name. */
+/* The last component of the object's name: "a.3" of "/m1/a.3". */
 static const char *own_name(const char *object)
 {
     const char *slash = object ? strrchr(object, '/') : NULL;
     return slash && slash[1] ? slash + 1 : object;
 }
 
-/* A pid of 0 means that the level has no pid. */
+/* The cell of a process or thread id. 0: objects of this level have none. */
 static struct ipsq_cell pid_cell(uint64_t pid)
 {
     return ipsq_count(pid ? pid : IPS_UNMEASURED);
@@ -54,7 +54,8 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     *cell++ = ipsq_text(has_command ? row->name : NULL);
 }
 
-/* Whether all levels are in one table. */
+/* Whether the rows of all levels are in one table; else each level has its
+ * own. */
 static bool is_tree(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
@@ -108,7 +109,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_LS)
-        return 0; /* ipsq_expect reports the wrong kind of answer */
+        return 0; /* ipsq_expect later reports the wrong kind of answer */
     return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 

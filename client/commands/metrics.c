@@ -106,8 +106,9 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
-/* Writes and releases the table. Keeps its `top` rows with the greatest values
- * in `column`; the master has left out `left_out` rows already. */
+/* Writes the `top` rows of the table with the greatest values in `column` (0:
+ * all rows) and releases the table. `left_out`: number of rows that the master
+ * left out already. */
 static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
                     uint64_t top, uint64_t left_out, const char *heading)
 {
@@ -163,7 +164,7 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     put_top(out, &t, 3, top, left_out, heading);
 }
 
-/* Writes the totals. The last row is the sum of all. */
+/* Writes the totals of each object; the last row is the sum of all. */
 static void put_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
                        size_t count, uint64_t top, uint64_t left_out)
@@ -290,7 +291,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_METRICS)
-        return 0; /* ipsq_expect reports the wrong kind of answer */
+        return 0; /* ipsq_expect later reports the wrong kind of answer */
     const Ips__MetricsAnswer *a = reply->metrics;
     int rc = ipsq_rows_add(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)

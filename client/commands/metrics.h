@@ -1,4 +1,4 @@
-/* The procedure level of `ipsq metrics`, which has a file of its own. */
+/* `ipsq metrics --level procedure`, which has a file of its own. */
 #ifndef IPS_CLIENT_COMMANDS_METRICS_H
 #define IPS_CLIENT_COMMANDS_METRICS_H
 
@@ -6,7 +6,8 @@
 
 extern const struct ipsq_columns ipsq_metrics_procedure_columns;
 
-/* Returns an exit status, or a negative code with `err` set. */
+/* Asks for the rows and prints them. Returns an exit status, or a negative code
+ * with `err` set. */
 int ipsq_metrics_procedures(const struct ipsq_options *o,
                             struct ipsq_session *s, struct ips_err *err);
 

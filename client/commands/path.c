@@ -42,7 +42,8 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return ipsq_path_rows_add(&all->rows, reply->path, err);
 }
 
-/* Writes what the computing time on the path consists of (IPS-14). */
+/* Writes how much of the path's time was spent on a CPU, waiting for a CPU, or
+ * neither (IPS-14). */
 static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 {
     bool known = a->run_delay_ns != IPS_UNMEASURED;
@@ -61,8 +62,8 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
                    ipsq_count(a->other_ns));
 }
 
-/* Whether processes go on so long after the command ended that the path may
- * seem too long. */
+/* Whether processes went on after the command of the run ended (by more than 1%
+ * of its elapsed time) and made the path longer than its elapsed time. */
 static bool outlives_command(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
@@ -153,7 +154,7 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                       "what was recorded.");
 }
 
-/* Number of rows of a list and of segments to show; 0: all. */
+/* Number of rows to show of each list and of the segments; 0: all. */
 static uint64_t top_of(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE && o->top == 0 ? TABLE_TOP : o->top;

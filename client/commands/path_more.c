@@ -6,9 +6,9 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-/* slack that counts as near: a hundredth of the path */
+/* slack that counts as near, in millionths of the path */
 #define NEAR_PPM 10000u
-/* length of the list of a path's objects in tables */
+/* space for the list of the objects on a path, in tables */
 #define WHO_BYTES 200
 
 static const struct ipsq_column slack_columns[] = {

@@ -163,11 +163,12 @@ struct procedures {
     const struct ipsq_rows *rows;
     const Ips__ProcedureTotals *totals;
     uint64_t of; /* total of which the shares are fractions */
-    /* whole graph: the part of unsampled_ns that is on the path */
+    /* of all work (`whole`): the part of unsampled_ns that is on the path */
     uint64_t path_unsampled;
-    /* time of the path off the CPU, with the weightings sched and wall */
+    /* time of the path off the CPU; not 0 only with the weightings sched and
+     * wall */
     uint64_t off_cpu_ns;
-    bool whole;
+    bool whole; /* of all work, not only of the path */
 };
 
 static void put_procedure(struct ipsq_table *t, const Ips__ProcedureRow *r,
@@ -201,7 +202,8 @@ static void put_rest(struct ipsq_table *t, const char *what, uint64_t ns,
     put_procedure(t, &rest, p, place);
 }
 
-/* Writes all procedures and the rest, so the rows add up to the total time. */
+/* Writes rows for all procedures and for the time that belongs to none, so that
+ * the rows add up to the total. */
 static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                            uint64_t top)
 {
@@ -350,7 +352,7 @@ static void put_whole(struct ipsq_out *out, unsigned by, bool sequences,
     ipsq_out_group_end(out);
 }
 
-/* ---- all ---- */
+/* ---- all tables ---- */
 
 static void put_path_shares(struct ipsq_out *out, unsigned by,
                             const Ips__PathAnswer *a,

@@ -1,11 +1,13 @@
-/* What `ipsq path` shows besides the values and pieces of the path: shares of
- * all kinds, procedures and lines, sequences, the whole graph. */
+/* Prints what `ipsq path` shows besides the named values and the segments of
+ * the path: shares of the path by machine, process, procedure ..., the most
+ * common sequences, and the shares of all work. */
 #ifndef IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 #define IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 
 #include "client/base/command.h"
 
-/* Rows that come in several replies; zero it to start. */
+/* Rows of the answer about a path, which come in several replies; zero it to
+ * start. */
 struct ipsq_path_rows {
     struct ipsq_rows procedures, source_lines, whole_procedures, whole_lines;
 };
@@ -17,11 +19,13 @@ void ipsq_path_rows_release(struct ipsq_path_rows *rows);
  * process, procedure, message and external. Returns their number. */
 size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT]);
 
+/* `top`: greatest number of rows of each table; 0: all. */
 void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const Ips__PathAnswer *a,
                            const struct ipsq_path_rows *rows, uint64_t top);
 
-/* Where a procedure is defined, in a short form: "loop.c:12 (solver)". */
+/* Formats where a procedure is defined, in a short form: "loop.c:12
+ * (solver)". */
 void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room);
 
 #endif

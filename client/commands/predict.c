@@ -6,7 +6,7 @@
 #include "client/base/placement.h"
 #include "client/base/units.h"
 
-/* rows of each kind that tables show without --top */
+/* number of rows of a table that are shown without --top */
 #define TABLE_TOP 10
 
 static const struct ipsq_column machine_columns[] = {

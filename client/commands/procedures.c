@@ -114,8 +114,8 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 
 #define FALLBACKS_MAX 10
 
-/* Reports the procedures whose calls were only counted from some time, because
- * of the budget. */
+/* Reports the procedures whose calls were timed at first and later only
+ * counted, because timing them exceeded the budget for recording overhead. */
 static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
 {
     unsigned said = 0;
@@ -140,8 +140,8 @@ struct whole {
     char *texts;
 };
 
-/* Whether rows are selected here. Otherwise the master sends the --top rows
- * with the most CPU time. */
+/* Whether ipsq itself sorts and selects the rows (--sort, --per). Otherwise the
+ * master sends the --top rows with the most CPU time. */
 static bool selects_here(const struct ipsq_options *o)
 {
     return o->sort || o->per_machine;
@@ -198,7 +198,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect reports the wrong kind of answer */
+        return 0; /* ipsq_expect later reports the wrong kind of answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }

@@ -5,7 +5,7 @@
 #include "client/base/top_n.h"
 #include "client/base/units.h"
 
-/* slowest requests, or stations, that are shown without --top */
+/* number of slowest requests, or of stations, that are shown without --top */
 #define TABLE_TOP 10
 
 static const struct ipsq_column services[] = {
@@ -76,7 +76,8 @@ static const struct ipsq_column stations[] = {
     {"use", "IN USE", IPSQ_SHARE},
 };
 
-/* Writes the averages over `n` requests. */
+/* Fills cells with the parts of the time of a request, on average over `n`
+ * requests. Returns the cell behind them. */
 static struct ipsq_cell *put_cells(struct ipsq_cell *cell,
                                    const Ips__RequestParts *p, uint64_t n)
 {
@@ -157,8 +158,8 @@ static void put_location(struct ipsq_cell *cell, const Ips__RequestMore *m)
     *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
 }
 
-/* Writes the typical causes, for scripts only; `ipsq why` describes them in
- * words. */
+/* Writes what typical requests wait for; not in the table format, because `ipsq
+ * why` describes it in words. */
 static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
@@ -178,6 +179,7 @@ static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
+/* Writes what the slowest requests have more of than the median ones. */
 static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;

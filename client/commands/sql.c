@@ -9,7 +9,8 @@
 static const struct ipsq_column machine_column = {"machine", "machine",
                                                   IPSQ_VALUE};
 
-/* The columns of the query are missing: they are known only from its answer. */
+/* The columns that --sort accepts, as far as they are known before the answer:
+ * those of the query are not. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     (void)o;
@@ -18,7 +19,9 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 
 struct whole {
     struct ipsq_rows pieces; /* replies of type Ips__SqlAnswer */
-    char **columns;          /* borrowed from the first piece that has them */
+    /* names of the query's columns, borrowed from the first reply that has
+     * them */
+    char **columns;
     size_t column_count;
 };
 
@@ -26,7 +29,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
-        return 0; /* ipsq_expect reports the wrong kind of answer */
+        return 0; /* ipsq_expect later reports the wrong kind of answer */
     if (reply->sql->n_columns > 0 && !w->columns) {
         w->columns = reply->sql->columns;
         w->column_count = reply->sql->n_columns;
@@ -141,7 +144,8 @@ static int run_sql(const struct ipsq_command *self,
     if (o->arg_count == 2) {
         ask.text = ips_wire_text(o->args[1]);
     } else if (word &&
-               strpbrk(word, " \t\n*;(")) { /* cannot be the name of a run */
+               /* the word is a query: no run has such a name */
+               strpbrk(word, " \t\n*;(")) {
         ask.text = ips_wire_text(word);
         word = NULL;
     }

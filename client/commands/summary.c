@@ -17,7 +17,7 @@ static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
                       struct ips_err *err)
 {
     static char everything[] = "/";
-    /* levels of objects, as indexes in left_out */
+    /* indexes of the levels in left_out->rows */
     enum { PROCESS = 2, THREAD = 3 };
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
     Ips__Select select = IPS__SELECT__INIT;
@@ -86,7 +86,8 @@ static void print_line(const struct counts *n, const Ips__Certificate *c)
     print_unrecorded(c);
     if (!c->complete)
         fputs("; INCOMPLETE", stdout);
-    /* One gap may be the unrecorded processes, which are printed already. */
+    /* If processes were not recorded, one gap may say just that, which is
+     * printed already. */
     if (c->n_gaps > (c->n_untraced > 0)) {
         struct ipsq_cell gaps = ipsq_list(c->gaps, c->n_gaps);
         char *text = ipsq_cell_text(IPSQ_LIST, &gaps);

@@ -12,7 +12,8 @@
 #define TABLE_TOP 20 /* groups that the table shows without --top */
 #define PLACE_BYTES 200
 #define WHILE_BYTES 400
-/* rows of a group's blame that are described in words */
+/* number of rows of a group's blame (what the peer did meanwhile) that are
+ * described in words */
 #define WHILE_ROWS 3
 
 static const struct ipsq_column wait_columns[] = {
@@ -34,7 +35,7 @@ static const struct ipsq_column wait_columns[] = {
     {"place", "WHERE", IPSQ_TEXT},
     {"while", "MEANWHILE", IPSQ_TEXT},
 };
-#define TABLE_ALONE 2u
+#define TABLE_ALONE 2u /* number of columns that only the table format has */
 
 static const struct ipsq_column blame_columns[] = {
     /* index of a row in the table "waits", from 0 */
@@ -94,7 +95,8 @@ static void add_text(char out[WHILE_BYTES], const char *text)
     snprintf(out + at, WHILE_BYTES - at, "%s", text);
 }
 
-/* "a.3" for "/m1/a.3" if `other` is on the same machine. */
+/* The name of an object without its machine ("a.3" for "/m1/a.3") if `other` is
+ * on the same machine; else the whole name. */
 static const char *short_name(const char *object, const char *other)
 {
     const char *slash = *object ? strchr(object + 1, '/') : NULL;
@@ -102,7 +104,8 @@ static const char *short_name(const char *object, const char *other)
     return n && strncmp(object, other, n) == 0 ? object + n : object;
 }
 
-/* Appends "a.3 in qsort 3.0 s" or "a.3 waiting (disk) 1.1 s". */
+/* Appends what another thread did during the wait: "a.3 in qsort 3.0 s" or "a.3
+ * waiting (disk) 1.1 s". */
 static void blame_text(const Ips__BlameRow *b, const char *waiter,
                        char out[WHILE_BYTES])
 {
@@ -119,7 +122,7 @@ static void blame_text(const Ips__BlameRow *b, const char *waiter,
     else if (*b->cause && *who)
         snprintf(one, sizeof(one), "%.120s %s (%s) %s", who, b->kind, b->cause,
                  ns);
-    else if (*b->cause) /* the wait ended by itself; no known thread ended it */
+    else if (*b->cause) /* no known thread ended the wait */
         snprintf(one, sizeof(one), "%s %s", b->cause, ns);
     else
         snprintf(one, sizeof(one), "%.120s%s%s %s", who, space, b->kind, ns);
@@ -218,6 +221,7 @@ struct idle_sum {
     bool table;
 };
 
+/* Adds a row that says for how long the cores of the machine were `what`. */
 static void add_idle(struct idle_sum *s, const char *what, const char *cause,
                      uint64_t ns)
 {
@@ -336,12 +340,12 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
-        return 0; /* ipsq_expect reports the wrong kind of answer */
+        return 0; /* ipsq_expect later reports the wrong kind of answer */
     return ipsq_rows_add(arg, reply->waits->groups, reply->waits->n_groups,
                          err);
 }
 
-/* The master sorts, and only by these columns. */
+/* The columns that --sort accepts: the master sorts, and only by these. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     static const struct ipsq_column columns[] = {

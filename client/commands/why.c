@@ -72,7 +72,7 @@ static void put_table(struct ipsq_out *out, const char *name,
 
 /* ---- for people ---------------------------------------------------------- */
 
-/* Writes the command on one line, so that it can be copied. */
+/* Writes the command on one line, never folded, so that it can be copied. */
 static void put_command(struct ipsq_out *out, const char *command)
 {
     const struct ipsq_cell cell = ipsq_text(command);
@@ -139,8 +139,8 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    ipsq_count(ns));
 }
 
-/* Writes the parts of the path; in the table format as one line without the
- * parts that are 0. */
+/* Writes what the path consists of; in the table format as one line, without
+ * the parts that are 0. */
 static void put_parts(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     const struct {
@@ -180,8 +180,8 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
                    ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
-/* Writes the procedure in which, with what it called, most samples of the path
- * are. */
+/* Writes the innermost procedure under which (in itself and what it called) at
+ * least half of the samples of the path are; null: there is none. */
 static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
 {
     char text[512] = "", share[3][IPSQ_UNIT_BYTES];

@@ -15,7 +15,7 @@
 struct why_seen { /* one finding, merged over all runs */
     char *kind, *who, *procedure, *text;
     unsigned runs; /* number of runs that have the finding */
-    /* numbers of the runs that have it, ascending */
+    /* numbers of the runs that have the finding, ascending */
     unsigned run[WHY_RUNS_MAX];
     /* gain of the finding in each of these runs, as a fraction of the run's
      * time */
@@ -32,24 +32,29 @@ struct why_set {
 int why_set_add(struct why_set *w, unsigned run, const char *kind,
                 const char *object, const char *procedure, const char *says,
                 double share, struct ips_err *err) IPS_MUST_USE;
-/* Sorts by the mean gain over all runs; a run without the finding counts as
- * 0. */
+/* Sorts the findings by their mean gain over all runs, greatest first; a run
+ * without the finding counts as 0. */
 void why_set_sort(struct why_set *w);
 void why_set_release(struct why_set *w);
-/* Median, least and greatest gain in the runs that have the finding. */
+/* Computes the median, least and greatest gain in the runs that have the
+ * finding. */
 void why_seen_gain(const struct why_seen *x, double *median, double *least,
                    double *greatest);
-/* 95% interval of the frequency k in n, n > 0. */
+/* Computes the 95% interval (Wilson) of a frequency that was observed as k in
+ * n; n > 0. */
 void why_wilson(unsigned k, unsigned n, double *low, double *high);
 
-/* Asks about rq->run as rq->why requests. If that leaves the kind of answer
- * open (`answer` "") and the run is a service, asks about its requests. *out
- * belongs to the session. */
+/* Asks the master what rq->why requests about rq->run. If that is no particular
+ * kind of answer (rq->why->answer is "") and the run is a service, asks about
+ * its requests, or if none are known about the elapsed time. *out belongs to
+ * the session. */
 int why_ask(struct ipsq_session *s, Ips__Request *rq,
             const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;
 
-/* Whether the command line names more than one run. */
+/* Whether the command line names several runs. */
 bool why_names_several(const struct ipsq_options *o);
+/* Runs `ipsq why` for several runs: asks about each as `rq` requests, merges
+ * the findings and prints them. Returns an exit status, or a negative code. */
 int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
              Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* `ipsq why` for several runs (commands/why.h). */
+/* `ipsq why` for several runs (client/commands/why.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,8 +193,8 @@ int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
     bool complete = true;
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    /* 0: all findings, because one below the top of this run may be among the
-     * top of another */
+    /* ask for all findings (0), because one below the top of this run may be
+     * among the top of another */
     rq->why->top = 0;
     int rc = name_runs(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->set.runs; i++) {

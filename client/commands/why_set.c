@@ -1,4 +1,4 @@
-/* Merges the findings of several runs (commands/why.h). */
+/* Merges the findings of several runs (client/commands/why.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,8 @@
 #include "client/shell/shell.h"
 #include "common/nearest.h"
 
+/* Prints the error, and after wrong usage how to get help on `where`, which is
+ * a command or "". Returns the exit status. */
 static int report_error(const struct ips_err *err, const char *where)
 {
     fprintf(stderr, "ipsq: %s\n", err->msg);
@@ -18,7 +20,7 @@ static int report_error(const struct ips_err *err, const char *where)
     return IPSQ_USAGE;
 }
 
-/* Whether the command can group its rows by the values of --by. */
+/* Checks that the command can group its rows by the values of --by. */
 static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
                     struct ips_err *err)
 {
@@ -43,7 +45,7 @@ static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
                        c->name, all, ips_nearest_text(&near));
 }
 
-/* Whether the command accepts the options and arguments that were given. */
+/* Checks that the command accepts the options and arguments that were given. */
 static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
                      struct ips_err *err)
 {

@@ -7,8 +7,9 @@
 #include "client/shell/shell.h"
 
 static struct ipsq_shell *shell;
-static struct ipsq_names offered; /* candidates for the word */
-static size_t offer_at;
+/* candidates for the word that is being completed */
+static struct ipsq_names offered;
+static size_t offer_at; /* index of the next candidate to return */
 
 static char *next_offer(const char *text, int state)
 {
@@ -24,8 +25,8 @@ static void offer_name(const char *name, const char *text)
         ipsq_names_add(&offered, name, NULL);
 }
 
-/* Offers objects below the focus, without the part of the name that the focus
- * has already. */
+/* Offers the objects that `text` may become. For a name below the focus, the
+ * candidates lack the part of their names that is the focus. */
 static void offer_below(const struct ipsq_name_source *from, const char *text)
 {
     char object[2 * IPSQ_FOCUS_BYTES];

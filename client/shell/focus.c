@@ -32,8 +32,8 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
     char *to = out->text;
     out->count = 0;
     out->word[0] = NULL;
-    /* All words with their NULs take no more space than the line with its
-     * NUL. */
+    /* All words with their NULs take no more space than the line with its NUL,
+     * so they fit into out->text. */
     if (strlen(line) >= sizeof(out->text))
         return ips_err_set(err, IPS_E_USAGE, "line longer than %zu bytes",
                            sizeof(out->text) - 1);
@@ -141,8 +141,8 @@ static bool takes_run(const struct ipsq_command *c)
            strncmp(c->usage, "[RUN", 4) == 0;
 }
 
-/* Whether --object restricts the command. That of whatif names what is assumed
- * to be faster. */
+/* Whether --object restricts the command to an object. With whatif, the only
+ * command that has --faster, it names what is assumed to be faster. */
 static bool takes_object(const struct ipsq_command *c)
 {
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
@@ -204,7 +204,7 @@ int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
     int first = argc;
     for (int i = 0; i < words->count; i++)
         add_word(argv, &argc, words->word[i]);
-    /* because getopt may reorder its arguments */
+    /* a copy is parsed, because getopt may reorder its arguments */
     char *copy[IPSQ_ARGV_MAX + 1];
     memcpy(copy, argv, ((size_t)argc + 1) * sizeof(*argv));
     if (ipsq_options_parse(&o, argc, copy, &ignored) < 0 || !o.command ||

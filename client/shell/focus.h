@@ -17,9 +17,9 @@
 struct ipsq_focus {
     char run[64]; /* "": the newest run at the time of each command */
     char object[IPSQ_FOCUS_BYTES]; /* "": the whole run */
-    char from[IPSQ_UNIT_BYTES];    /* as for --from and --to; "": all */
+    char from[IPSQ_UNIT_BYTES];    /* values of --from and --to; "": no limit */
     char to[IPSQ_UNIT_BYTES];
-    /* as for --phase; used instead of from and to */
+    /* value of --phase, used instead of from and to; "": none */
     char phase[IPSQ_UNIT_BYTES];
 };
 
@@ -37,34 +37,37 @@ struct ipsq_words {
 int ipsq_words_split(const char *line, struct ipsq_words *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* The text of the prompt before "> ": "ipsq", "ipsq RUN:/m1/p.7@1s..2s". */
+/* Writes the text that the prompt shows before "> ": "ipsq", "ipsq
+ * RUN:/m1/p.7@1s..2s". */
 void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room);
 
-/* The object that `word` means: "/a/b", or "b" below the object in focus.
- * False: the path is too long and `out` is truncated. */
+/* Writes the name of the object that `word` means to `out`: "/a/b" as it is,
+ * "b" as below the object in focus. False: the name is too long and `out` is
+ * truncated. */
 bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
                        char out[IPSQ_FOCUS_BYTES]);
 /* Sets the window from "1s..2s", "1s.." or "..2s". False: `word` is not of this
- * form. If it is, but its times are wrong, `err` has IPS_E_USAGE (code !=
- * 0). */
+ * form. True with err->code != 0 (IPS_E_USAGE): `word` is of this form, but its
+ * times are wrong, and the window is unchanged. */
 bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
                        struct ips_err *err);
-/* Sets the phase, such as "2", by its number in `ipsq phases`. IPS_E_USAGE: no
- * number. */
+/* Sets the phase to the number `word`, such as "2", as `ipsq phases` numbers
+ * them. IPS_E_USAGE: `word` is no number. */
 int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
                      struct ips_err *err) IPS_MUST_USE;
 /* Widens the focus by one step: removes the time, else the object, else the
  * run. False: there was nothing to remove. */
 bool ipsq_focus_up(struct ipsq_focus *f);
 
-/* What of the focus a command could not use; bits. */
+/* What a command cannot use of the focus; bits. */
 enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };
 
-/* Makes a command line: "ipsq", `before` (options of all commands), then
- * `words` with the additions of the focus. `argv` has space for IPSQ_ARGV_MAX;
- * strings are borrowed from the arguments. Returns argc, and in *unused what
- * `command` has no use for. An unknown command, or wrong words, get no
- * additions: running the line reports what is wrong. */
+/* Makes a command line: "ipsq", `before` (options of all commands; NULL at the
+ * end), then `words` with the additions of the focus. `argv` has space for
+ * IPSQ_ARGV_MAX strings and NULL; its strings are borrowed from the arguments.
+ * Returns argc, and in *unused what the command cannot use of the focus. An
+ * unknown command, or wrong words, get no additions: running the line reports
+ * what is wrong. */
 #define IPSQ_ARGV_MAX (2 * IPSQ_WORDS_MAX)
 int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
                      const struct ipsq_words *words, char **argv,

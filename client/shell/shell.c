@@ -37,7 +37,7 @@ static const char words_help[] =
 
 /* ---- a command ---------------------------------------------------------- */
 
-/* The pager command; NULL: print without a pager. */
+/* The command of the pager; NULL: print without a pager. */
 static const char *find_pager(const struct ipsq_shell *s)
 {
     const char *own = getenv("PAGER");
@@ -52,7 +52,7 @@ static pid_t start_pager(const char *command, const int pipes[2])
     if (pid != 0)
         return pid;
     signal(SIGINT, SIG_DFL);
-    /* less then exits at once if all fits the screen */
+    /* makes less exit at once if the text fits the screen */
     setenv("LESS", "FRX", 0);
     if (dup2(pipes[0], STDIN_FILENO) < 0)
         _exit(127);
@@ -69,11 +69,13 @@ static int wait_for(pid_t pid)
         ;
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    /* Leaving the pager early (SIGPIPE) is no failure; an interrupt is
-     * reported. */
+    /* A command that ends with SIGPIPE because the user left the pager did not
+     * fail. An interrupt is reported. */
     return WTERMSIG(status) == SIGPIPE ? IPSQ_OK : 128 + WTERMSIG(status);
 }
 
+/* Runs a command line in a child process, through the pager if there is one.
+ * Returns the exit status of the child. */
 static int run_words(const struct ipsq_shell *s, int argc, char **argv)
 {
     int pipes[2];
@@ -156,6 +158,7 @@ struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s)
 typedef void name_lister(const struct ipsq_name_source *from, const char *text,
                          struct ipsq_names *out);
 
+/* Prints that no name is `text`, and suggests the most similar one. */
 static void say_unknown(const struct ipsq_shell *s, name_lister *list,
                         const char *text, const char *what)
 {
@@ -171,8 +174,8 @@ static void say_unknown(const struct ipsq_shell *s, name_lister *list,
     ipsq_names_release(&all);
 }
 
-/* A name that is neither `first` nor below it (as /m1/a is below /m1); NULL:
- * none. */
+/* The first name that is neither `first` nor below it (as /m1/a is below /m1);
+ * NULL: none. */
 static const char *another_name(const struct ipsq_names *names,
                                 const char *first)
 {
@@ -186,8 +189,9 @@ static const char *another_name(const struct ipsq_names *names,
     return NULL;
 }
 
-/* Finds the name that is equal to `text` or the only one that begins with it.
- * If there is none, prints why. */
+/* Stores in `out` the name that is equal to `text` or, if there is none, the
+ * only one that begins with it; names below that one do not count. Otherwise
+ * prints why no name is chosen, and returns false. */
 static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
                                 const char *text, const char *what, char *out,
                                 size_t room)
@@ -252,7 +256,7 @@ static int take_run(struct ipsq_shell *s, const char *word)
 }
 
 /* Collects the options passed to every command. The format is left out if it is
- * table, because that is the default and `graph` has no table. */
+ * table, which is the default. */
 static void options_of_all(struct ipsq_shell *s)
 {
     static char master[] = "--master", state[] = "--state";
@@ -388,7 +392,8 @@ static char *read_plain(void)
     return NULL;
 }
 
-/* "": no history file can be used. */
+/* Stores the path of the history file, and makes its directory. "": no history
+ * file can be used. */
 static void history_path(const struct ipsq_shell *s, char out[IPS_PATH_BYTES])
 {
     char state[IPS_PATH_BYTES];
@@ -420,10 +425,10 @@ int ipsq_shell(const struct ipsq_options *o)
     char past[IPS_PATH_BYTES] = "";
     struct ipsq_shell s;
     begin_shell(&s, o);
-    /* Commands run in children that share the offset of standard input. At exit
-     * a child resets the offset to undo what its copy of the buffer has read
-     * ahead. So nothing is read ahead; and a command may read the lines that
-     * follow it. */
+    /* Commands run in child processes that share the file offset of standard
+     * input. At exit a child sets the offset back by what its copy of the
+     * buffer holds unread, so the shell must not read ahead: it reads without a
+     * buffer. A command may read the lines that follow it. */
     if (!s.terminal)
         setvbuf(stdin, NULL, _IONBF, 0);
     using_history();

@@ -19,8 +19,9 @@ int ipsq_shell(const struct ipsq_options *o);
 struct ipsq_shell {
     struct ipsq_focus focus;
     char *before[6]; /* options passed to every command; NULL at the end */
-    char format[24]; /* the last --format, unless it is table */
-    /* for completion: see struct ipsq_name_source */
+    /* "--format=F", which is the last option in `before` unless F is table */
+    char format[24];
+    /* where the master is, for completion: see struct ipsq_name_source */
     struct ipsq_options session;
     bool terminal, leave;
     int status;
