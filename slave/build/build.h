@@ -27,7 +27,7 @@ struct ips_chunk {
 };
 #define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
-    /* header of its first segment; its `begun` is not used */
+    /* header of its first segment, but `begun` is zero */
     struct ips_segment_header head;
     /* the call that the thread is in, or was in when the stream ended */
     struct ips_begun begun;

@@ -174,9 +174,8 @@ struct build {
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
     B_ARRAY(struct b_packet) packets;
-    B_ARRAY(struct b_poll)
-    polls; /* in order of creation; b_poll_arcs() sorts them by end and time of
-              call */
+    /* in order of creation; b_poll_arcs() sorts them by end and time of call */
+    B_ARRAY(struct b_poll) polls;
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unrecorded) unseens;
@@ -187,9 +186,9 @@ struct build {
      * each stream uses. */
     uint8_t *used;
     B_ARRAY(struct b_use) uses;
-    struct inflow
-        *early; /* [early_count], by end: state of the receives that are matched
-                   while nodes are made (build/plain/early.c) */
+    /* [early_count], by end: state of the receives that are matched while nodes
+     * are made (build/plain/early.c) */
+    struct inflow *early;
     uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_signal_taken) takings;
@@ -198,8 +197,8 @@ struct build {
     struct b_end *ends;
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
-    B_ARRAY(struct b_op *)
-    slabs; /* each has B_SLAB_OPS slots, the last one slab_ops */
+    /* each has B_SLAB_OPS slots, the last one slab_ops */
+    B_ARRAY(struct b_op *) slabs;
     uint32_t slab_ops, slab_used; /* the last slab's slots; its slots in use */
     B_ARRAY(struct b_long_read) long_reads;
     struct b_read *reads;
@@ -241,14 +240,14 @@ struct build {
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
-    struct b_sending
-        *asked; /* [end_count], by sending end: how far find_send_time()
-                   (build/weights.c) has walked the sends */
+    /* [end_count], by sending end: how far find_send_time() (build/weights.c)
+     * has walked the sends */
+    struct b_sending *asked;
     B_ARRAY(struct b_delay) delays;
-    struct b_plain_slots
-        *plain; /* build/plain.h; NULL: this build does not use the fast path */
-    struct b_wait_notes
-        *notes; /* build/waits.c; NULL: no rows of single waits are wanted */
+    /* build/plain.h; NULL: this build does not use the fast path */
+    struct b_plain_slots *plain;
+    /* build/waits.c; NULL: no rows of single waits are wanted */
+    struct b_wait_notes *notes;
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;

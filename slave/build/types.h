@@ -38,8 +38,8 @@ struct b_naps {
 struct b_stream {
     const struct ips_stream_in *in;
     struct ips_clock clock;
-    uint64_t image_ns,
-        stream_ns; /* image_stamp and stream_stamp of its header, in ns */
+    /* image_stamp and stream_stamp of its header, in ns */
+    uint64_t image_ns, stream_ns;
     uint32_t image, chain;
     uint32_t next; /* stream that continues the chain */
     bool task, empty;
@@ -76,8 +76,8 @@ struct b_stream {
     uint32_t try_count, napped_count;
     struct b_naps naps;
     uint32_t first_delay, delay_count; /* in delays */
-    uint32_t first_fresh,
-        fresh; /* the same for the readings that the last call added */
+    /* the same for the readings that the last call added */
+    uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
 
