@@ -285,8 +285,8 @@ static struct poll_room room_begin(const struct pollings *k, uint32_t end)
 }
 
 /* Makes the arc to a poll that waited for space, from the receive that made it:
- * the last one at the other end that returned during the poll, or else the
- * first that was called during it. Over TCP, if nothing was unread at the
+ * the last one at the other end that returned during the poll, or else one that
+ * was called before the poll returned. Over TCP, if nothing was unread at the
  * poll's call, the network was slow: then there is no arc. */
 static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
                               struct poll_room *r)
