@@ -91,9 +91,9 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_unended_list(b);
     b_built(b, B_BUILT_ALL);
-    if (rc < 0 ||
-        b->incremental) /* an incremental build calls ips_built_set_peers() for
-                           each copy of its result */
+    /* an incremental build calls ips_built_set_peers() for each copy of its
+     * result */
+    if (rc < 0 || b->incremental)
         return rc;
     rc = b_keep_peer_data(b, b->out);
     return rc < 0 ? rc : ips_built_set_peers(b->out, NULL, 0, b->err);

@@ -78,8 +78,8 @@ struct ips_build_input {
 #define IPS_NONE UINT32_MAX
 
 enum ips_wait_cause {
-    IPS_WAIT_PEER =
-        0, /* receive, send that waits for space, poll that a peer ended */
+    /* receive, send that waits for space, poll that a peer ended */
+    IPS_WAIT_PEER = 0,
     IPS_WAIT_CHILD,
     IPS_WAIT_TIMER, /* sleep, timed wait that expired, timerfd */
     IPS_WAIT_SIGNAL,

@@ -177,8 +177,8 @@ static void own_rusage(struct build *b)
             !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
             continue;
         if (j->child_cpu == IPS_CPU_UNKNOWN)
-            row->rusage_cpu_ns =
-                IPS_CPU_UNKNOWN; /* the child's share is unknown */
+            /* the child's share is unknown */
+            row->rusage_cpu_ns = IPS_CPU_UNKNOWN;
         else
             row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);
     }

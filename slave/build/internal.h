@@ -336,10 +336,9 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
 /* build/incremental/; called only if b->incremental is not NULL. */
 #define B_GROW_ROOM 256u
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
-void b_incremental_arcs(
-    struct build *b,
-    bool done); /* called before (`done` false) and after (true) pass `match`
-                   and the passes that make the other arcs */
+/* Called before (`done` false) and after (true) pass `match` and the passes
+ * that make the other arcs */
+void b_incremental_arcs(struct build *b, bool done);
 void b_incremental_window(struct build *b, uint32_t chain,
                           const struct b_window *w);
 void b_incremental_bent(struct build *b, uint32_t node, uint32_t by);

@@ -615,8 +615,9 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (eventfd) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            b_wait_idle(
-                m); /* otherwise this poll tells why the outer epoll returned */
+            /* not after a nested epoll: there, this poll tells why the outer
+             * one returned */
+            b_wait_idle(m);
         return b_on_eventfd(m, eventfd, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
@@ -642,8 +643,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
-        if (r.result <
-            0) /* otherwise the SIGNAL record that follows has the sender */
+        /* if it succeeded, the SIGNAL record that follows has the sender */
+        if (r.result < 0)
             b_unended_call(m, &v, r.err);
         break;
     case IPS_OP_CHILD:

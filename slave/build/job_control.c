@@ -37,10 +37,10 @@ struct sweep {
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
     struct state { /* of one process */
-        uint64_t
-            since_ns; /* start of its stop; UINT64_MAX: it is not stopped */
-        uint32_t stop_kill,
-            cont; /* the last KILL with a stop signal, and with SIGCONT */
+        /* start of its stop; UINT64_MAX: it is not stopped */
+        uint64_t since_ns;
+        /* the last KILL with a stop signal, and with SIGCONT */
+        uint32_t stop_kill, cont;
     } * state;
     uint32_t *stopped_process; /* processes that are stopped now */
     uint32_t stopped_count;
@@ -411,8 +411,8 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
     s->cpu = v.cpu;
     enum where where = place_in_call(type, p);
     if (where == BEHIND)
-        s->stopped_ns =
-            0; /* the whole sleep counts as a wait of the call itself */
+        /* the whole sleep counts as a wait of the call itself */
+        s->stopped_ns = 0;
     return where == BEFORE ? b_stop_within(m) : 0;
 }
 

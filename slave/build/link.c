@@ -391,8 +391,8 @@ static void link_join(struct links *l, struct b_join *j)
         break;
     }
     if (j->child_proc == proc)
-        j->child_proc =
-            IPS_NONE; /* damaged records: no process waits for itself */
+        /* damaged records: no process waits for itself */
+        j->child_proc = IPS_NONE;
     if (j->child_proc == IPS_NONE || !j->ended)
         return;
     struct b_proc *child = &b->procs[j->child_proc];

@@ -193,8 +193,8 @@ static bool wants_list(const struct build *b, uint32_t i)
 
 struct lister {
     struct build *b;
-    uint32_t
-        *at; /* [end_count] where the end's next receive is added in b->reads */
+    /* [end_count] where the end's next receive is added in b->reads */
+    uint32_t *at;
     uint32_t ext, long_read;
 };
 
@@ -590,8 +590,8 @@ bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
 static void match_event(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
-    if (!b->ends[e->end]
-             .local) { /* ips_built_set_peers() makes the arc of its b_ext */
+    /* for a peer that is not local, ips_built_set_peers() makes the arc */
+    if (!b->ends[e->end].local) {
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
             b_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
             b->exts.v[e->ext].is_decided = true;
@@ -658,10 +658,9 @@ static void link_failed_wait(struct build *b, const struct b_vain *x)
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct ips_proc *row = &b->out->procs[i];
-        bool child =
-            row->parent == x->proc && !row->open &&
-            b->procs[i].join == IPS_NONE && /* no wait returned this child */
-            (!x->pid || row->pid == x->pid);
+        bool child = row->parent == x->proc && !row->open &&
+                     b->procs[i].join == IPS_NONE && /* not reaped */
+                     (!x->pid || row->pid == x->pid);
         if (child && b->procs[i].last_ns <= x->t_ret &&
             (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))
             last = i;

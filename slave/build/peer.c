@@ -18,8 +18,8 @@ struct entry {
     uint64_t first_ns;
     uint64_t netns; /* 0: the namespace does not matter */
     uint32_t end;
-    uint8_t
-        side; /* two entries with the same key match if their sides differ */
+    /* two entries with the same key match if their sides differ */
+    uint8_t side;
 };
 
 static int cmp_entry(const void *va, const void *vb)

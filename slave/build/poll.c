@@ -269,8 +269,8 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
 struct poll_room {
     struct b_sending send;
     uint64_t sent, read;
-    uint32_t at,
-        last; /* reads.v[at, last): the reads that are not counted yet */
+    /* reads.v[at, last): the reads that are not counted yet */
+    uint32_t at, last;
 };
 
 static struct poll_room room_begin(const struct pollings *k, uint32_t end)

@@ -119,8 +119,8 @@ static bool is_written(const struct b_ext *x, const struct peer *p)
         return true; /* the master decides whether the send exists, when it
                         joins the machines */
     if (x->pos & IPS_POS_EXACT)
-        return x->pos !=
-               IPS_POS_EOF; /* datagrams: the master decides as well */
+        /* datagrams: the master decides as well */
+        return x->pos != IPS_POS_EOF;
     return x->pos <= p->sent_bytes;
 }
 

@@ -81,8 +81,8 @@ bool b_is_shared(struct build *b, uint32_t to)
             return true;
         taken |= doubt == DOUBT_READER;
     }
-    b->doubtful |=
-        taken; /* the last receives may be decided by sends that come later */
+    /* sends that come later may show that another reader received bytes */
+    b->doubtful |= taken;
     struct b_sending s = b_first_send(b, &b->ends[from]);
     for (; taken && s.op; b_next_send(b, &s))
         sent = ips_add_sat(sent, s.op->len);
@@ -148,8 +148,8 @@ static void leave_unmatched(struct shared *k, const struct b_read *r)
 {
     struct build *b = k->b;
     clear_send_of_receive(b, r->node);
-    b->out->g.xlen[r->node] =
-        r->len; /* only the length of the receive is known */
+    /* only the length of the receive is known */
+    b->out->g.xlen[r->node] = r->len;
     if (b->out->ends[b->out->ends[k->to].peer_end].closed)
         b->out->counts.unmatched++;
     else
@@ -264,8 +264,8 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     const struct b_end *e = &b->ends[p->end];
     const struct b_read *v = b->reads + e->first_read;
     uint32_t low = 0, high = e->read_count;
-    while (low <
-           high) { /* finds the first receive that returned after the poll */
+    /* finds the first receive that returned after the poll */
+    while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (v[mid].t_ret <= p->t_ret)
             low = mid + 1;

@@ -160,8 +160,8 @@ int b_sync_spins(struct build *b)
     }
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
-        uint64_t *w =
-            &g->w[s->node + 1]; /* this node exists: it is END at the latest */
+        /* the next node exists: it is END at the latest */
+        uint64_t *w = &g->w[s->node + 1];
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;
         uint32_t *probe = &g->probe[s->node + 1], had = *probe;

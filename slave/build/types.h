@@ -114,8 +114,8 @@ struct b_chain { /* beside g.chains */
     int64_t end_shift;   /* coordinate of END less its cpu_at */
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
     bool read_delays;    /* its run delay was read, so `off` is in use */
-    bool
-        late; /* pass `match` has to match its receives (build/plain/early.c) */
+    /* pass `match` has to match its receives (build/plain/early.c) */
+    bool late;
 };
 
 struct b_fork {

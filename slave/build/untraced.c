@@ -44,8 +44,8 @@ static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
         if (strcmp(o->untraced[i].cause, cause) == 0 &&
             strcmp(o->untraced[i].program, program) == 0)
             return &o->untraced[i];
-    if (o->untraced_count ==
-        ROWS_MAX) { /* the last row counts all other causes */
+    /* the last row counts all other causes */
+    if (o->untraced_count == ROWS_MAX) {
         struct ips_untraced *last = &o->untraced[ROWS_MAX - 1];
         snprintf(last->cause, sizeof(last->cause), "various");
         last->program[0] = '\0';

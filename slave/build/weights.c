@@ -132,8 +132,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
                 s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
         s.forwards &= t_ns >= s.t;
         s.bends |= (sent > passed) | (s.passed > passed);
-        if (coord !=
-            own) /* the receives of a send assumed `own` as its coordinate */
+        /* the receives of a send assumed `own` as its coordinate */
+        if (coord != own)
             s.bends |= k.g.kind[i] == IPS_NODE_SEND;
         s.at = coord;
         s.t = t_ns;
@@ -335,9 +335,9 @@ void b_sum_up(struct build *b, ips_u128 sum)
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
     const struct ips_spun *cut = b_incremental_spun(b, &n);
-    for (uint32_t i = 0; i < n;
-         i++) /* spin_ns includes them, but `sum` does not: they were subtracted
-                 in earlier calls */
+    /* spin_ns includes the CPU that earlier calls subtracted, but `sum` does
+     * not have it */
+    for (uint32_t i = 0; i < n; i++)
         sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {
         const struct b_ext *x = &b->exts.v[i];

@@ -401,8 +401,8 @@ int ips_tables_further(struct b_incremental **kept,
                        struct ips_err *err)
 {
     int rc = ips_build_further(kept, news, NULL, took, done, err);
-    *done &=
-        *kept != NULL; /* if *kept is NULL, the tables were freed with it */
+    /* if *kept is NULL, the tables were freed with it */
+    *done &= *kept != NULL;
     if (*kept)
         forget_records(*kept);
     return rc;

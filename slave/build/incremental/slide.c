@@ -248,8 +248,8 @@ static void copy_chain(const struct slide *s, struct b_incremental *to,
     }
     for (; i < s->pins.n && s->pins.v[i] < s->at[c].end; i++) {
         copy_nodes(s->k, to, at, s->pins.v[i], 1);
-        to->built.g.xpred[at++] =
-            IPS_NO_NODE; /* the arc of a final node is not needed again */
+        /* the arc of a final node is not needed again */
+        to->built.g.xpred[at++] = IPS_NO_NODE;
     }
     copy_nodes(s->k, to, at, s->at[c].node_count,
                s->at[c].end - s->at[c].node_count);

@@ -38,8 +38,8 @@ struct g_chain {
     uint64_t bytes;     /* total length of the chunks before the current one */
     uint64_t off_ns, probe_ps;
     struct g_raw raw;
-    B_ARRAY(struct b_window)
-    windows; /* windows of the run delay that began after the border */
+    /* windows of the run delay that began after the border */
+    B_ARRAY(struct b_window) windows;
     /* nodes before this one are old enough to be final */
     uint32_t old;
     /* sums over the nodes before `old`, from g_table_weights() */
@@ -67,8 +67,8 @@ struct g_end {
      * here forces a whole build */
     bool shut;
     uint32_t sends, read_count; /* at the start of this call */
-    B_ARRAY(struct b_read)
-    reads; /* the receives here; those before reads.v[open] are final */
+    /* the receives here; those before reads.v[open] are final */
+    B_ARRAY(struct b_read) reads;
     uint32_t open;
     /* the first receive whose send is not known yet; reads.n: there is none */
     uint32_t waits;
