@@ -57,7 +57,7 @@ enum {
 };
 struct ips_build_input {
     const struct ips_control *control;
-    const struct ips_stream_in *streams; /* any order */
+    const struct ips_stream_in *streams; /* in any order */
     uint32_t stream_count;
     /* machine index to write into the chains; slaves use 0, and the master
      * renumbers */

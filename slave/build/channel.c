@@ -11,7 +11,7 @@
 
 enum end_class { CLASS_PIPE = 1, CLASS_COOKIE, CLASS_INODE, CLASS_USER };
 
-/* ---- ids ---- */
+/* ---- channel ids ---- */
 
 static int cmp_chan(const void *va, const void *vb)
 {

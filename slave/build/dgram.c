@@ -11,7 +11,7 @@
 #include "agent/pool/ready.h"
 #include "slave/build/node.h"
 
-#define TRIES 256u /* unmatched sends tried for one receive */
+#define TRIES 256u /* limit of the unmatched sends tried for one receive */
 
 /* ---- adding datagrams ---- */
 
@@ -200,7 +200,8 @@ struct match {
     struct build *b;
     const struct ref *send, *recv;
     uint32_t sends, recvs;
-    uint32_t *next; /* [dgrams.n] */
+    /* [dgrams.n], by receive; IPS_NONE: none was matched before */
+    uint32_t *next;
 };
 
 /* Has the socket of `r` received `s` already? */
@@ -288,7 +289,7 @@ static void match_all(const struct match *m)
     }
 }
 
-/* ---- messages that were cut ---- */
+/* ---- datagrams of which only the first bytes were received ---- */
 
 #define HASHED_BYTES 256u
 #define FNV_PRIME 0x100000001b3ULL /* the prime of ips_fnv1a() */

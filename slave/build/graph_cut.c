@@ -4,7 +4,7 @@
 
 #include "slave/build/match.h"
 
-/* ---- states ---- */
+/* ---- how processes ended ---- */
 
 struct ended {
     bool final, dead;

@@ -351,7 +351,7 @@ bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
                            uint32_t *row);
 /* Whether the incremental build makes tables only, without arcs. */
 bool b_grow_tables(const struct build *b);
-/* The spinning of final nodes; *count: number of elements. */
+/* Returns the spinning of final nodes, *count elements. */
 const struct ips_spun *b_incremental_spun(const struct build *b,
                                           uint32_t *count);
 
@@ -399,7 +399,8 @@ int b_ends(struct build *b) IPS_MUST_USE;              /* build/channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;             /* build/peer.c */
 int b_sync_match(struct build *b) IPS_MUST_USE;        /* build/sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;             /* build/node.c */
-/* Compares object and class, for qsort. */
+/* Compares the objects of two records, as for qsort. Read and write locks of
+ * one rwlock are the same object. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
 /* Values of `value` in an ACQUIRE (agent/preload/sync.h): the lock was obtained

@@ -1,5 +1,5 @@
-/* Makes nodes and operations from sends, receives and waits: the rows of the
- * table in docs/design/build.md that move bytes or wait for them. */
+/* Makes the nodes of sends, receives and waits, by the table in
+ * docs/design/build.md, and lists sends and receives for pass `match`. */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -78,7 +78,7 @@ static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
     return c->end_recv != IPS_NONE && c->end_recv == v->end;
 }
 
-/* ---- operations ---- */
+/* ---- adding sends and receives ---- */
 
 /* A pipe in packet mode splits a write into packets of at most this many bytes.
  */

@@ -25,6 +25,8 @@
 
 /* ---- when processes were stopped ---- */
 
+/* A signal that may stop the process; SIGSTOP; SIGCONT; its parent was
+ * notified of a stop or a continue. */
 enum change_kind { ASKED, STOPPED, GOES_ON, SEEN };
 struct change {
     uint64_t t;
@@ -328,7 +330,8 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     b_add_wait(m, IPS_WAIT_SIGNAL, ns);
     if (!b->notes)
         return 0;
-    uint32_t signal_node = m->signal_node; /* belongs to the call */
+    /* this node belongs to the call, not to the stop */
+    uint32_t signal_node = m->signal_node;
     m->signal_node = IPS_NO_NODE;
     b_waits_count(m, IPS_WAIT_SIGNAL, ns, stop->until);
     rc = b_waits_record(m, 0, NULL, 0, node);
@@ -398,7 +401,8 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
         const struct b_job_stop *stop = &m->b->job_stops.v[s->next];
         if (stop->until >= v.t_ret)
             break;
-        /* before the thread's first record */
+        /* the stop ended before the thread's first record, or was handled
+         * already */
         if (s->t == 0 || stop->until <= s->t)
             continue;
         if (stop->until >= v.t)

@@ -200,7 +200,7 @@ static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
     return IPS_NONE;
 }
 
-/* ---- START ---- */
+/* ---- linking children to FORKs ---- */
 
 static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
 {
@@ -323,7 +323,7 @@ static void link_process(struct links *l, uint32_t p)
         row->parent = parent;
 }
 
-/* ---- JOIN ---- */
+/* ---- linking JOINs to children ---- */
 
 /* Returns the latest FORK by process `proc`, at t or before, whose child had
  * `pid`; or IPS_NONE. */
@@ -401,7 +401,7 @@ static void link_join(struct links *l, struct b_join *j)
     j->child = child->end_chain;
 }
 
-/* ---- all ---- */
+/* ---- the pass ---- */
 
 static uint32_t *make_index_array(uint32_t n, struct ips_err *err)
 {

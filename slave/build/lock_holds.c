@@ -12,11 +12,11 @@
 #include "slave/build/internal.h"
 
 #define INHERIT_MAX                                                            \
-    (4u << 20) /* limit of the holdings copied by forks, against damaged       \
-                  records */
-#define OWN_CLOSES 64u /* limit of own closes skipped for one end-of-file */
+    (4u << 20) /* limit of the holdings that forks copy: damaged records */
+/* limit of own closes skipped for one end-of-file */
+#define OWN_CLOSES 64u
 
-struct holding { /* one process on one end */
+struct holding { /* what one process holds of one end */
     uint64_t last_op;
     uint32_t proc, end;
     uint32_t next; /* index of the process's next holding */
@@ -112,7 +112,7 @@ static int release_end(struct play *p, struct holding *h, uint64_t t,
     return 0;
 }
 
-/* ---- events ---- */
+/* ---- handling of events ---- */
 
 static bool chan_plain(const struct b_chan *c)
 {

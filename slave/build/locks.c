@@ -476,7 +476,7 @@ static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
-/* ---- all ---------------------------------------------------------------- */
+/* ---- all objects -------------------------------------------------------- */
 
 /* Do several chains use the object? If only one does, no thread waits for
  * another, and its rows are dropped. */

@@ -110,7 +110,7 @@ static int order_sends(struct build *b, struct b_end *e)
     return rc;
 }
 
-/* ---- tokens ---- */
+/* ---- pipes that carry tokens ---- */
 
 /* The processes that moved bytes through an end (each once, at most `max`).
  * not_one: some operation moved more than one byte, or none. */
@@ -659,7 +659,7 @@ static void link_failed_wait(struct build *b, const struct b_vain *x)
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct ips_proc *row = &b->out->procs[i];
         bool child = row->parent == x->proc && !row->open &&
-                     b->procs[i].join == IPS_NONE && /* not reaped */
+                     b->procs[i].join == IPS_NONE && /* no wait returned it */
                      (!x->pid || row->pid == x->pid);
         if (child && b->procs[i].last_ns <= x->t_ret &&
             (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))

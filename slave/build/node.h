@@ -25,7 +25,7 @@ struct wait {
     bool pending;
     bool fresh; /* the current record began the wait (for build/waits.c) */
     uint64_t cpu, blocked_ns;
-    uint32_t ready; /* channel id; 0: any */
+    uint32_t ready; /* id of the channel that was ready; 0: not known */
     uint32_t arc;   /* the wait lies in the arc into this node */
     struct spin spin;
     /* `node`: the poll's return if it waited for a stream (build/poll.c), else
@@ -42,8 +42,9 @@ struct wait {
 #define TAKEN_KEPT 8u
 struct taken_signal {
     uint64_t t;
-    uint32_t node; /* or IPS_NO_NODE: not matched */
-    bool timer;    /* a timer sent the signal */
+    /* the signal's node; IPS_NO_NODE: the signal was not matched */
+    uint32_t node;
+    bool timer; /* a timer sent the signal */
 };
 
 /* The last CHOSEN_KEPT call sites of polls, and for each the channel that ended
@@ -68,7 +69,7 @@ struct maker_job_stop {
 /* The thread's consecutive operations on one end in one direction. They are
  * added to the tables when the thread uses another end. */
 struct tally {
-    uint32_t end, row; /* in out->traffic */
+    uint32_t end, row; /* row: index in out->traffic */
     uint64_t messages, bytes, t, t_ret;
 };
 

@@ -73,7 +73,7 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
     }
 }
 
-/* ---- Unix ---- */
+/* ---- Unix sockets ---- */
 
 static int cmp_ino(const void *va, const void *vb, void *arg)
 {
@@ -132,7 +132,7 @@ static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
     return count;
 }
 
-/* ---- TCP, USER ---- */
+/* ---- TCP and USER channels ---- */
 
 static void put_addr(uint8_t *out, const struct ips_addr *a)
 {

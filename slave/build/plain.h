@@ -124,7 +124,8 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
 struct b_plain_slot {
     /* channel id; in a free slot an id that maps to another slot */
     uint32_t id;
-    uint32_t end, row; /* IPS_NONE: free slot; row in out->traffic */
+    /* end: IPS_NONE in a free slot; row: index in out->traffic */
+    uint32_t end, row;
     /* `put`: how many of the slot's sends are in the end's blocks already */
     uint32_t messages, put;
     bool local, noted; /* `noted`: the slot is in `used` */
@@ -134,13 +135,15 @@ struct b_plain_slot {
      * of the peer, whose bytes begin where those of the earlier receives end,
      * and the end of its block. */
     struct b_op *op, *last;
-    struct inflow *flow; /* state as of `op`, without the slot's receives */
+    struct inflow *flow; /* the state of the end without the slot's receives;
+                            NULL: pass `match` matches them */
     uint64_t read;       /* bytes read before the slot's receives */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
     struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir and channel */
-    /* By end: the slot that the end uses, if that slot is in use by it. */
+    /* By end number modulo B_PLAIN_SLOTS: the slot that an end with this
+     * remainder uses; or NULL. */
     struct b_plain_slot *of_end[2][B_PLAIN_SLOTS];
     /* indexes of the slots that are in use */
     uint32_t used[2 * B_PLAIN_SLOTS], n;

@@ -118,7 +118,7 @@ struct poll_read {
 
 struct pollings {
     struct build *b;
-    uint8_t *wanted; /* [end_count] */
+    uint8_t *wanted; /* [end_count] 1: the reads of the end are needed */
     B_ARRAY(struct poll_read) reads;
 };
 
@@ -229,7 +229,8 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
         b->out->counts.order_dependent++;
         return true;
     }
-    b->out->g.xlen[p->node] = 1; /* the first byte of the send */
+    /* the poll waited for the first byte of the send */
+    b->out->g.xlen[p->node] = 1;
     link_send(b, &next, send, p->node);
     return true;
 }

@@ -165,7 +165,7 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 
 /* ---- naps without a record between ---- */
 
-/* Least number of similar sleeps that are taken for naps between tries. */
+/* Least number of similar sleeps that count as naps between tries. */
 #define NAPS_MIN 3u
 /* CPU time between two naps that is not work: a fiftieth of a nap, within these
  * limits. A test of a flag takes less CPU, the work of a periodic task more. */
@@ -269,7 +269,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     return add_nap(b, s, t_ret);
 }
 
-/* ---- what was found, and who made it ---- */
+/* ---- files that were found, and who made them ---- */
 
 static int cmp_file(uint64_t ino, uint32_t dev, const struct b_made *x)
 {

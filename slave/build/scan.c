@@ -542,7 +542,8 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    s->node_capacity = 3; /* START, its image's AUX, END */
+    /* nodes of START, of the start of its image, and of END */
+    s->node_capacity = 3;
     for (;;) {
         bool received = false;
         if (!b->in->general && !s->napped_count &&

@@ -278,6 +278,7 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     struct b_op *send = b_op_at(b, f.send.position);
     if (send->t > p->t_ret || send->t_ret <= p->t)
         return;
-    b->out->g.xlen[p->node] = 1; /* the first byte of the send */
+    /* the poll waited for the first byte of the send */
+    b->out->g.xlen[p->node] = 1;
     link_send(b, &f, send, p->node);
 }

@@ -53,7 +53,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* ---- order ---- */
+/* ---- order of the records ---- */
 
 int b_sync_object(const struct b_sync *x, const struct b_sync *y)
 {
@@ -241,7 +241,7 @@ static void match_barrier(const struct object *o)
     }
 }
 
-/* ---- all ---- */
+/* ---- all objects ---- */
 
 static void match_object(struct object *o, bool after)
 {

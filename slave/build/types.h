@@ -62,7 +62,7 @@ struct b_stream {
     uint64_t exec_ns;
     const uint8_t *exec; /* path of its last EXEC, or NULL */
     bool named_exec;  /* pass `untraced` has counted the program of that EXEC */
-    uint8_t end_kind; /* of the last END; 0: no END */
+    uint8_t end_kind; /* kind of its last END record; 0: no END */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
@@ -75,7 +75,7 @@ struct b_stream {
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    uint32_t first_delay, delay_count; /* in delays */
+    uint32_t first_delay, delay_count; /* its readings, a range in delays */
     /* the same for the readings that the last call added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
@@ -90,20 +90,24 @@ struct b_image {
     bool continues; /* same process as the image before it */
 };
 
-struct b_proc { /* beside struct ips_proc of the same index */
+struct b_proc { /* what only the build needs of the struct ips_proc with the
+                   same index */
     uint32_t first_image, image_count;
-    uint32_t main_chain; /* survives exec; or IPS_NONE */
-    uint32_t end_chain;  /* whose END is the process's end */
+    /* chain of the thread that survives execs; or IPS_NONE */
+    uint32_t main_chain;
+    uint32_t end_chain;  /* chain whose END is the process's end */
     uint32_t fork;       /* FORK that made it, or IPS_NONE */
     uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
     uint64_t last_ns;    /* time of its last record */
     uint32_t order_next; /* for b_links(): position, in the forks sorted by
                             process, of the next one that may be a popen */
-    bool spawned;        /* starts with IMAGE: vfork, spawn, popen, system */
-    uint32_t first_stop, stop_count; /* in job_stops[] */
+    bool spawned; /* the child of a vfork, spawn, popen or system: its first
+                     START has kind IMAGE */
+    uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
-struct b_chain { /* beside g.chains */
+struct b_chain { /* what only the build needs of the chain g.chains[] with the
+                    same index */
     uint32_t first_stream, last_stream;
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
@@ -123,7 +127,7 @@ struct b_fork {
     uint64_t done_ns; /* popen, system: return of its JOIN; else UINT64_MAX */
     uint32_t pid, stream;
     uint32_t child;      /* chain, or IPS_NONE */
-    uint32_t child_proc; /* for processes */
+    uint32_t child_proc; /* the process, if the fork made one; or IPS_NONE */
     uint32_t node;
     uint8_t kind;
     bool failed;
@@ -134,18 +138,19 @@ struct b_join {
     uint64_t t_ret, seq, child_cpu;
     uint32_t pid, status, stream;
     uint32_t child;      /* chain whose END it waited for, or IPS_NONE */
-    uint32_t child_proc; /* or IPS_NONE */
+    uint32_t child_proc; /* process that it waited for, or IPS_NONE */
     uint32_t node;
     uint8_t kind;
     bool ended; /* the child has ended; false: it was only stopped */
 };
 
-struct b_sync { /* ACQUIRE, RELEASE, long or short */
+struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     uint64_t t, t_ret;
     uint64_t cpu; /* CPU time when the lock was obtained or released */
     uint64_t dev, ino, object;
     uint32_t stream;
-    uint32_t image; /* IPS_NONE: in memory that processes share */
+    uint32_t image; /* IPS_NONE: the object is in memory that processes share,
+                       or a file */
     uint32_t cause; /* ACQUIRE: the RELEASE that ended the wait, index in syncs,
                        or IPS_NONE */
     uint32_t arrived_before; /* BARRIER: the previous arrival of its round */
@@ -159,7 +164,8 @@ struct b_sync { /* ACQUIRE, RELEASE, long or short */
     bool release;
     bool used;     /* RELEASE: it ended a thread's wait */
     bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
-    bool is_short; /* no node, unless it ended a thread's wait */
+    bool is_short; /* a short record: it gets a node only if it ended a thread's
+                      wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd */
 };
 /* Failed tries with naps between, up to the one that succeeded; in stream
@@ -183,7 +189,8 @@ struct b_nap_run {
     uint64_t from, to; /* call of the first nap; return of the last */
     uint32_t stream;
     bool known;  /* `shared` is valid */
-    bool shared; /* another thread or process can write to its memory */
+    bool shared; /* another thread or process can write to the napping thread's
+                    memory */
 };
 struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint64_t t, cpu, ino;
@@ -200,7 +207,7 @@ struct b_fitted { /* g.wait of a node, before it was corrected */
     uint64_t wait;
 };
 
-struct b_delay { /* RUNDELAY */
+struct b_delay { /* a RUNDELAY record: the kernel's sum at time t */
     uint64_t t, ns;
 };
 
@@ -239,7 +246,7 @@ struct b_cpu { /* THREADCPU: the CPU time of thread `tid`, read by another
     uint32_t stream, tid;
 };
 
-struct b_kill { /* KILL */
+struct b_kill { /* a KILL record: a process sent a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t pid, tid, sig; /* receiver's pid and tid (0: any thread); signal */
@@ -247,7 +254,7 @@ struct b_kill { /* KILL */
                                not sent to a group */
     bool to_group, is_taken;
 };
-struct b_signal_taken { /* SIGNAL */
+struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t from, sig; /* sender's pid, or 0 */
@@ -270,7 +277,8 @@ struct b_poll { /* a poll of a stream with a node of its own: the wait was not
 };
 struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;
-    uint32_t node, proc, pid; /* pid 0: any */
+    /* pid: the child that it waited for; 0: any child */
+    uint32_t node, proc, pid;
 };
 struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
                      less than the packet */
@@ -281,7 +289,7 @@ struct b_job_stopped { /* the node at which a stopped thread continued; index of
                           the KILL (SIGCONT) */
     uint32_t node, kill;
 };
-struct b_unrecorded { /* UNSEEN, or a MODULE that belongs to a runtime */
+struct b_unrecorded { /* an UNSEEN record, or the MODULE record of a runtime */
     bool runtime;
     bool of_threads; /* it concerns waits between threads, so it does not matter
                         in a process with one thread */
@@ -339,7 +347,7 @@ struct b_block {
     uint32_t next;  /* block, or IPS_NONE */
 };
 struct b_sends {
-    uint32_t first, last; /* blocks; or IPS_NONE */
+    uint32_t first, last; /* first and last block, or IPS_NONE */
     uint32_t n, capacity; /* sends in all blocks; free slots in `last` */
 };
 struct b_read { /* a receive of bytes at an end that is `listed` */
@@ -368,7 +376,7 @@ struct b_end {
      * process that used the end last */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
-    /* pass `hold` */
+    /* from pass `hold`: the releases of the end, a range in releases[] */
     uint32_t first_release, release_count;
     uint64_t shut_ns; /* first shutdown(SHUT_WR), or UINT64_MAX */
     uint32_t shut_node;
@@ -396,13 +404,14 @@ static inline uint64_t b_pos(uint64_t pos)
 }
 struct b_dgram { /* a datagram that was sent or received */
     uint64_t t, t_ret, len, hash, path_hash, pos;
-    uint64_t bytes; /* moved by the call, in all its datagrams */
+    uint64_t bytes; /* bytes that the call moved, in all its datagrams */
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
     uint8_t dir;
     uint8_t cut; /* enum ips_cut */
-    bool first;  /* its receive took a later datagram, too: it gets no arc */
+    bool first;  /* the receive took a later datagram, too, so this one gets no
+                    arc */
 };
 enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
 struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
@@ -417,11 +426,13 @@ struct b_ext {
     uint64_t reply_ns; /* t_ret less t of the SEND `last_send` */
     uint64_t blocked_ns;
     uint32_t node, end;
-    uint32_t last_send; /* node, or IPS_NO_NODE */
+    uint32_t last_send; /* node of the thread's send that this receive answers,
+                           or IPS_NO_NODE */
     bool blocked;       /* it slept, or took over a poll's wait */
     bool is_decided; /* this machine knows its cause: no other machine decides
                         it */
-    bool polled;     /* a poll: if nothing was sent, it saw end-of-file */
+    bool polled;     /* of a poll: if the peer sent no more bytes, the poll saw
+                        end-of-file */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,

@@ -71,7 +71,7 @@ void b_waits_stream(struct maker *m)
     m->signal_node = IPS_NO_NODE;
 }
 
-/* ---- counting ----------------------------------------------------------- */
+/* ---- adding rows -------------------------------------------------------- */
 
 static struct ips_wait_row *add_wait_row(struct maker *m,
                                          enum ips_wait_cause cause, uint64_t ns)
@@ -245,7 +245,7 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
     return 0;
 }
 
-/* ---- records ------------------------------------------------------------ */
+/* ---- completing the rows of a record ------------------------------------ */
 
 /* Returns the last node from `from` on at which the thread slept, and sets
  * *of_node. If the record made no such node (connect, for example, makes one
@@ -376,7 +376,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     return 0;
 }
 
-/* ---- the end ------------------------------------------------------------ */
+/* ---- sorting all rows --------------------------------------------------- */
 
 static int by_arc(const void *va, const void *vb)
 {

@@ -121,7 +121,7 @@ int g_init_state(struct b_incremental *k)
     return k->used ? 0 : IPS_E_NO_MEMORY;
 }
 
-/* ---- borders ---- */
+/* ---- moving the borders ---- */
 
 /* The chain that was looked up last: a cache, because most arcs of a chain come
  * from few other chains. */

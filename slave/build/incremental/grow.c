@@ -263,7 +263,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     return out ? g_copy_result(k, out) : 0;
 }
 
-/* ---- one call ---- */
+/* ---- one call of an incremental build ---- */
 
 static int start_build(struct b_incremental **kept,
                        const struct ips_build_input *in, uint64_t lag_ns,

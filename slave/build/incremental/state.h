@@ -174,7 +174,8 @@ static inline uint32_t g_end_of(const struct b_incremental *k, uint32_t c)
 int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_incremental *k);
 int g_more_nodes(struct b_incremental *k) IPS_MUST_USE;
-void g_raw_drop(struct g_raw *r, uint32_t n); /* drops the first n */
+/* drops the first n nodes of *r */
+void g_raw_drop(struct g_raw *r, uint32_t n);
 int g_match(struct b_incremental *k)
     IPS_MUST_USE; /* build/incremental/match.c */
 /* build/incremental/slide.c, for tables alone: if some chain has too little
