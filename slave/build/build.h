@@ -148,8 +148,7 @@ struct ips_thread_row {
     uint64_t choices, empty_polls;
 };
 
-/* One end of a channel on this machine. A local channel has two; the write end
- * and the read end of a pipe are two ends. */
+/* Where the peer of an end is. */
 enum ips_end_peer {
     IPS_PEER_LOCAL, /* the peer is `peer_end` */
     /* the peer is on another machine, see ips_built_set_peers */
@@ -159,6 +158,8 @@ enum ips_end_peer {
     /* other machines were not asked yet, or the channel is still open */
     IPS_PEER_UNKNOWN,
 };
+/* One end of a channel on this machine. A local channel has two; the write end
+ * and the read end of a pipe are two ends. */
 struct ips_end {
     uint8_t kind; /* enum ips_chan_kind */
     uint8_t side; /* pipes: READ or WRITE */
@@ -306,17 +307,18 @@ uint64_t *ips_unended_of(const struct ips_built *b,
  * without a recorded end count as alive up to this moment. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
-/* Decides every end whose peer is UNKNOWN. With `traced` it becomes REMOTE: its
- * receives become remote ins of the graph. Otherwise it becomes UNTRACED:
- * receives that slept get external or idle arcs (rule DPM-4 in
- * docs/paper-map.md). Receives of ends without a row count as pending. May be
- * called again with other answers; the result depends only on the last call. */
+/* The answer of other machines about one end. */
 struct ips_peer_row {
     uint32_t end;
     bool traced;
     uint64_t peer_sent_bytes;
     bool peer_closed;
 };
+/* Decides every end whose peer is UNKNOWN. With `traced` it becomes REMOTE: its
+ * receives become remote ins of the graph. Otherwise it becomes UNTRACED:
+ * receives that slept get external or idle arcs (rule DPM-4 in
+ * docs/paper-map.md). Receives of ends without a row count as pending. May be
+ * called again with other answers; the result depends only on the last call. */
 int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
                         uint32_t count, struct ips_err *err) IPS_MUST_USE;
 

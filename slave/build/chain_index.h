@@ -20,13 +20,14 @@ uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
                         const struct ips_segment_header *head,
                         uint64_t stamp_ns);
 
-/* Returns the streams of a run ordered by chain, and within a chain by time.
- * Streams without a chain (IPS_NONE) come last. Freed by ips_free_large().
- * NULL: out of memory. */
+/* A stream of a run, with its chain and start. */
 struct slave_stream_place {
     uint32_t chain, stream;
     uint64_t begin_ns;
 };
+/* Returns the streams of a run ordered by chain, and within a chain by time.
+ * Streams without a chain (IPS_NONE) come last. Freed by ips_free_large().
+ * NULL: out of memory. */
 struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
                                               const struct ips_built *b,
                                               struct ips_err *err);

@@ -1,37 +1,39 @@
 /*
- * Shared by all passes of a build: the state of one ips_build(). Flat arrays
- * are indexed by uint32_t; nothing is allocated per record.
- * Source: docs/design/build.md.
+ * The state of one ips_build(), shared by all its passes
+ * (docs/design/build.md). Flat arrays are indexed by uint32_t; nothing is
+ * allocated per record.
  *
  * The passes, in order (build.c):
  *   scan     reads every record once: fills the streams, and puts the rare
  *            records into arrays of their own
- *   process  images -> processes, threads -> chains, links forks and joins
- *   signal   the KILL or the child's end that caused each SIGNAL; when
- *            processes were stopped (build/job_control.c)
- *   untraced processes that were seen to start but recorded nothing
- *   channel  CHAN records -> ends, peers by name
- *   sync     which RELEASE let which waiter go (locks, conditions, semaphores)
- *   node     reads every record again, chain by chain: nodes and operations
- *            (build/node.c, build/io.c, build/sync_node.c; plain sends and
- *            receives: build/plain/plain.c, in the scan build/plain/scan.c;
- *            receives whose sends have a node already: build/plain/early.c)
- *   hold     which process held which end when, and so which close caused an
- *            end-of-file
- *   match    sends and receives of two ends -> cross arcs; if an unrecorded
- *            process also writes or reads: build/shared.c
- *   settle   coordinates of END nodes
- *   causal   makes local arcs agree with the clock
- *   far      ends whose peer may be on another machine
- *   weights  matches -> cross arcs, coordinates -> weights, and when each node
- *            was passed
+ *   process  groups images into processes and threads into chains; links forks
+ *            and joins to children. An image is one program that a process
+ *            executes: an exec starts the next one
+ *   signal   finds the KILL or the child's end that caused each SIGNAL, and
+ * when processes were stopped (build/job_control.c) untraced lists processes
+ * whose start was recorded but nothing else channel  turns CHAN records into
+ * ends of channels; joins ends with peers sync     finds the RELEASE that ended
+ * each wait (locks, conditions, semaphores) node     reads every record again,
+ * chain by chain: makes nodes, and lists sends and receives (build/node.c,
+ * build/io.c, build/sync_node.c; plain sends and receives: build/plain/plain.c,
+ * in the scan build/plain/scan.c; receives whose sends have a node already:
+ * build/plain/early.c) hold     finds which process held which end when, and so
+ * which close caused an end-of-file match    makes cross arcs from sends to
+ * receives; if an unrecorded process also writes or reads: build/shared.c
+ *   finish   sets the coordinates of END nodes (b_finish_threads)
+ *   causal   moves coordinates until no local arc needs more time than the
+ * clock allows far      finds the ends whose peer may be on another machine
+ *   weights  turns coordinates into weights, finishes the arcs of pass `match`,
+ *            and computes when each node was passed
  *   order    breaks cycles
- *   wall     the other columns that the weightings `sched` and `wall` need
- *   table    names and rows
+ *   wall     computes the other columns that the weightings `sched` and `wall`
+ *            need
+ *   table    makes the names and rows of processes, threads and ends
  *
- * While building, g.w holds absolute coordinates (CPU ns of the chain).
- * Times are ns of CLOCK_MONOTONIC_RAW. Input is untrusted: every index here is
- * in range or IPS_NONE, whatever the records contain.
+ * Before pass `weights`, g.w holds coordinates: the position of each node on
+ * the CPU clock of its chain, ns. Times are ns of CLOCK_MONOTONIC_RAW. Input is
+ * untrusted: every index here is in range or IPS_NONE, whatever the records
+ * contain.
  */
 #ifndef IPS_SLAVE_BUILD_INTERNAL_H
 #define IPS_SLAVE_BUILD_INTERNAL_H
@@ -333,8 +335,9 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_scan_sums(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* build/incremental/; called only if b->incremental is not NULL. */
+/* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
+/* build/incremental/; called only if b->incremental is not NULL. */
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
 /* Called before (`done` false) and after (true) pass `match` and the passes
  * that make the other arcs */
@@ -355,9 +358,11 @@ bool b_grow_tables(const struct build *b);
 const struct ips_spun *b_incremental_spun(const struct build *b,
                                           uint32_t *count);
 
-/* build/plain/early.c: matches receives whose sends have nodes already. */
+/* Channel ids from B_USED_IDS - 1 on count as used by several chains; b_end has
+ * B_USERS for several chains. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
+/* build/plain/early.c: matches receives whose sends have nodes already. */
 int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with

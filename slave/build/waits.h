@@ -33,9 +33,10 @@ struct ips_wait_stack {
     uint32_t stream;
     uint64_t t_ns;
 };
+/* value of `w` in struct ips_lock_row: at the node */
+#define IPS_LOCK_AT_NODE UINT64_MAX
 /* A point at which a chain asks for a lock, or releases it. A replay decides
  * anew which chain gets the lock next (build/locks.c). */
-#define IPS_LOCK_AT_NODE UINT64_MAX
 struct ips_lock_row { /* ordered by node, w, t, seq */
     uint32_t lock;    /* number of the lock object */
     uint32_t units; /* units of the lock, free at the start of the run: 1 for a
