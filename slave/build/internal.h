@@ -6,28 +6,34 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: fills the streams, and puts the rare
  *            records into arrays of their own
- *   process  groups images into processes and threads into chains; links forks
- *            and joins to children. An image is one program that a process
- *            executes: an exec starts the next one
+ *   process  groups images into processes and threads into chains; links
+ *            forks and joins to children. An image is one program that a
+ *            process executes: an exec starts the next one.
  *   signal   finds the KILL or the child's end that caused each SIGNAL, and
- * when processes were stopped (build/job_control.c) untraced lists processes
- * whose start was recorded but nothing else channel  turns CHAN records into
- * ends of channels; joins ends with peers sync     finds the RELEASE that ended
- * each wait (locks, conditions, semaphores) node     reads every record again,
- * chain by chain: makes nodes, and lists sends and receives (build/node.c,
- * build/io.c, build/sync_node.c; plain sends and receives: build/plain/plain.c,
- * in the scan build/plain/scan.c; receives whose sends have a node already:
- * build/plain/early.c) hold     finds which process held which end when, and so
- * which close caused an end-of-file match    makes cross arcs from sends to
- * receives; if an unrecorded process also writes or reads: build/shared.c
+ *            when processes were stopped (build/job_control.c)
+ *   untraced lists processes whose start was recorded, but nothing else
+ *   channel  turns CHAN records into ends of channels, and joins the two ends
+ *            of each channel
+ *   sync     finds the RELEASE that ended each wait (locks, conditions,
+ *            semaphores)
+ *   node     reads every record again, chain by chain: makes the nodes, and
+ *            lists sends and receives (build/node.c, build/io.c,
+ *            build/sync_node.c; plain sends and receives:
+ *            build/plain/plain.c, in the scan build/plain/scan.c; receives
+ *            whose sends have a node already: build/plain/early.c)
+ *   hold     finds which process held which end when, and so which close
+ *            caused an end-of-file
+ *   match    makes the cross arcs from sends to receives; if an unrecorded
+ *            process also writes or reads: build/shared.c
  *   finish   sets the coordinates of END nodes (b_finish_threads)
  *   causal   moves coordinates until no local arc needs more time than the
- * clock allows far      finds the ends whose peer may be on another machine
- *   weights  turns coordinates into weights, finishes the arcs of pass `match`,
- *            and computes when each node was passed
+ *            clock allows
+ *   far      finds the ends whose peer may be on another machine
+ *   weights  turns coordinates into weights, finishes the arcs of pass
+ *            `match`, and computes when each node was passed
  *   order    breaks cycles
- *   wall     computes the other columns that the weightings `sched` and `wall`
- *            need
+ *   wall     computes the other columns that the weightings `sched` and
+ *            `wall` need
  *   table    makes the names and rows of processes, threads and ends
  *
  * Before pass `weights`, g.w holds coordinates: the position of each node on

@@ -25,7 +25,8 @@ struct wait {
     bool pending;
     bool fresh; /* the current record began the wait (for build/waits.c) */
     uint64_t cpu, blocked_ns;
-    uint32_t ready; /* id of the channel that was ready; 0: not known */
+    uint32_t ready; /* what the poll reported as ready: a channel id, or
+                       IPS_READY_EPOLL; 0: not known */
     uint32_t arc;   /* the wait lies in the arc into this node */
     struct spin spin;
     /* `node`: the poll's return if it waited for a stream (build/poll.c), else
