@@ -142,9 +142,9 @@ struct ips_thread_row {
      * read */
     uint64_t unknown_ns;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    /* choices: polls that another channel ended than the previous poll at the
-     * same call site, or several channels at once. empty_polls: polls that
-     * timed out after a sleep, and spins. */
+    /* choices: polls that did not end by the same channel as the previous poll
+     * at the call site, or that found several channels ready. empty_polls:
+     * polls that timed out after a sleep, and spins. */
     uint64_t choices, empty_polls;
 };
 

@@ -259,8 +259,8 @@ struct build {
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    struct b_from *from; /* [chain_count]; NULL: chains are built from their
-                            first node */
+    struct b_from *from; /* [chain_count] where the passes after `node` start;
+                            NULL: at the first node of each chain */
     uint64_t *coord; /* [node_capacity] coordinates, before they became weights;
                         only in an incremental build */
     bool tables;     /* only tables are wanted, no graph */

@@ -41,7 +41,8 @@ struct b_stream {
     /* image_stamp and stream_stamp of its header, in ns */
     uint64_t image_ns, stream_ns;
     uint32_t image, chain;
-    uint32_t next; /* stream that continues the chain */
+    uint32_t next; /* the stream that continues the chain after this one, or
+                      IPS_NONE */
     bool task, empty;
     uint64_t first_ns, last_ns; /* of its records; no record: stream_ns */
     uint64_t first_cpu, last_cpu;

@@ -2,12 +2,12 @@
  * Turns coordinates into weights (b_weights). The same pass over the columns
  * computes everything else that follows from a node and the one before it.
  *
- * Most nodes come in long rows that need no decision: coordinates and clocks
- * go forwards, sleeps are no longer than the time for them, the times of sends
- * are fixed. Such nodes are processed EVEN at a time, without a branch, in a
- * form that the compiler vectorises. Whether a group qualifies is computed on
- * the way, and nothing is stored before that is known. All other nodes are
- * processed one by one.
+ * Most nodes come in long sequences that need no decision: coordinates and
+ * clocks go forwards, sleeps are no longer than the time for them, the times
+ * of sends are fixed. Such nodes are processed EVEN at a time, without a
+ * branch, in a form that the compiler vectorises. Whether a group qualifies is
+ * computed on the way, and nothing is stored before that is known. All other
+ * nodes are processed one by one.
  */
 #include "slave/build/match.h"
 
@@ -25,7 +25,7 @@ struct weigher {
     const uint8_t *far;
     uint64_t *coord;
     bool fits;      /* waits (g.wait) are corrected in this pass */
-    ips_u128 xlen;  /* sum over all nodes */
+    ips_u128 xlen;  /* sum of g.xlen over all nodes */
     uint64_t probe; /* sum of g.probe after clamping */
 };
 

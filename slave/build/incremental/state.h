@@ -11,7 +11,7 @@
  * them; and the cross arcs that no later record changes. */
 struct g_raw {
     void *memory;
-    uint32_t from, n, capacity; /* has nodes [from, from + n) */
+    uint32_t from, n, capacity; /* the copies are of nodes [from, from + n) */
     uint64_t *w, *off, *wait, *xlen;
     uint32_t *probe, *xpred;
     uint8_t *xkind;
