@@ -179,7 +179,8 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
 /* Does end `i` need a list of its receives in order of return? Most ends are
  * read by one thread, in the order of its nodes, and need none. The list is
  * needed if several threads read, if a send of the peer blocked, for a pipe
- * that may carry tokens, and if some processes are not recorded. */
+ * that may carry tokens, if some processes are not recorded, and in an
+ * incremental build. */
 static bool wants_list(const struct build *b, uint32_t i)
 {
     const struct b_end *e = &b->ends[i];
