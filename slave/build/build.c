@@ -1,4 +1,5 @@
-/* Records -> graph: the order of the passes (build/internal.h). */
+/* Builds the graph from the records: runs the passes in order
+ * (build/internal.h). */
 #include "slave/build/internal.h"
 
 int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
@@ -90,7 +91,9 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_unended_list(b);
     b_built(b, B_BUILT_ALL);
-    if (rc < 0 || b->incremental) /* its copies get the peers (remote.c) */
+    /* an incremental build calls ips_built_set_peers() for each copy of its
+     * result */
+    if (rc < 0 || b->incremental)
         return rc;
     rc = b_keep_peer_data(b, b->out);
     return rc < 0 ? rc : ips_built_set_peers(b->out, NULL, 0, b->err);

@@ -6,7 +6,7 @@
  *
  * Files: build.c has the order of the passes, build/internal.h describes each
  * pass, slave/build/channel.h defines the keys and positions of channel ends.
- * The rules: ALGORITHMS 1, docs/design/build.md.
+ * docs/design/build.md has the rules.
  */
 #ifndef IPS_SLAVE_BUILD_BUILD_H
 #define IPS_SLAVE_BUILD_BUILD_H
@@ -27,13 +27,14 @@ struct ips_chunk {
 };
 #define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
-    /* of its first segment, except for `begun` */
+    /* header of its first segment, but `begun` is zero */
     struct ips_segment_header head;
-    /* the call that its thread is in, or was in */
+    /* the call that the thread is in, or was in when the stream ended */
     struct ips_begun begun;
     const struct ips_chunk *chunks; /* in the order they were written */
     uint32_t chunk_count;
-    uint64_t lost[IPS_LOST_COUNT]; /* sum over the headers of the segments */
+    uint64_t lost[IPS_LOST_COUNT]; /* lost records by cause, summed over its
+                                      segments */
     bool dead;                     /* its process is known to have ended */
     /* status as wait() reports it | IPS_DEAD_KNOWN; 0: not known */
     uint32_t dead_status;
@@ -43,10 +44,10 @@ struct ips_stream_in {
      * known, any may */
     const uint64_t *types;
 };
-/* Values of ips_build_input.permille: the progress of a build in shares of its
- * time. Measured with a run of 6 million records (`bench_calls pingpong
- * 1500000`, two cores) whose records were not in memory; reading them comes
- * first. */
+/* Values of ips_build_input.permille: the progress of a build, in thousandths
+ * of its time, when a step is done. Measured with a run of 6 million records
+ * (`bench_calls pingpong 1500000`, two cores) whose records were not in memory,
+ * so that reading them is the first step. */
 enum {
     B_BUILT_READ = 250,
     B_BUILT_NODES = 600,
@@ -56,16 +57,18 @@ enum {
 };
 struct ips_build_input {
     const struct ips_control *control;
-    const struct ips_stream_in *streams; /* any order */
+    const struct ips_stream_in *streams; /* in any order */
     uint32_t stream_count;
-    /* machine index to write into the chains: 0; the master renumbers */
+    /* machine index to write into the chains; slaves use 0, and the master
+     * renumbers */
     uint32_t machine;
-    /* build/waits.h: filled in; NULL: not wanted */
+    /* output (build/waits.h); NULL: not wanted */
     struct ips_wait_rows *waits;
-    struct ips_traffic_window *traffic; /* filled in; NULL: not wanted */
-    /* progress, for other threads to read; NULL: not wanted */
+    struct ips_traffic_window *traffic; /* output; NULL: not wanted */
+    /* output, progress for other threads to read; NULL: not wanted */
     atomic_uint *permille;
-    /* for tests: take no short cuts, not for plain records either */
+    /* for tests: use no fast path, not even for plain records (build/plain.h)
+     */
     bool general;
 };
 
@@ -75,7 +78,8 @@ struct ips_build_input {
 #define IPS_NONE UINT32_MAX
 
 enum ips_wait_cause {
-    IPS_WAIT_PEER = 0, /* receive, send without space, poll ended by a peer */
+    /* receive, send that waits for space, poll that a peer ended */
+    IPS_WAIT_PEER = 0,
     IPS_WAIT_CHILD,
     IPS_WAIT_TIMER, /* sleep, timed wait that expired, timerfd */
     IPS_WAIT_SIGNAL,
@@ -87,7 +91,7 @@ enum ips_wait_cause {
     IPS_WAIT_DISK,
     IPS_WAIT_FILE_LOCK,
     IPS_WAIT_TERMINAL,
-    /* failed attempts: elapsed time up to the attempt that succeeded */
+    /* spinning (elapsed time up to the success) and naps between tries */
     IPS_WAIT_SPIN,
     IPS_WAIT_COUNT
 };
@@ -105,11 +109,12 @@ struct ips_proc {
     bool open; /* the end is not known */
     bool root;
     char end[32];    /* "exit 0", "signal 9", "running", "unknown" */
-    uint64_t cpu_ns; /* sum over its threads, as settled */
-    /* own CPU time as its parent's wait reported it; ~0: not known */
+    uint64_t cpu_ns; /* sum over its threads */
+    /* CPU time, without that of its children, as its parent's wait reported it;
+     * IPS_CPU_UNKNOWN: not known */
     uint64_t rusage_cpu_ns;
-    /* rusage CPU that no thread accounts for and that cannot be charged to
-     * one */
+    /* the part of rusage_cpu_ns that no thread recorded and for which the main
+     * thread had no time left */
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
@@ -128,39 +133,40 @@ struct ips_thread_row {
      * the thread's lifetime. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
-    /* runnable but not running, as reported by the kernel; without the delay
-     * before its START */
+    /* run delay: runnable but not running, as the kernel reported it; without
+     * the delay before its START */
     uint64_t delay_ns;
-    /* part of delay_ns that is inside wait_ns: delay after wake-ups */
+    /* the part of delay_ns that follows a wake-up; wait_ns contains it, too */
     uint64_t woken_ns;
     /* off the CPU outside of calls, where the kernel's run delay was not
      * read */
     uint64_t unknown_ns;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    /* choices: polls ended by another channel than the previous poll at the
-     * same call site, or by more than one channel at once. empty_polls: polls
-     * that slept and gave up, and each spinning. */
+    /* choices: polls that did not end by the same channel as the previous poll
+     * at the call site, or that found several channels ready. empty_polls:
+     * polls that timed out after a sleep, and spins. */
     uint64_t choices, empty_polls;
 };
 
-/* One end of a channel on this machine. A local channel has two; the write end
- * and the read end of a pipe are two ends. */
+/* Where the peer of an end is. */
 enum ips_end_peer {
     IPS_PEER_LOCAL, /* the peer is `peer_end` */
     /* the peer is on another machine, see ips_built_set_peers */
     IPS_PEER_REMOTE,
-    IPS_PEER_UNTRACED, /* no recorded process has the peer: external */
+    IPS_PEER_UNTRACED, /* no recorded process has the peer: receives get
+                          external or idle arcs */
     /* other machines were not asked yet, or the channel is still open */
     IPS_PEER_UNKNOWN,
 };
+/* One end of a channel on this machine. A local channel has two; the write end
+ * and the read end of a pipe are two ends. */
 struct ips_end {
     uint8_t kind; /* enum ips_chan_kind */
     uint8_t side; /* pipes: READ or WRITE */
     enum ips_end_peer peer;
     uint32_t peer_end;
     char name[128]; /* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
-    /* canonical, compared bytewise: family, port, address; user channels: hash
-     * of the name */
+    /* compared bytewise; slave/build/channel.h has the format */
     uint8_t key_local[40], key_remote[40];
     uint8_t key_len;
     uint32_t ordinal; /* number among this machine's ends with an equal key */
@@ -174,9 +180,9 @@ struct ips_traffic {
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
 };
 
-/* Traffic within a window of time, one row per struct ips_traffic row: what was
- * sent before the window, and what was sent and received in it. A message is
- * sent at the call of the send and received at the return of the receive. */
+/* Traffic before and in a window of time, one row for each struct ips_traffic.
+ * A message counts as sent at the call of the send, and as received at the
+ * return of the receive. */
 struct ips_traffic_cut {
     uint64_t sent_messages_before, sent_bytes_before;
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
@@ -199,7 +205,7 @@ struct ips_untraced {
 /* Reported by the agent: this process does something that leaves no record. */
 struct ips_unrecorded {
     uint32_t process;
-    /* nothing is lost: this is a runtime whose threads wait in its own way */
+    /* `what` is a runtime whose threads wait without recorded calls */
     bool runtime;
     char what[59]; /* "io_uring", "seccomp filter: new channels, ..." */
 };
@@ -207,22 +213,22 @@ struct ips_unrecorded {
 /* Describes how the runtime whose library has this path makes threads wait.
  * NULL: `path` is not the library of a known runtime. */
 const char *ips_runtime_of(const char *path, size_t len);
-/* recognised by its note, not by a file */
+/* recognised by an ELF note of the program, not by the name of a library */
 #define IPS_GO_RUNTIME "Go's runtime"
 
-/* CPU burnt by spinning. It was taken out of the arc into `node`, at the start
- * of that arc. So the position of a node on its thread's CPU clock is the base
- * plus all weights and spun ns of its chain up to the node. */
+/* CPU burnt by spinning, at the start of the arc into `node`. The weight of
+ * that arc does not contain it. So a node's position on its thread's CPU clock
+ * is the base plus all weights and spun ns of its chain up to the node. */
 struct ips_spun {
     uint64_t node, ns;
 };
 
-/* Time that the thread slept, within the arc into `node`, in calls whose end
- * left no arc: polls after which nothing was read, calls ended by a signal
- * handler, locks whose release was not recorded, and what a node without a
- * cross arc waited for itself. `by_node`: the record of that call made the
- * node, so if the node has a cross arc, that is the end of the wait after
- * all. */
+/* Time that the thread slept, within the arc into `node`, in calls that ended
+ * without an arc from their cause: polls after which nothing was read, calls
+ * that a signal handler ended, locks whose release was not recorded, and the
+ * wait of a node without a cross arc. `by_node`: the call made `node` itself,
+ * so the time does not count if the node gets a cross arc later (from another
+ * machine). */
 struct ips_unended {
     uint64_t ns;
     uint32_t node, by_node;
@@ -231,18 +237,18 @@ struct ips_unended {
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
-    /* The part of `external` and of `idle` that follows from the answers about
-     * ends on other machines. */
+    /* the parts of `external` and `idle` that ips_built_set_peers() decided */
     uint64_t external_decided, idle_decided;
     uint64_t unattributed_ns;
-    uint64_t order_dependent; /* resource arcs whose order was incidental */
-    /* waits for a resource whose release was not seen */
+    uint64_t order_dependent; /* resource arcs that could be different in
+                                 another order of the threads */
+    /* waits for a resource whose release was not recorded */
     uint64_t any_unmatched;
     uint64_t unended_ns; /* ips_unended_ns() summed over all arcs */
-    /* chains of tasks, whose times the program reported itself */
+    /* chains of tasks; the program itself reported their times */
     uint64_t tasks;
     uint64_t spin_ns; /* CPU burnt by spinning waits */
-    /* CPU cost of recording, by the kinds of records */
+    /* CPU time that recording cost, from the number and kind of the records */
     uint64_t overhead_ns;
     /* part of overhead_ns that arcs of the graph contain */
     uint64_t probe_arc_ns;
@@ -251,11 +257,11 @@ struct ips_build_counts {
     /* off the CPU outside of waits, where the kernel's run delay was not
      * read */
     uint64_t delay_unknown_ns;
-    /* Sums of struct ips_rec_guessed over all threads; guess_corrected is its
-     * `a`. */
+    /* Sums of struct ips_rec_guessed over all threads (guess_off_max_ns: the
+     * maximum); guess_corrected is the `a` of its head. */
     uint64_t guessed_ns, guess_corrected, guess_off_ns, guess_off_max_ns;
-    /* samples, entries, exits, counters; 0: nothing is known about
-     * procedures */
+    /* number of SAMPLE, ENTER, EXIT and COUNT records; 0: nothing is known
+     * about procedures */
     uint64_t code;
 };
 
@@ -276,40 +282,43 @@ struct ips_built {
     uint32_t unrecorded_count, spun_count, unended_count;
     struct ips_build_counts counts;
     uint64_t first_ns; /* earliest event on this machine */
-    /* START of the run's command; 0: not on this machine */
+    /* start of the run's command, local raw ns; 0: not on this machine */
     uint64_t root_start_ns;
     uint64_t goal_elapsed_ns;
-    /* END of the command; IPS_NO_NODE: not on this machine */
+    /* the last END of the command's threads; IPS_NO_NODE: not on this machine
+     */
     uint32_t goal_node;
     bool open;
-    /* private: what ips_built_set_peers() needs for another call */
+    /* private: the data of ips_built_set_peers() */
     struct ips_build_more *more;
 };
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
               struct ips_err *err) IPS_MUST_USE;
 void ips_built_release(struct ips_built *b);
-/* Time in ns that the thread slept in calls whose end left no arc, summed over
- * the chain arcs into nodes from + 1 to `to`, all of one chain. */
+/* Returns the sum of struct ips_unended, in ns, over the chain arcs into the
+ * nodes from + 1 to `to`, which are of one chain. */
 uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
-/* The same for the arc into each node: [g.node_count], freed by
+/* Returns that time for the arc into each node: [g.node_count], ns, freed by
  * ips_free_large(). NULL: out of memory. */
 uint64_t *ips_unended_of(const struct ips_built *b,
                          struct ips_err *err) IPS_MUST_USE;
 /* The latest known moment of the machine, local raw ns. Processes and threads
- * without an end are taken to have lived until then. */
+ * without a recorded end count as alive up to this moment. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
-/* Decides every end without a local peer: remote (its receives become remote
- * ins) or untraced (external arcs by the rule of DPM-4). Ends without a row
- * stay UNKNOWN and count as pending. May be called again with other answers;
- * the result depends only on the last call. */
+/* The answer of other machines about one end. */
 struct ips_peer_row {
     uint32_t end;
     bool traced;
     uint64_t peer_sent_bytes;
     bool peer_closed;
 };
+/* Decides every end whose peer is UNKNOWN. With `traced` it becomes REMOTE: its
+ * receives become remote ins of the graph. Otherwise it becomes UNTRACED:
+ * receives that slept get external or idle arcs (rule DPM-4 in
+ * docs/paper-map.md). Receives of ends without a row count as pending. May be
+ * called again with other answers; the result depends only on the last call. */
 int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
                         uint32_t count, struct ips_err *err) IPS_MUST_USE;
 

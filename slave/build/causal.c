@@ -2,34 +2,37 @@
  * Corrects the coordinates so that no arc between two threads of this machine
  * needs more time than the clock allows.
  *
- * The CPU of a send is spent before its bytes arrive, and the CPU of a receive
- * after that. Both hold only as far as there was time: part of the send's CPU
- * runs after the receiver woke, and part of the receive's CPU was spent before
- * it slept. If both were counted in full, the path of a request loop would come
- * out longer than the run took (property 9). With
+ * Coordinates assume that the CPU of a send is spent before its bytes arrive,
+ * and the CPU of a receive after that. This is true only as far as there was
+ * time: part of the send's CPU may be spent after the receiver woke, and part
+ * of the receive's CPU before it slept. If both were counted in full, the
+ * critical path of a request loop would be longer than the run took. With
  *
  *     before = CPU by which the sender's coordinate is past its call
  *     after  = CPU of the receive's call that comes after its coordinate
  *     time   = the receive's return less the send's call, on one clock
  *
- * this pass establishes before + after <= time. First the send gives way (the
- * rest of the send's call stays after it on the chain), then the receive. A
- * coordinate moves only within its own call, so the order in the chain stays.
+ * this pass establishes before + after <= time. First it lowers the coordinate
+ * of the send (the rest of the send's CPU stays after it on the chain). If
+ * that is not enough, it raises the coordinate of the receive. A coordinate
+ * moves only within its own call, so the order in the chain does not change.
+ * "Gives way" means that such a coordinate is moved.
  *
  * An end-of-file that the death of the writer caused depends on END, which
  * carries the CPU of the exit. If the exit was still going on when the reader
  * returned, the end-of-file depends on the writer's last record instead. A
- * SIGCHLD comes when the exit is over: END was settled with more CPU than the
- * exit took, and gives way.
+ * SIGCHLD comes when the exit is over: there, END has more CPU than the exit
+ * took, and its coordinate is lowered.
  *
  * This pass does not visit arcs that pass `match` made, which are nearly all:
  * there, the send gives way when its receive is found (build/match.c), and the
- * receive when the weights of its chain are made (b_weights). No other arc
- * touches their nodes, so the order of the two steps is the same.
+ * receive when its chain gets weights (b_weights). Those nodes have no other
+ * arc, so for them, too, the send comes first.
  */
 #include "slave/build/internal.h"
 
-/* Keeps arcs for build/wall.c; if memory runs out, that looks at all nodes. */
+/* Lists the node of an arc for build/wall.c. Without memory for the list,
+ * build/wall.c visits all nodes. */
 static void keep_arc(struct build *b, uint32_t v)
 {
     if (B_MORE(b->arcs, NULL) < 0)
@@ -50,8 +53,8 @@ static bool between_threads(const struct ips_graph *g, uint32_t v)
            g->xkind[v] != IPS_X_IDLE;
 }
 
-/* Does the source of v's arc give way? A release does as a send does: it wakes
- * the waiter within its call. */
+/* May the coordinate of the source of v's arc be lowered? That of a send may,
+ * and that of a lock release: both wake the waiter within their call. */
 static bool gives_way(const struct ips_graph *g, uint32_t v)
 {
     uint32_t u = g->xpred[v];

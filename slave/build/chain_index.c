@@ -7,7 +7,8 @@
 
 #include "slave/build/internal.h"
 
-#define SLACK_NS 10000000u /* a stream may begin a little before its START */
+/* a stream's header may be stamped this long (ns) before its START */
+#define SLACK_NS 10000000u
 
 static int by_thread(const void *va, const void *vb, void *arg)
 {
@@ -28,7 +29,7 @@ uint32_t *slave_chain_index(const struct ips_built *b)
     for (uint32_t i = 0; index && i < n; i++)
         index[i] = i;
     if (index && n) {
-        struct ips_built copy = *b; /* qsort_r has no const */
+        struct ips_built copy = *b; /* the argument of qsort_r is not const */
         qsort_r(index, n, sizeof(*index), by_thread, &copy);
     }
     return index;

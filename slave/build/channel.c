@@ -1,9 +1,9 @@
 /* Turns CHAN records into ends of channels.
  *
- * Ends of equal identity are one end, whatever process and id they were named
- * under. Therefore fork, exec, dup and descriptor passing need no tracking. A
- * pipe or FIFO is one object with two ends. A USER channel has one end in each
- * task that uses it. */
+ * CHAN records with the same identity (inode, socket cookie) are one end,
+ * whatever process and channel id they have. Therefore fork, exec, dup and
+ * descriptor passing need no tracking. A pipe or FIFO is one object with two
+ * ends. A USER channel has one end in each task that uses it. */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 
 enum end_class { CLASS_PIPE = 1, CLASS_COOKIE, CLASS_INODE, CLASS_USER };
 
-/* ---- ids ---- */
+/* ---- channel ids ---- */
 
 static int cmp_chan(const void *va, const void *vb)
 {
@@ -22,8 +22,8 @@ static int cmp_chan(const void *va, const void *vb)
     return a->rec < b->rec ? -1 : a->rec > b->rec;
 }
 
-/* Sorts CHAN records by (image, id). If an id was bound twice, the first
- * binding counts. */
+/* Sorts CHAN records by (image, id). If an image used an id twice, the first
+ * record counts. */
 static void sort_chans(struct build *b)
 {
     for (uint32_t i = 0; i < b->chans.n; i++)
@@ -162,7 +162,7 @@ static int cmp_identity(const void *va, const void *vb)
     return a->chan < b->chan ? -1 : a->chan > b->chan;
 }
 
-/* Adds what one more CHAN record says about a socket's end. */
+/* Adds the data of one more CHAN record to an end. */
 static void learn_end(struct build *b, uint32_t end, const struct b_chan *c)
 {
     struct b_end *e = &b->ends[end];
@@ -201,8 +201,8 @@ static void learn_end(struct build *b, uint32_t end, const struct b_chan *c)
     row->last_ns = ips_max_u64(row->last_ns, c->t);
 }
 
-/* Learns one side of a pipe from a CHAN record; makes the end at its first
- * use. */
+/* Adds the data of a CHAN record to one side of a pipe; makes that end if it is
+ * new. */
 static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
                     const struct b_chan *c)
 {
@@ -244,7 +244,7 @@ static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
         b->out->ends[pair[i]].peer = IPS_PEER_LOCAL;
         b->out->ends[pair[i]].peer_end = pair[!i];
     }
-    /* the writer decides the mode */
+    /* packet mode (O_DIRECT) is a property of the write end */
     b->ends[pair[0]].packets = b->ends[pair[1]].packets;
     return 0;
 }
@@ -308,7 +308,8 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
     return i;
 }
 
-/* Makes space for one more flow in the table, which is at most half full. */
+/* Makes space for one more flow in the hash table, which is at most half full.
+ */
 static int reserve_flow(struct build *b)
 {
     if ((b->flow_count + 1) * 2 <= b->flow_capacity)
@@ -334,7 +335,7 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
     if (b->out->ends[end].kind != IPS_CHAN_UDP || !remote->port)
         return 0;
     if (!base->raddr.port)
-        base->raddr = *remote; /* the socket's first flow is the end itself */
+        base->raddr = *remote; /* the end is the socket's first flow */
     if (same_addr(&base->raddr, remote))
         return 0;
     int rc = reserve_flow(b);

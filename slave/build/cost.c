@@ -1,24 +1,25 @@
-/* Recording overhead: the CPU time that recording itself cost the program. Each
+/* Recording overhead: the CPU time that recording cost the program. Each
  * record counts with the cost of its kind, which was measured before the run
- * (control.probe_cost_ps). Readings of the CPU clock are counted by the rule
- * that the agent follows (agent/record/cpu.h, agent/record/cpu.c).
+ * (control.probe_cost_ps). Readings of the CPU clock leave no record: they are
+ * counted by the rule that the agent follows (agent/record/cpu.h,
+ * agent/record/cpu.c).
  *
  * A node marks its call, and the record is written after the call. So the cost
- * of a record lies in the arc that follows its node, together with the costs of
- * records without a node up to the next node (graph.h: probe). The cost in an
- * arc is limited to the arc's weight. The rest, and the cost of starting a
- * chain's first image, is counted only in the sum. */
+ * of a record lies in the arc that follows its node, together with the costs
+ * of records without a node up to the next node (graph.h: probe). The cost in
+ * an arc is limited to the arc's weight. The rest, and the cost of starting a
+ * chain's first image, is counted only in the sum (overhead_ns). */
 #include "slave/build/internal.h"
 
-/* Limit of the cost of one reading of the run delay: a longer reading was
- * interrupted. */
+/* Limit, in ns, of the cost of one reading of the run delay: a longer reading
+ * was interrupted. */
 #define DELAY_NS_MAX 20000u
 /* The agent's rule (agent/record/cpu.c). It reads the CPU clock after
  * B_READ_NS; after READ_BLOCKS calls that blocked, or after B_READ_BLOCKS_MIN
  * if these used READ_BLOCKS_NS of CPU time; and after a call that moved data,
  * blocked and took READ_LONG_NS. If its guesses are bad
- * (agent/record/cpu_guess.h) the agent reads more often, which is not known
- * here. */
+ * (agent/record/cpu_guess.h), the agent reads more often; those readings are
+ * not counted. */
 #define READ_BLOCKS 64u
 #define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u
@@ -92,7 +93,8 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
 struct span {
     bool is, blocked, waits; /* is: the record has a call and a return */
     uint64_t cpu, cost, t, t_ret;
-    uint64_t tries; /* a spin: failed attempts, which left no record */
+    uint64_t tries; /* of a spin: failed attempts, which have no records of
+                       their own */
 };
 
 static struct span span_of(const struct b_stream *s, uint32_t type,
@@ -110,8 +112,7 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     memcpy(&r, p, sizeof(r));
     if (type == IPS_REC_BLOCK)
         memcpy(&io, p, sizeof(io));
-    /* These cover more than one call; the single calls have their own records.
-     */
+    /* These records cover several calls, which have records of their own. */
     if ((type == IPS_REC_BLOCK && b_is_of_tries(io.op)) ||
         (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
         return (struct span){0};
@@ -134,7 +135,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     return v;
 }
 
-/* Whether the agent read the CPU clock at this record, by its own rule. */
+/* Whether, by its rule, the agent read the CPU clock at this call. Updates the
+ * state of the rule in `s`, so it must see every call once, in order. */
 static bool reads_clock(const struct build *b, struct b_stream *s,
                         const struct span *v)
 {
@@ -194,8 +196,8 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
- * started before that record, so its cost lies in the arc that ends at the node
- * of the image's start, or before the chain's first coordinate, where the graph
+ * started before that record. So its cost lies in the arc into the node of the
+ * image's start; without such a node it lies before the chain, where the graph
  * has no arc. */
 static bool begins_chain(const struct b_chain *c, const struct build *b,
                          const struct b_stream *s, uint32_t type)
@@ -246,7 +248,7 @@ static void add_guessed(struct ips_build_counts *sum,
     sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
 }
 
-/* Adds up the sums that each stream has: guessed CPU time, lost records. */
+/* Adds up the totals of all streams: guessed CPU time, lost records. */
 void b_scan_sums(struct build *b)
 {
     struct ips_build_counts *n = &b->out->counts;

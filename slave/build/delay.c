@@ -1,23 +1,24 @@
 /*
- * Run delay: the kernel keeps one sum per thread, which the agent reads now and
- * then (RUNDELAY). This pass distributes the sum over the times where the delay
- * can have been. Between two readings the thread was off the CPU
+ * Run delay: the time that a thread was runnable but did not run. The kernel
+ * has one sum per thread, which the agent reads now and then (RUNDELAY). This
+ * pass distributes the sum over the times at which the delay can have been.
+ * Between two readings the thread was off the CPU
  *
  *   between calls    taken off the CPU, so it was runnable: filled first
  *   asleep in calls  the end of a sleep is the delay after the wake-up, which
  *                    cannot have begun before the event that woke the thread
  *
- * The sum of a window is divided over the gaps of that window in proportion to
- * their length. So the sum of a window is the kernel's, and its position is
- * known as precisely as the window is short (IPS_DELAY_EVERY_NS). The delay
- * after a wake-up leaves the wait and becomes part of the arc after the node.
- * Time off the CPU between calls without a reading is `unknown`. Source:
- * ALGORITHMS 1 `sched`, IPS-14.
+ * The delay between two readings (a window) is divided over the gaps of that
+ * window in proportion to their length. So the sum of each window is exact,
+ * and the positions are as precise as windows are short (IPS_DELAY_EVERY_NS).
+ * The delay after a wake-up is subtracted from the wait and becomes part of
+ * the arc after the node. Without a reading, the time off the CPU between
+ * calls is counted as `unknown`.
  */
 #include "slave/build/internal.h"
 
-/* Time off the CPU between the node before and i, outside of calls that
- * slept. */
+/* Returns the time off the CPU, in ns, between node i and the one before,
+ * outside of calls that slept. */
 static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
@@ -27,7 +28,8 @@ static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
                      b->off[i]);
 }
 
-/* The part of the node's own sleep that can be delay after the wake-up. */
+/* Returns how much of the node's own sleep can be delay after the wake-up, ns.
+ */
 static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
@@ -40,7 +42,8 @@ static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
     return caused ? ips_min_u64(b->out->g.wait[i], since) : b->out->g.wait[i];
 }
 
-/* The same for sleep in calls that have no node. */
+/* Returns how long the thread slept, before node i, in calls without a node,
+ * ns: all of it can be delay after wake-ups. */
 static uint64_t call_space(const struct build *b, uint32_t i)
 {
     return ips_sub_sat(b->off[i], b->out->g.wait[i]);
@@ -52,7 +55,7 @@ static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
 }
 
 /* Distributes `ns` over nodes [from, to) of chain `c`, which are in the window.
- * Returns the rest for which there was no space. */
+ * Returns the rest for which their gaps and sleeps were too short. */
 static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
                          uint32_t to, uint64_t ns)
 {
@@ -75,11 +78,11 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        /* for the arc that follows; `off` is not needed for anything else
-         * now */
+        /* chain_delays() adds it to the arc that follows; from here on, `off`
+         * is used for nothing else */
         b->off[i] = wake;
         if (i == first)
-            born = wake; /* the delay before its life */
+            born = wake; /* delay before the thread first ran */
     }
     b->out->counts.delay_ns =
         ips_add_sat(b->out->counts.delay_ns, early + late);
@@ -105,9 +108,9 @@ static void not_known(struct build *b, uint32_t c, uint32_t from, uint32_t to)
     }
 }
 
-/* Nodes after the last reading, which was at t. The rest of the sum belongs to
- * the gap that contains the reading; the delay after the reading is not
- * known. */
+/* Processes the nodes after the last reading, which was at t. `left`, the delay
+ * that is not distributed yet, belongs to the gap that contains the reading;
+ * the delay after the reading is not known. */
 static void last_window(struct build *b, uint32_t c, uint32_t from,
                         uint32_t end, uint64_t t, uint64_t left)
 {
@@ -123,8 +126,8 @@ static void last_window(struct build *b, uint32_t c, uint32_t from,
     not_known(b, c, from + 1, end);
 }
 
-/* The next reading of one chain, stream by stream. A stream that may still get
- * records is the last. */
+/* Returns the next reading of the chain, or NULL, and moves *w after it. Only
+ * the last stream of a chain may still get records. */
 static const struct b_delay *next_reading(const struct build *b,
                                           struct b_window *w)
 {
@@ -139,7 +142,8 @@ static const struct b_delay *next_reading(const struct build *b,
     }
 }
 
-/* Did the kernel's sum start at zero with the chain? */
+/* Was the kernel's sum zero when the chain began, because the thread was new?
+ */
 static bool from_nothing(const struct build *b, uint32_t c)
 {
     uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
@@ -154,8 +158,8 @@ struct b_window b_window_first(const struct build *b, uint32_t c)
                              .has_base = from_nothing(b, c)};
 }
 
-/* The first window to process of a chain; restores what earlier windows
- * added. */
+/* Returns the first window to process of a chain. In an incremental build,
+ * first restores the sums that the earlier windows added. */
 static struct b_window first_window(struct build *b, uint32_t c)
 {
     if (!b->from)
@@ -171,8 +175,8 @@ static struct b_window first_window(struct build *b, uint32_t c)
     return w;
 }
 
-/* Notes the state at the start of window `w`, when the earlier ones are
- * done. */
+/* Saves the sums at the start of window `w`, after the earlier windows were
+ * processed. */
 static void window_begins(struct build *b, uint32_t c, struct b_window *w,
                           uint64_t dealt)
 {
@@ -196,7 +200,7 @@ static void chain_delays(struct build *b, uint32_t c)
         add_unknown(b, c, b->chains[c].unknown_ns);
         return;
     }
-    /* the first reading changes all nodes */
+    /* the first reading of a chain changes all its nodes */
     b->broken |= w.node != b_first(b, c);
     for (; d; d = next_reading(b, &w)) {
         uint64_t before = b->out->counts.delay_ns;
@@ -217,7 +221,7 @@ static void chain_delays(struct build *b, uint32_t c)
     }
     uint64_t before = b->out->counts.delay_ns;
     last_window(b, c, i, end, w.last_t, w.left);
-    w.node = end; /* a chain with its END gets no more readings */
+    w.node = end; /* an ended chain gets no more readings */
     w.left = 0;
     if (b->incremental)
         window_begins(b, c, &w, b->out->counts.delay_ns - before);

@@ -1,16 +1,17 @@
-/* Matches datagrams by addresses, length and payload hash; among equal ones the
- * first sent is received first. So loss and reordering cause no wrong match.
+/* Matches datagrams by addresses, length and payload hash. Among datagrams
+ * with equal values the first sent counts as received first. So a lost or
+ * reordered datagram does not disturb the match of others.
  *
  * One call may move several datagrams (UDP_SEGMENT, UDP_GRO): each is matched
- * by itself, and a receive depends on the send of the last datagram that it
- * took. A datagram sent to a group or by broadcast is received once by each
- * socket. If the receiver's buffer was too short for a datagram, only the
- * beginning is known: the receive takes the first possible one of the datagrams
- * that are left. */
+ * by itself, and a receive depends on the send of its last datagram. A
+ * datagram sent to a group or by broadcast is received once by each socket. If
+ * the receiver's buffer was too short for a datagram, only its first bytes are
+ * known: the receive is matched with the first possible send that no other
+ * receive has. */
 #include "agent/pool/ready.h"
 #include "slave/build/node.h"
 
-#define TRIES 256u /* unmatched sends tried for one receive */
+#define TRIES 256u /* limit of the unmatched sends tried for one receive */
 
 /* ---- adding datagrams ---- */
 
@@ -31,8 +32,8 @@ static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
 }
 
 /* Adds the datagrams of a call that moved several; `first` is the first of
- * them. Only a whole build comes here: if a run has such calls, an incremental
- * build starts over (as_expected()). */
+ * them. Only a whole build calls this: at such a call an incremental build
+ * gives up (as_expected()). */
 static int add_dgrams_of_call(struct maker *m, const struct ips_rec_io *r,
                               const struct b_dgram *first)
 {
@@ -105,8 +106,8 @@ static int cmp_ref(const void *va, const void *vb)
     return 0;
 }
 
-/* A key that a send and the receive of the same datagram share: only datagrams
- * of equal port, length and payload are compared. */
+/* A key that is equal for the send and the receive of one datagram: a hash of
+ * kind, port, length and payload hash. */
 static uint64_t match_key(const struct build *b, const struct b_dgram *d)
 {
     uint8_t kind = b->out->ends[d->end].kind;
@@ -134,7 +135,7 @@ static bool addresses_fit(const struct build *b, const struct b_dgram *s,
         s->t > r->t_ret)
         return false;
     if (b->out->ends[s->end].kind == IPS_CHAN_UDP) {
-        /* a receive knows its source, a send not always */
+        /* a receive has the source address, a send not always */
         const struct ips_addr *source = r->remote.port ? &r->remote : &s->local;
         if (b_addr_same_netns(&s->remote, source) && from->netns != to->netns)
             return false;
@@ -154,9 +155,9 @@ static bool may_match(const struct build *b, const struct b_dgram *s,
     return s->len == r->len && s->hash == r->hash && addresses_fit(b, s, r);
 }
 
-/* Was it sent to a group, or broadcast on a network? Prefix lengths are
- * unknown, so a broadcast address is recognised only if its last byte is
- * 255. */
+/* Was the datagram sent to a multicast group, or broadcast? Prefix lengths are
+ * unknown, so a broadcast address is recognised only if its last byte is 255.
+ */
 static bool is_sent_to_many(const struct b_dgram *d)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -168,7 +169,8 @@ static bool is_sent_to_many(const struct b_dgram *d)
     return (a[12] & 0xf0) == 0xe0 || a[15] == 0xff;
 }
 
-/* The socket of an end that may be one of the socket's flows. */
+/* Returns the end of the socket that `end` belongs to: `end` may be one of the
+ * socket's flows. */
 static uint32_t socket_of(const struct build *b, uint32_t end)
 {
     return b->ends[end].socket == IPS_NONE ? end : b->ends[end].socket;
@@ -191,14 +193,15 @@ static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
     }
 }
 
-/* State of the match. A datagram sent to many has several receives: `twin` of
- * the send is the newest, and `next`, indexed by receive, links to the one
- * before. */
+/* State of the match. A multicast datagram has several receives: `twin` of the
+ * send is the receive matched last, and `next`, indexed by receive, is the one
+ * matched before. */
 struct match {
     struct build *b;
     const struct ref *send, *recv;
     uint32_t sends, recvs;
-    uint32_t *next; /* [dgrams.n] */
+    /* [dgrams.n], by receive; IPS_NONE: none was matched before */
+    uint32_t *next;
 };
 
 /* Has the socket of `r` received `s` already? */
@@ -213,8 +216,9 @@ static bool already_received(const struct match *m, const struct b_dgram *s,
     return false;
 }
 
-/* Is the datagram too old for a receive that slept? A datagram sent before the
- * call would have been there, and the receive would not have slept. */
+/* Did the receive sleep although the datagram was sent before its call? Then
+ * this is hardly its datagram: it would have been there, and the receive would
+ * not have slept. */
 static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
                                  const struct b_dgram *r)
 {
@@ -223,7 +227,7 @@ static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
            s->t_ret < r->t;
 }
 
-/* Matches the receive with a datagram sent to many; looks at sends from `k` on.
+/* Matches receive `recv` with a multicast datagram among the sends from `k` on.
  * False: there is none. */
 static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
 {
@@ -256,7 +260,8 @@ static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
 static void match_all(const struct match *m)
 {
     struct build *b = m->b;
-    uint32_t head = 0, group = 0; /* first unmatched send; first of this key */
+    uint32_t head = 0, group = 0; /* head: first send that is not matched;
+                                     group: first send with this key */
     for (uint32_t i = 0; i < m->recvs; i++) {
         uint64_t key = m->recv[i].key;
         while (group < m->sends && m->send[group].key < key)
@@ -284,13 +289,13 @@ static void match_all(const struct match *m)
     }
 }
 
-/* ---- messages that were cut ---- */
+/* ---- datagrams of which only the first bytes were received ---- */
 
 #define HASHED_BYTES 256u
 #define FNV_PRIME 0x100000001b3ULL /* the prime of ips_fnv1a() */
 
-/* Recovers the hash of the payload alone: FNV-1a can be inverted byte by
- * byte. */
+/* Recovers the hash of the payload alone from d->hash, which also covers the
+ * length: FNV-1a can be inverted byte by byte. */
 static uint64_t payload_hash(const struct b_dgram *d)
 {
     uint64_t inverse = 1, hash = d->hash;
@@ -302,7 +307,7 @@ static uint64_t payload_hash(const struct b_dgram *d)
     return hash;
 }
 
-/* May the receive hold the beginning of this datagram? */
+/* May the receive have the first bytes of this datagram? */
 static bool may_be_cut(const struct build *b, const struct b_dgram *s,
                        const struct b_dgram *r)
 {
@@ -322,9 +327,9 @@ static int cmp_time(const void *va, const void *vb)
     return 0;
 }
 
-/* Matches the sends and receives that are left, in order of time. A receive
- * takes the first possible send, because a socket delivers datagrams in the
- * order they came. */
+/* Matches the remaining sends and receives, in order of time. A receive gets
+ * the first possible send, because a socket delivers datagrams in the order
+ * they arrived. */
 static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
 {
     struct build *b = m->b;
@@ -408,8 +413,8 @@ static int position_all(struct build *b)
     return 0;
 }
 
-/* Decides receives on ends whose peer is here; those without a send count as
- * unmatched. */
+/* Marks the receives on ends whose peer is on this machine as decided; those
+ * without a send count as unmatched. */
 static void decide_external(struct build *b)
 {
     for (uint32_t i = 0; i < b->dgrams.n; i++) {

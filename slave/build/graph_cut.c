@@ -1,10 +1,10 @@
-/* Finds how processes ended, and sets the coordinate of END: the CPU that a
- * thread used after its last record. */
+/* Finds when and how each process ended. Sets the coordinate of END, which
+ * includes the CPU that a thread used after its last record. */
 #include <stdio.h>
 
 #include "slave/build/match.h"
 
-/* ---- states ---- */
+/* ---- how processes ended ---- */
 
 struct ended {
     bool final, dead;
@@ -59,7 +59,7 @@ static void end_text(struct ips_proc *row, const struct ended *e,
         snprintf(row->end, sizeof(row->end), "%s %u", what, number);
 }
 
-/* Did another process get the pid since? */
+/* Did another process get the same pid later? */
 static bool pid_reused(const struct build *b, const struct b_proc *p)
 {
     uint32_t next = p->first_image + p->image_count;
@@ -106,8 +106,8 @@ static int cmp_tid(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* The chain of thread c->tid, in the image of the stream of `c`, at time c->t;
- * or IPS_NONE. */
+/* Returns the chain that thread c->tid of the same image had at time c->t, or
+ * IPS_NONE. `v`: [n] streams by image, tid and start. */
 static uint32_t chain_of_tid(const struct build *b, const uint32_t *v,
                              uint32_t n, const struct b_cpu *c)
 {
@@ -148,8 +148,8 @@ static void apply_thread_cpu(struct build *b)
             continue;
         b->chains[c].cpu_known =
             ips_max_u64(b->chains[c].cpu_known, b->cpus.v[i].cpu);
-        /* A thread in a call until its process ended: its clock was read at
-         * this time, so it still lived. */
+        /* The thread was in a call until its process ended. Its clock was read
+         * at this time, so it was alive then. */
         if (!b->streams[b->chains[c].last_stream].end_kind)
             b->out->threads[c].end_ns =
                 ips_max_u64(b->out->threads[c].end_ns, b->cpus.v[i].t);
@@ -159,8 +159,9 @@ static void apply_thread_cpu(struct build *b)
 
 /* ---- rusage ---- */
 
-/* rusage_cpu_ns of a process: the CPU that its parent's wait reported, less
- * what its own waits reported for its children (each with all descendants). */
+/* Sets rusage_cpu_ns of each process: the CPU that its parent's wait reported,
+ * less the CPU that its own waits reported for its children. Each report
+ * includes all descendants. */
 static void own_rusage(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
@@ -176,14 +177,15 @@ static void own_rusage(struct build *b)
             !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
             continue;
         if (j->child_cpu == IPS_CPU_UNKNOWN)
-            row->rusage_cpu_ns = IPS_CPU_UNKNOWN; /* indistinguishable shares */
+            /* the child's share is unknown */
+            row->rusage_cpu_ns = IPS_CPU_UNKNOWN;
         else
             row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);
     }
 }
 
-/* CPU of the process that no thread's records have goes to the end of the main
- * thread, as far as there was time for it. */
+/* Charges the CPU of the process that no thread recorded to the end of the main
+ * thread, as far as there was time before the parent's wait returned. */
 static void finish_process(struct build *b, uint32_t p)
 {
     const struct b_proc *proc = &b->procs[p];

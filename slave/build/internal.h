@@ -1,37 +1,45 @@
 /*
- * Shared by all passes of a build: the state of one ips_build(). Flat arrays
- * are indexed by uint32_t; nothing is allocated per record.
- * Source: docs/design/build.md.
+ * The state of one ips_build(), shared by all its passes
+ * (docs/design/build.md). Flat arrays are indexed by uint32_t; nothing is
+ * allocated per record.
  *
  * The passes, in order (build.c):
  *   scan     reads every record once: fills the streams, and puts the rare
  *            records into arrays of their own
- *   process  images -> processes, threads -> chains, links forks and joins
- *   signal   the KILL or the child's end that caused each SIGNAL; when
- *            processes were stopped (build/job_control.c)
- *   untraced processes that were seen to start but recorded nothing
- *   channel  CHAN records -> ends, peers by name
- *   sync     which RELEASE let which waiter go (locks, conditions, semaphores)
- *   node     reads every record again, chain by chain: nodes and operations
- *            (build/node.c, build/io.c, build/sync_node.c; plain sends and
- *            receives: build/plain/plain.c, in the scan build/plain/scan.c;
- *            receives whose sends have a node already: build/plain/early.c)
- *   hold     which process held which end when, and so which close caused an
- *            end-of-file
- *   match    sends and receives of two ends -> cross arcs; if an unrecorded
+ *   process  groups images into processes and threads into chains; links
+ *            forks and joins to children. An image is one program that a
+ *            process executes: an exec starts the next one.
+ *   signal   finds the KILL or the child's end that caused each SIGNAL, and
+ *            when processes were stopped (build/job_control.c)
+ *   untraced lists processes whose start was recorded, but nothing else
+ *   channel  turns CHAN records into ends of channels, and joins the two ends
+ *            of each channel
+ *   sync     finds the RELEASE that ended each wait (locks, conditions,
+ *            semaphores)
+ *   node     reads every record again, chain by chain: makes the nodes, and
+ *            lists sends and receives (build/node.c, build/io.c,
+ *            build/sync_node.c; plain sends and receives:
+ *            build/plain/plain.c, in the scan build/plain/scan.c; receives
+ *            whose sends have a node already: build/plain/early.c)
+ *   hold     finds which process held which end when, and so which close
+ *            caused an end-of-file
+ *   match    makes the cross arcs from sends to receives; if an unrecorded
  *            process also writes or reads: build/shared.c
- *   settle   coordinates of END nodes
- *   causal   makes local arcs agree with the clock
- *   far      ends whose peer may be on another machine
- *   weights  matches -> cross arcs, coordinates -> weights, and when each node
- *            was passed
+ *   finish   sets the coordinates of END nodes (b_finish_threads)
+ *   causal   moves coordinates until no local arc needs more time than the
+ *            clock allows
+ *   far      finds the ends whose peer may be on another machine
+ *   weights  turns coordinates into weights, finishes the arcs of pass
+ *            `match`, and computes when each node was passed
  *   order    breaks cycles
- *   wall     the other columns that the weightings `sched` and `wall` need
- *   table    names and rows
+ *   wall     computes the other columns that the weightings `sched` and
+ *            `wall` need
+ *   table    makes the names and rows of processes, threads and ends
  *
- * While building, g.w holds absolute coordinates (CPU ns of the chain).
- * Times are ns of CLOCK_MONOTONIC_RAW. Input is untrusted: every index here is
- * in range or IPS_NONE, whatever the records contain.
+ * Before pass `weights`, g.w holds coordinates: the position of each node on
+ * the CPU clock of its chain, ns. Times are ns of CLOCK_MONOTONIC_RAW. Input is
+ * untrusted: every index here is in range or IPS_NONE, whatever the records
+ * contain.
  */
 #ifndef IPS_SLAVE_BUILD_INTERNAL_H
 #define IPS_SLAVE_BUILD_INTERNAL_H
@@ -48,13 +56,14 @@
 #include "slave/build/types.h"
 
 #define B_BLOCKED_NS 2000u
-/* The agent reads the thread's CPU clock only after the thread has used at
- * least this much CPU time and has blocked in this many calls (build/cost.c).
- */
+/* At a call that does not block, the agent reads the thread's CPU clock only if
+ * the thread, since the last reading, used this much CPU time (ns) or blocked
+ * in this many calls. The whole rule is in build/cost.c. */
 #define B_READ_NS 500000u
 #define B_READ_BLOCKS_MIN 16u
 
-/* In a comparison function: returns the order of p and q if they differ. */
+/* For comparison functions: returns -1 or 1 from the function if p and q
+ * differ. */
 #define CMP3(p, q)                                                             \
     do {                                                                       \
         if ((p) != (q))                                                        \
@@ -63,8 +72,8 @@
 
 /* ---- growing arrays ---- */
 
-/* Makes room for element n, of `size` bytes, in array *v; *room is its
- * capacity. 0, IPS_E_NO_MEMORY or IPS_E_LIMIT. */
+/* Makes room for element n, of `size` bytes, in array *v; *room is its capacity
+ * in elements. Returns 0, IPS_E_NO_MEMORY or IPS_E_LIMIT. */
 int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
                     struct ips_err *err) IPS_MUST_USE;
 #define B_MORE(array, err)                                                     \
@@ -72,8 +81,8 @@ int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
          ? 0                                                                   \
          : b_array_reserve((void **)&(array).v, (array).n, &(array).capacity,  \
                            sizeof(*(array).v), (err)))
-/* ips_calloc_large of at least one element; sets *err on failure. Everything
- * that a build allocates is released with ips_free_large. */
+/* Allocates at least one zeroed element; on failure returns NULL and sets *err.
+ * Everything that a build allocates is released with ips_free_large. */
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
 
 /* ---- records ---- */
@@ -89,7 +98,8 @@ struct b_walk {
     size_t at;
     struct slave_proc_line proc_line;
 };
-/* The smallest size of a record of each type, 0 for unknown types. */
+/* The smallest size, in bytes, of a record of each type; 0 for unknown types.
+ */
 extern const uint16_t b_rec_min[256];
 
 /* Whether the stream may have records of this type. */
@@ -98,8 +108,8 @@ static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
     return !in->types || in->types[type / 64] >> type % 64 & 1;
 }
 
-/* Returns the next record (NULL at the end), its type and length. Skips the
- * rest of a chunk that does not contain a valid record. Expands short ENTER and
+/* Returns the next record (NULL at the end), its type and its length in bytes.
+ * At an invalid record, skips the rest of the chunk. Expands short ENTER and
  * EXIT records; an expanded record stays valid until the next call. */
 static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
                                     uint32_t *len)
@@ -146,7 +156,7 @@ b_time(const struct ips_clock *c, uint32_t word, uint64_t stamp)
 {
     return word >> 16 & IPS_REC_F_NS ? stamp : b_clock_ns(c, stamp);
 }
-/* (t_ret - t) - (cpu_ret - cpu), never negative. */
+/* The time that a call slept: (t_ret - t) - (cpu_ret - cpu), never negative. */
 static inline uint64_t b_blocked_ns(uint64_t t, uint64_t t_ret, uint64_t cpu,
                                     uint64_t cpu_ret)
 {
@@ -169,21 +179,25 @@ struct build {
     B_ARRAY(struct b_retry) retries;
     B_ARRAY(struct b_made) mades;
     B_ARRAY(struct b_nap_run) nap_runs;
-    B_ARRAY(struct ips_unended) unended; /* in the order they were made */
+    B_ARRAY(struct ips_unended) unended; /* in order of creation */
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
     B_ARRAY(struct b_packet) packets;
-    B_ARRAY(struct b_poll) polls; /* as made; later by end and call */
+    /* in order of creation; b_poll_arcs() sorts them by end and time of call */
+    B_ARRAY(struct b_poll) polls;
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unrecorded) unseens;
     B_ARRAY(struct b_chan) chans;
-    /* Pass `scan`, [2 * B_USED_IDS] by channel id and direction: whether the
-     * current stream uses it; `used_top` is the greatest id. `uses` collects
-     * them for all streams. */
+    /* In pass `scan`: [2 * B_USED_IDS], indexed by 2 * channel id, plus 1 for
+     * receives; 1 if the current stream sends on (receives from) that channel.
+     * `used_top` is the greatest id in use. `uses` collects the channels that
+     * each stream uses. */
     uint8_t *used;
     B_ARRAY(struct b_use) uses;
-    struct inflow *early; /* [early_count] by end, while nodes are made */
+    /* [early_count], by end: state of the receives that are matched while nodes
+     * are made (build/plain/early.c) */
+    struct inflow *early;
     uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_signal_taken) takings;
@@ -192,8 +206,9 @@ struct build {
     struct b_end *ends;
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
-    B_ARRAY(struct b_op *) slabs; /* of B_SLAB_OPS slots; the last: slab_ops */
-    uint32_t slab_ops, slab_used; /* slots of the last slab; of them in use */
+    /* each has B_SLAB_OPS slots, the last one slab_ops */
+    B_ARRAY(struct b_op *) slabs;
+    uint32_t slab_ops, slab_used; /* the last slab's slots; its slots in use */
     B_ARRAY(struct b_long_read) long_reads;
     struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
@@ -207,24 +222,26 @@ struct build {
     /* For each row of out->traffic: time of the last operation. */
     B_ARRAY(uint64_t) traffic_last;
     uint32_t traffic_capacity;
-    uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
+    uint32_t *flows; /* hash table, by (socket end, remote address): the end of
+                        the flow, plus 1; 0: free slot */
     uint32_t flow_capacity, flow_count;
     uint64_t node_capacity, send_capacity;
-    uint32_t nodes;   /* made so far */
+    uint32_t nodes;   /* number of nodes made so far */
     uint64_t *cpu_at; /* [node_capacity] CPU of the node's thread at g.t_ns */
-    /* For build/wall.c, [node_capacity]: ns asleep in calls since the node
-     * before, including g.wait (asleep in the call that the node ends). After
-     * b_delays(): the delay after the wake-up. NULL if no thread read its run
-     * delay and none spun: then only the chain's sum in `gaps` is needed. */
+    /* For build/wall.c, [node_capacity]: ns that the thread slept in calls
+     * since its previous node, including g.wait (the sleep in the call that the
+     * node ends). b_delays() replaces it by the delay after the wake-up. NULL
+     * if no thread read its run delay and none spun: then the sum of the chain
+     * in `gaps` is enough. */
     uint64_t *off;
-    uint64_t off_ns; /* so far, since the last node */
+    uint64_t off_ns; /* ns asleep in calls since the last node */
     struct b_gaps gaps;
     bool careful;   /* some processes are not recorded: build/shared.c */
     bool doubtful;  /* an unrecorded process may have read from a stream */
     bool spun;      /* some thread spun, so b_spun_until() may correct cpu_at
                        of a node after it was made */
     uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
-                       no peer is */
+                       this holds for no end */
     bool backwards; /* some node precedes its cause in time, so the nodes are
                        not yet in a topological order */
     /* For build/wall.c: `bends`: some node may have been passed before its
@@ -232,20 +249,26 @@ struct build {
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
-    struct b_sending *asked; /* [end_count] b_weights: of arcs B_X_FOUND */
+    /* [end_count], by sending end: how far find_send_time() (build/weights.c)
+     * has walked the sends */
+    struct b_sending *asked;
     B_ARRAY(struct b_delay) delays;
-    struct b_plain_slots *plain; /* build/plain.h; NULL: not for this build */
-    struct b_wait_notes *notes;  /* build/waits.c; NULL: not wanted */
+    /* build/plain.h; NULL: this build does not use the fast path */
+    struct b_plain_slots *plain;
+    /* build/waits.c; NULL: no rows of single waits are wanted */
+    struct b_wait_notes *notes;
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    struct b_from *from; /* [chain_count]; NULL: chains are built from their
-                            first node */
-    uint64_t *coord;     /* [node_capacity] coordinates, before weights */
-    bool tables;         /* only tables are wanted, no graph */
-    bool broken;         /* a final part would have to change, so the whole
-                            build has to be done again */
-    ips_u128 gone;       /* sum of the exts that were dropped */
+    struct b_from *from; /* [chain_count] where the passes after `node` start;
+                            NULL: at the first node of each chain */
+    uint64_t *coord; /* [node_capacity] coordinates, before they became weights;
+                        only in an incremental build */
+    bool tables;     /* only tables are wanted, no graph */
+    bool broken;     /* a final node would have to change, so the run has to be
+                        built again from its start */
+    ips_u128 gone;   /* sum of len, reply_ns and blocked_ns of the entries of
+                        `exts` that were dropped */
 };
 
 static inline void b_built(const struct build *b, unsigned permille)
@@ -261,7 +284,8 @@ struct ips_build_more {
     struct ips_remote_out *outs; /* connects, sends and closes of ends without
                                     a local peer, sorted by (end, pos) */
     uint32_t out_count;
-    uint8_t *base_peer; /* [end_count] enum ips_end_peer as built */
+    uint8_t *base_peer; /* [end_count] enum ips_end_peer, before other machines
+                           were asked */
     struct ips_build_counts base;
 };
 
@@ -274,7 +298,7 @@ static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
 /* Iterates over the sends of an end, in order; op is NULL at the end. */
 struct b_sending {
     struct b_op *op, *end;    /* current send; end of its block */
-    uint32_t position, block; /* index of the send; the next block */
+    uint32_t position, block; /* slot of the send (b_op_at); the next block */
     uint32_t now;             /* the block of `op` */
 };
 void b_next_block(const struct build *b, struct b_sending *s);
@@ -318,12 +342,13 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_scan_sums(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* build/incremental/; called only if b->incremental is not NULL. */
+/* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
+/* build/incremental/; called only if b->incremental is not NULL. */
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
-void b_incremental_arcs(struct build *b,
-                        bool done); /* before and (`done`) after the arcs of
-                                   receives and datagrams are made */
+/* Called before (`done` false) and after (true) pass `match` and the passes
+ * that make the other arcs */
+void b_incremental_arcs(struct build *b, bool done);
 void b_incremental_window(struct build *b, uint32_t chain,
                           const struct b_window *w);
 void b_incremental_bent(struct build *b, uint32_t node, uint32_t by);
@@ -336,13 +361,15 @@ bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
                            uint32_t *row);
 /* Whether the incremental build makes tables only, without arcs. */
 bool b_grow_tables(const struct build *b);
-/* The spinning of final nodes; *count: number of elements. */
+/* Returns the spinning of final nodes, *count elements. */
 const struct ips_spun *b_incremental_spun(const struct build *b,
                                           uint32_t *count);
 
-/* build/plain/early.c: receives whose sends have a node already. */
+/* Channel ids from B_USED_IDS - 1 on count as used by several chains; b_end has
+ * B_USERS for several chains. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
+/* build/plain/early.c: matches receives whose sends have nodes already. */
 int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
@@ -351,9 +378,9 @@ struct inflow *b_early(struct build *b, uint32_t to, uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
 void b_early_no_more(struct build *b, uint32_t to);
 
-/* build/retry.c, called by the scan. b_scan_tries(): for a record that moves
- * bytes or waits, from `t` to `t_ret`; b_scan_tried_join() and b_scan_tried():
- * for the next JOIN or ACQUIRE. */
+/* build/retry.c, called by the scan. b_scan_tries() is for a record that moves
+ * bytes or waits, from `t` to `t_ret`; b_scan_tried_join() and b_scan_tried()
+ * are for the JOIN or ACQUIRE that is added next. */
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
@@ -384,14 +411,16 @@ int b_ends(struct build *b) IPS_MUST_USE;              /* build/channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;             /* build/peer.c */
 int b_sync_match(struct build *b) IPS_MUST_USE;        /* build/sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;             /* build/node.c */
-/* Compares object and class, for qsort. */
+/* Compares the objects of two records, as for qsort. Read and write locks of
+ * one rwlock are the same object. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
-/* Values of ACQUIRE: obtained after repeated tries; it was free
- * (agent/preload/sync.h). */
+/* Values of `value` in an ACQUIRE (agent/preload/sync.h): the lock was obtained
+ * after repeated tries; the lock was free. */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
-/* Whether `s` is the second record of a wait for a condition. */
+/* Whether `s` is the second record of a wait for a condition: that of its
+ * mutex. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);           /* build/sync.c */
 void b_states(struct build *b);              /* build/graph_cut.c */
@@ -402,8 +431,9 @@ void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
 /* Returns the recording overhead, in ps, of a plain send or receive. */
 uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                    uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
-/* Whether so much time passed since the previous call that the agent's code and
- * data have left the L1 caches. Call it once per call, in order. */
+/* Whether so much time passed since the stream's previous call that the agent's
+ * code and data have left the L1 caches. To be called once for each recorded
+ * call, in order, because it stores the return of this call. */
 static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
 {
     bool cold = ips_sub_sat(t, s->cost_ret_ns) >= IPS_COLD_NS;
@@ -412,9 +442,10 @@ static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
 }
 void b_cost_limit(struct build *b); /* build/cost.c */
 void b_events(struct build *b);     /* build/match.c */
-/* Node `node` read the end of its stream. Returns true if this process had shut
- * it down itself, and had done so before node `other` closed it (IPS_NO_NODE:
- * no node closed it). */
+/* For node `node`, which read an end-of-file at end `end`: returns true if this
+ * side had shut down receiving there before node `other` closed the peer's end
+ * (IPS_NO_NODE: no node closed it). Then also makes the arc, unless the node's
+ * own thread shut the end down. */
 bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
                     uint64_t t_ret, uint32_t other);
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
@@ -424,8 +455,8 @@ void b_lifetimes(struct build *b);             /* build/match.c */
 void b_finish_threads(struct build *b);        /* build/graph_cut.c */
 void b_causal(struct build *b);                /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
-/* Called after all chains have weights: checks that no sum is too large and
- * fills the rows of processes. */
+/* Called after all chains have weights: checks that `sum`, over all weights, is
+ * not too large, and adds up the CPU time of each process. */
 void b_sum_up(struct build *b, ips_u128 sum);
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build/sync_node.c */
 int b_unended_list(struct build *b) IPS_MUST_USE; /* build/spin.c */
@@ -477,8 +508,8 @@ static inline bool b_ready_needs_search(uint32_t ready)
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||
            b_ready_is_queue(ready) || ready == IPS_READY_SIGNALFD;
 }
-/* Whether this BLOCK describes repeated tries, or the event that lets them
- * succeed. Such a BLOCK is not a wait itself. */
+/* Whether a BLOCK with this `op` describes repeated tries, or the event that
+ * lets them succeed. Such a BLOCK is no wait itself. */
 static inline bool b_is_of_tries(uint16_t op)
 {
     return op == IPS_OP_RETRY || op == IPS_OP_FOUND || op == IPS_OP_MADE;
@@ -497,17 +528,19 @@ static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
     }
     return b_chan_search(b, image, id);
 }
-/* Sets *flow to the flow of socket end `end` to `remote`. */
+/* Sets *flow to the end that represents the datagrams between socket end `end`
+ * and address `remote`. Adds that end if there is none. */
 int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
 /* Whether traffic between the two addresses stays in one network namespace.
- * This holds for loopback, and for an address with itself. Other addresses may
- * be routed between namespaces, or exist in several of them by chance. */
+ * This holds if one is a loopback address, or if both are equal. Other
+ * addresses may be routed between namespaces, or exist in several namespaces by
+ * chance. */
 bool b_addr_same_netns(const struct ips_addr *a, const struct ips_addr *b);
 bool b_addr_any(const struct ips_addr *a);
-/* Returns the ns off the CPU from (t0, cpu0) to (t, cpu), less the `off` ns
- * that the thread slept in calls. */
+/* Returns how long the thread was off the CPU between the readings (t0, cpu0)
+ * and (t, cpu), less the `off` ns that it slept in calls. All in ns. */
 static inline __attribute__((always_inline)) uint64_t
 b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu, uint64_t cpu0, uint64_t off)
 {
@@ -561,8 +594,8 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     b->nodes = i + 1;
     return i;
 }
-/* The same for a node at the call of an operation that then slept `slept` ns.
- */
+/* Like b_node(), for a node at the call of an operation that then slept `slept`
+ * ns: that sleep belongs to the next node. */
 static inline uint32_t b_node_at_call(struct build *b, enum ips_node_kind kind,
                                       uint64_t coord, uint64_t t_ns,
                                       uint64_t slept, uint32_t site)
@@ -583,18 +616,19 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
     g->xlen[node] = xlen;
 }
 /* Whether the peer of node i's channel may be on another machine. Then the
- * time of the node is the only data by which the two clocks can be compared. */
+ * node's time must not be moved, because the two clocks are aligned by such
+ * times. */
 static inline bool b_far(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
     return b->far && end != UINT32_MAX && b->far[end];
 }
-/* Upper limit of times: only damaged stamps exceed it. */
+/* Upper limit of times, ns: only damaged stamps exceed it. */
 #define B_LATEST (1ULL << 61)
 static inline uint64_t b_moved(uint64_t t, int64_t by)
 {
-    /* Sends move forwards, receives backwards, so a branch on the sign would be
-     * mispredicted. If the sum is in range, it did not wrap around. */
+    /* Times of sends move forwards, those of receives backwards, so a branch on
+     * the sign would be mispredicted. A sum in range did not wrap around. */
     uint64_t sum = t + (uint64_t)by;
     if (sum <= B_LATEST && t <= INT64_MAX)
         return sum;
@@ -624,7 +658,7 @@ static inline bool b_final(const struct build *b, uint32_t node)
 {
     return b->from && node < b->from[ips_chain_of(&b->out->g, node)].node;
 }
-/* A node's coordinate, before it became a weight. */
+/* The coordinate of a node. For a final node g.w has the weight already. */
 static inline uint64_t b_coord(const struct build *b, uint32_t node)
 {
     return b_final(b, node) ? b->coord[node] : b->out->g.w[node];
@@ -636,7 +670,8 @@ static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
 }
 /* Returns the node that released `end` and so caused the end-of-file seen at
  * t_ns, or IPS_NO_NODE. `sleeper`: the chain that slept until then; IPS_NONE if
- * the end-of-file was there already. */
+ * the thread did not sleep. `eof`: a shutdown of `end` counts as its release,
+ * too. */
 uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
                           uint32_t sleeper, bool eof);
 

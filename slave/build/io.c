@@ -1,5 +1,5 @@
-/* Makes nodes and operations from sends, receives and waits: the rows of the
- * table in docs/design/build.md that move bytes or wait for them. */
+/* Makes the nodes of sends, receives and waits, by the table in
+ * docs/design/build.md, and lists sends and receives for pass `match`. */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -29,7 +29,7 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     y->messages++;
     y->bytes += len;
     y->t = ips_min_u64(y->t, v->t);
-    y->t_ret = v->t_ret; /* returns are in order */
+    y->t_ret = v->t_ret; /* returns of one thread are in order */
     if (m->b->in->traffic)
         b_add_window_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
     return 0;
@@ -50,7 +50,7 @@ void b_wait_idle(struct maker *m)
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
-    if (!m->wait.blocked_ns) /* it only spun */
+    if (!m->wait.blocked_ns) /* the thread only spun */
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
@@ -59,9 +59,9 @@ void b_wait_idle(struct maker *m)
         b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
-/* Does the pending wait belong to this receive? `ready`, if known, is the
- * channel that the poll reported; for an accept that of the listening
- * socket. */
+/* Did the pending poll wait for this receive? m->wait.ready, if known, is the
+ * channel that the poll reported; before an accept it is the listening socket.
+ */
 static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
                              const struct interval *v)
 {
@@ -78,9 +78,10 @@ static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
     return c->end_recv != IPS_NONE && c->end_recv == v->end;
 }
 
-/* ---- operations ---- */
+/* ---- adding sends and receives ---- */
 
-/* A pipe in packet mode splits a write into packets of a page. */
+/* A pipe in packet mode splits a write into packets of at most this many bytes.
+ */
 #define PIPE_PACKET_BYTES 4096u
 static uint64_t packets_of(const struct build *b, uint32_t end, uint64_t bytes)
 {
@@ -135,7 +136,7 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
         int rc = B_MORE(b->packets, b->err);
         if (rc < 0)
             return rc;
-        /* only a whole build can restore the bytes */
+        /* only a whole build runs b_packet_bytes() */
         b->broken |= b->from != NULL;
         b->packets.v[b->packets.n++] = (struct b_packet){node, len};
         len = 1;
@@ -179,8 +180,8 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-/* Adds what DPM-4 needs of a receive whose sender may not be on this
- * machine. */
+/* Adds a struct b_ext for a receive whose sender may not be on this machine,
+ * and stores its index in *ext; IPS_NONE: the sender is on this machine. */
 static inline __attribute__((always_inline)) int
 add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
         uint64_t len, uint64_t slept, uint32_t *ext)
@@ -194,9 +195,9 @@ add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
     if (rc < 0)
         return rc;
     *ext = b->exts.n;
-    /* A thread that accepted the connection is a server: the bytes are a
-     * request, although the server has sent something before, the answer to the
-     * request before. */
+    /* `asked`: the received bytes answer the thread's own last send here. On an
+     * accepted connection the thread is a server: the bytes are a new request,
+     * and its last send answered the previous one. */
     bool asked = e->send_chain == m->chain && !b->out->ends[v->end].accepted;
     b->exts.v[b->exts.n++] = (struct b_ext){
         .pos = pos,
@@ -379,7 +380,7 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     struct interval v;
     io_interval(m, &r, false, &v);
-    if (v.blocked) /* a wait that a signal handler ended is not idle */
+    if (v.blocked) /* if a signal handler ended the wait, it was not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
     b_unended_call(m, &v, r.err);
@@ -389,8 +390,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 
 /* ---- waits without bytes ---- */
 
-/* Nodes for a wait that no recorded thread ends (timer, disk): its call and its
- * return, with an external arc between them. */
+/* Makes the nodes of a wait that no recorded thread ends (timer, disk): the
+ * call and the return, with an external arc between them. */
 static int external_wait(struct maker *m, const struct interval *v,
                          enum ips_wait_cause cause)
 {
@@ -414,7 +415,8 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
 {
     if (!v->blocked)
         return 0;
-    /* A signal ended it: sleep() returns the rest, the other calls fail. */
+    /* A signal ended the sleep: sleep() returns the rest of the time, other
+     * calls fail with EINTR. */
     if (v->by_signal && (r->err == EINTR || r->result > 0)) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
@@ -493,15 +495,16 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_poll_node(m, r);
         return 0;
     }
-    /* A pending sleep is dropped at the next wait. But a poll that does not
-     * wait and only asks again what is ready is no wait, if it is known what
-     * ended the sleep. */
+    /* A pending wait ends at the next wait. But if it is known what ended the
+     * pending wait, a poll that returns something at once is not a wait: it
+     * only asks again what is ready. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
     b_wait_idle(m);
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
-    if (r->err == ECONNRESET) { /* only a failed MSG_PEEK */
+    if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
+                                   poll, fails so */
         b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_chan_find(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
@@ -522,7 +525,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
-        /* The SIGNAL record that follows gets the sleep. */
+        /* The node of the SIGNAL record that follows gets this sleep. */
         m->sigwait_ret = v->t_ret;
         m->sigwait_cpu = v->cpu;
         m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
@@ -565,8 +568,8 @@ enum ips_wait_cause b_cause_of_op(uint32_t op)
     }
 }
 
-/* A read of a descriptor that is no channel: it takes the pending wait of a
- * poll. */
+/* A read of a descriptor that is no channel (signalfd, timerfd, terminal). It
+ * takes over the pending wait of a poll. */
 static void on_other_read(struct maker *m, const struct ips_rec_io *r,
                           struct interval *v, enum ips_wait_cause cause)
 {
@@ -587,8 +590,8 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     m->sigwait_slept = slept;
 }
 
-/* A wait for children that fails. If SIGCHLD is ignored, wait() blocks until
- * the last child ended and then fails with ECHILD. */
+/* A wait for children that failed. If SIGCHLD is ignored, wait() blocks until
+ * the last child has ended and then fails with ECHILD. */
 static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
                         const struct interval *v)
 {
@@ -615,7 +618,8 @@ static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* The b_sync of this poll if an eventfd or a message ended it, else NULL. */
+/* If an eventfd or a message queue ended this poll: returns the b_sync that the
+ * scan made for it, and counts it as used. Otherwise NULL. */
 static struct b_sync *polled_object(struct maker *m, const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
@@ -643,7 +647,9 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (object) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            b_wait_idle(m); /* else it tells what the last poll was for */
+            /* not after a nested epoll: there, this poll tells why the outer
+             * one returned */
+            b_wait_idle(m);
         return b_on_eventfd(m, object, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
@@ -669,7 +675,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
-        if (r.result < 0) /* else the SIGNAL that follows says by whom */
+        /* if it succeeded, the SIGNAL record that follows has the sender */
+        if (r.result < 0)
             b_unended_call(m, &v, r.err);
         break;
     case IPS_OP_CHILD:
@@ -678,7 +685,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_SYSLOG:
         break;
     default:
-        if (r.result > 0 && !m->wait.ready) /* what it read was polled for */
+        if (r.result > 0 && !m->wait.ready) /* the poll waited for what this
+                                               call read, not for a channel */
             b_wait_idle(m);
         b_unended_call(m, &v, r.err);
         break;

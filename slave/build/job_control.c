@@ -1,28 +1,32 @@
-/* Stopped processes: what let each of their threads continue.
+/* Stopped processes: finds the KILL that let their threads continue, and makes
+ * the nodes and arcs of these stops.
  *
  * A process that SIGSTOP stopped continues when another process sends it
- * SIGCONT. All its threads wait for that, whatever they are doing, and the
- * kernel notifies none of them. So the KILL records decide: a process is
- * stopped from a SIGSTOP, or from the moment that a process was notified of the
- * stop (CLD_STOPPED: also after a Ctrl-Z at the terminal), up to the next
- * SIGCONT for it. Each thread that was off the CPU at that time gets a node
- * after it, with a SIGNAL arc from that KILL: its sleep up to there was due to
- * the stop, none of its CPU is. What the thread's call waits for may come later
- * still; the node of the call comes after this one. A parent that is notified
- * of a stop or of a continue (wait with WUNTRACED or WCONTINUED, SIGCHLD)
- * depends on the KILL that caused it.
+ * SIGCONT. All its threads wait for that, whatever they are doing, and none of
+ * them has a record of it. So the KILL records decide: a process is stopped
+ * from a SIGSTOP, or from the moment that its parent was notified of the stop
+ * (CLD_STOPPED: also after a Ctrl-Z at the terminal), up to the next SIGCONT
+ * for it. Each thread that was off the CPU during the stop gets a node at its
+ * end, with a SIGNAL arc from the KILL that sent SIGCONT: the stop caused the
+ * sleep before that node, but none of its CPU. If the thread was in a call,
+ * the node of the call comes after that node, because the call may wait
+ * longer. A parent that is notified of a stop or of a continue (wait with
+ * WUNTRACED or WCONTINUED, SIGCHLD) depends on the KILL that caused it.
  *
- * If a group is stopped, only its leader is known to be a member. If a group is
- * continued, all stopped processes are taken for its members. */
+ * Only the leader of a process group is known to be a member. So a SIGSTOP to
+ * a group stops its leader, and a SIGCONT to a group continues all stopped
+ * processes. */
 #include <signal.h>
 
 #include "slave/build/node.h"
 
-/* An event this soon after a SIGCONT may be due to it. */
+/* An event within this time after a SIGCONT may be due to it, ns. */
 #define WOKEN_NS 1000000u
 
 /* ---- when processes were stopped ---- */
 
+/* A signal that may stop the process; SIGSTOP; SIGCONT; its parent was
+ * notified of a stop or a continue. */
 enum change_kind { ASKED, STOPPED, GOES_ON, SEEN };
 struct change {
     uint64_t t;
@@ -34,9 +38,11 @@ struct sweep {
     struct build *b;
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
-    struct state {                /* of one process */
-        uint64_t since_ns;        /* UINT64_MAX: it runs */
-        uint32_t stop_kill, cont; /* the last KILL of each kind */
+    struct state { /* of one process */
+        /* start of its stop; UINT64_MAX: it is not stopped */
+        uint64_t since_ns;
+        /* the last KILL with a stop signal, and with SIGCONT */
+        uint32_t stop_kill, cont;
     } * state;
     uint32_t *stopped_process; /* processes that are stopped now */
     uint32_t stopped_count;
@@ -112,7 +118,7 @@ static void stop_process(struct sweep *s, uint32_t proc, uint64_t t)
     s->stopped_process[s->stopped_count++] = proc;
 }
 
-/* Ends the stop of the k-th stopped process. */
+/* Ends the stop of stopped_process[k]: adds a b_job_stop. */
 static int end_stop(struct sweep *s, uint32_t k, const struct change *c)
 {
     struct build *b = s->b;
@@ -147,7 +153,7 @@ static void on_seen(struct sweep *s, const struct change *c)
     struct b_signal_taken *y = &s->b->takings.v[c->which];
     struct state *st = &s->state[c->proc];
     bool stop = y->code == CLD_STOPPED;
-    /* A handler may run late, when the stop is over already. */
+    /* The parent's handler may run late, when the stop is over already. */
     if (stop &&
         (st->cont == IPS_NONE || c->t > s->b->kills.v[st->cont].t + WOKEN_NS))
         stop_process(s, c->proc, c->t);
@@ -182,8 +188,8 @@ static int sweep_changes(struct sweep *s)
     return rc;
 }
 
-/* Sorts the stops by process, marks the KILLs that need a node, and counts the
- * nodes that threads need. */
+/* Sorts the stops by process, marks the KILLs that need a node, and reserves
+ * nodes for the threads that were stopped. */
 static void index_stops(struct build *b)
 {
     struct b_job_stop *v = b->job_stops.v;
@@ -272,8 +278,8 @@ static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
         memcpy(&v->cpu, p + 16, 8);
         v->cpu_ret = v->cpu;
         return true;
-    /* a signal's handler, a sample: they happened within the call that
-     * follows */
+    /* records of signal handlers, samples: they are written within the call
+     * whose record follows */
     default:
         return false;
     }
@@ -287,7 +293,7 @@ static enum where place_in_call(uint32_t type, const uint8_t *p)
     struct ips_rec_io io;
     struct ips_rec_head h;
     switch (type) {
-    case IPS_REC_SEND: /* the bytes were moved before the stop */
+    case IPS_REC_SEND: /* the call moved its bytes before the stop */
     case IPS_REC_FORK:
         return BEHIND;
     case IPS_REC_BLOCK:
@@ -301,8 +307,8 @@ static enum where place_in_call(uint32_t type, const uint8_t *p)
     }
 }
 
-/* Adds the node of a stop: the thread was off the CPU for `slept`, `ns` of it
- * stopped, until `stop` ended. */
+/* Adds the node of a stop at time t: until `stop` ended, the thread was off the
+ * CPU for `slept` ns. Of these, `ns` are counted as a wait for the signal. */
 static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
                     uint64_t cpu, uint64_t slept, uint64_t ns)
 {
@@ -324,7 +330,8 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     b_add_wait(m, IPS_WAIT_SIGNAL, ns);
     if (!b->notes)
         return 0;
-    uint32_t signal_node = m->signal_node; /* belongs to the call */
+    /* this node belongs to the call, not to the stop */
+    uint32_t signal_node = m->signal_node;
     m->signal_node = IPS_NO_NODE;
     b_waits_count(m, IPS_WAIT_SIGNAL, ns, stop->until);
     rc = b_waits_record(m, 0, NULL, 0, node);
@@ -332,7 +339,8 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     return rc;
 }
 
-/* The stop ended between the last record and `v`. */
+/* The stop ended between the previous record and the call `v`: adds its node.
+ */
 static int place_between(struct maker *m, const struct b_job_stop *stop,
                          const struct interval *v)
 {
@@ -349,7 +357,8 @@ static int place_between(struct maker *m, const struct b_job_stop *stop,
     return add_node(m, stop, stop->until + 1, s->cpu, slept, slept);
 }
 
-/* The stop ended within the call `v`. */
+/* The stop ended within the call `v`: notes it in m->job_stop; its node is made
+ * later. */
 static void place_inside(struct maker *m, const struct b_job_stop *stop,
                          const struct interval *v)
 {
@@ -392,7 +401,8 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
         const struct b_job_stop *stop = &m->b->job_stops.v[s->next];
         if (stop->until >= v.t_ret)
             break;
-        /* before the thread's first record */
+        /* the stop ended before the thread's first record, or was handled
+         * already */
         if (s->t == 0 || stop->until <= s->t)
             continue;
         if (stop->until >= v.t)
@@ -405,7 +415,8 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
     s->cpu = v.cpu;
     enum where where = place_in_call(type, p);
     if (where == BEHIND)
-        s->stopped_ns = 0; /* the call's own node counts the wait */
+        /* the whole sleep counts as a wait of the call itself */
+        s->stopped_ns = 0;
     return where == BEFORE ? b_stop_within(m) : 0;
 }
 

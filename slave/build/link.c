@@ -1,11 +1,11 @@
-/* Links forks to the processes and threads that they made, and waits to those
- * whose end they returned.
+/* Links forks to the processes and threads that they made, and joins (waits
+ * for a child or thread) to those whose end they returned.
  *
- * A fork child and a thread record which FORK made them (image and fork_seq). A
+ * A fork child or a thread recorded which FORK made it (image and fork_seq). A
  * vforked or spawned child recorded nothing before its image began: it belongs
- * to the latest earlier FORK with its pid. popen and system do not know the
- * pid: their child belongs to the parent's next such FORK that has no child
- * yet. */
+ * to the latest earlier FORK with its pid. The FORKs of popen and system have
+ * no pid: their child belongs to the next such FORK of the parent that has no
+ * child yet. */
 #include "slave/build/internal.h"
 
 struct links {
@@ -76,7 +76,7 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     CMP3(b->out->procs[i].pid, b->out->procs[k].pid);
-    CMP3(i, k); /* processes are in order of start */
+    CMP3(i, k); /* processes are numbered in order of start */
     return 0;
 }
 
@@ -101,8 +101,8 @@ static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
     return fork_image(b, f) == image && b->forks.v[f].seq == seq ? f : IPS_NONE;
 }
 
-/* The image that began at raw stamp `stamp`. If there are several, one of
- * `pid`, preferably in `pidns`. */
+/* Returns the image that began at raw stamp `stamp`, or IPS_NONE. If several
+ * did, prefers one with `pid` and `pidns`, then one with `pid`. */
 static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
                                uint32_t pid, uint64_t pidns)
 {
@@ -130,7 +130,8 @@ static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
     return best;
 }
 
-/* Index in by_pid after the last fork with `pid` that began at t or before. */
+/* Returns the index in by_pid after the last fork of `pid` that was called at t
+ * or before. */
 static uint32_t pid_upper(const struct links *l, uint32_t pid, uint64_t t)
 {
     const struct build *b = l->b;
@@ -151,7 +152,8 @@ static bool makes_process(const struct b_fork *f)
     return !f->failed && f->kind != IPS_FORK_THREAD && f->kind != IPS_FORK_TASK;
 }
 
-/* The latest FORK that had `pid` at t or before and has no child yet. */
+/* Returns the latest FORK at t or before whose child had `pid`, if it is not
+ * linked to a child yet; else IPS_NONE. */
 static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
                             uint64_t t)
 {
@@ -167,13 +169,14 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
         if (makes_process(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
-            break; /* an earlier child of this pid: still older forks cannot be
+            break; /* this child had the pid before, so older forks cannot be
                       meant */
     }
     return IPS_NONE;
 }
 
-/* The process that had `pid` at t: the latest that began at t or before. */
+/* Returns the process that had `pid` at t, the latest that began at t or
+ * before; or IPS_NONE. */
 static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
                             uint64_t t)
 {
@@ -197,7 +200,7 @@ static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
     return IPS_NONE;
 }
 
-/* ---- START ---- */
+/* ---- linking children to FORKs ---- */
 
 static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
 {
@@ -210,9 +213,10 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
     }
 }
 
-/* For popen and system: the first FORK of `parent` without a pid that is open
- * when the child starts. Children come in order of start. So forks that can no
- * longer match (another kind, taken, returned before) are skipped for good. */
+/* For popen and system: returns the first FORK of `parent` without a pid whose
+ * call was open at time t, when the child started; or IPS_NONE. Children come
+ * in order of start. So a fork that cannot match (another kind, with a child,
+ * or returned before t) is never tried again. */
 static uint32_t fork_of_order(const struct links *l, uint32_t parent,
                               uint64_t t)
 {
@@ -236,8 +240,8 @@ static uint32_t fork_of_order(const struct links *l, uint32_t parent,
     return IPS_NONE;
 }
 
-/* Sets where the forks of each process begin in by_proc, and when popens
- * ended. */
+/* Prepares fork_of_order(): sets where the forks of each process begin in
+ * by_proc, and when calls of popen and system returned. */
 static void prepare_order(struct links *l)
 {
     struct build *b = l->b;
@@ -314,14 +318,15 @@ static void link_process(struct links *l, uint32_t p)
         uint32_t g = fork_of_pid(l, s->ppid, row->pidns, row->start_ns);
         parent = g == IPS_NONE ? IPS_NONE : l->fork_proc[g];
     }
-    /* Processes are in order of birth, so the tree has no cycle. */
+    /* Processes are numbered in order of start, so this leaves no cycle. */
     if (parent != IPS_NONE && parent < p)
         row->parent = parent;
 }
 
-/* ---- JOIN ---- */
+/* ---- linking JOINs to children ---- */
 
-/* The latest FORK of process `proc` that had `pid` at t or before. */
+/* Returns the latest FORK by process `proc`, at t or before, whose child had
+ * `pid`; or IPS_NONE. */
 static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
                             uint64_t t)
 {
@@ -338,8 +343,9 @@ static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
     return IPS_NONE;
 }
 
-/* A task without a FORK is joined by its number. Tasks are the last streams of
- * an image, ordered by start and so nearly by number. */
+/* Returns the chain of the task with this number, for a task without a FORK; or
+ * IPS_NONE. Tasks are the last streams of an image, in order of start, which is
+ * nearly the order of numbers: so few streams are tried. */
 static uint32_t task_of_number(const struct build *b, uint32_t image,
                                uint32_t number)
 {
@@ -385,7 +391,8 @@ static void link_join(struct links *l, struct b_join *j)
         break;
     }
     if (j->child_proc == proc)
-        j->child_proc = IPS_NONE; /* no process waits for itself */
+        /* damaged records: no process waits for itself */
+        j->child_proc = IPS_NONE;
     if (j->child_proc == IPS_NONE || !j->ended)
         return;
     struct b_proc *child = &b->procs[j->child_proc];
@@ -394,7 +401,7 @@ static void link_join(struct links *l, struct b_join *j)
     j->child = child->end_chain;
 }
 
-/* ---- all ---- */
+/* ---- the pass ---- */
 
 static uint32_t *make_index_array(uint32_t n, struct ips_err *err)
 {

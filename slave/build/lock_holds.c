@@ -1,24 +1,26 @@
-/* Finds which process held which end of a channel at what time, and so which
- * close can have caused an end-of-file (docs/design/build.md, "Ends, positions,
- * peers"). Replays all CHANs, closes, forks, execs and process ends in order of
- * time.
+/* Finds which process held which end of a channel when: an end-of-file is
+ * caused by the close after which no process holds the write end
+ * (docs/design/build.md, "Ends, positions, peers"). Replays all CHANs, closes,
+ * forks, execs and process ends in order of time.
  *
  * A process holds an end from the CHAN of its first descriptor, or from its
- * fork if its parent held the end, up to the CLOSE of its last named
- * descriptor, its exec (the new image names what it inherited) or its end.
- * Descriptors that were never used are not named. So a process that closed its
- * last named one and uses the end later still holds it. */
+ * fork if its parent held the end. It holds the end up to the CLOSE of its
+ * last descriptor with a CHAN, its exec (the new image writes CHANs for what
+ * it inherited), or its own end. Descriptors that were never used have no
+ * CHAN. So a process that closed its last descriptor with a CHAN, but uses the
+ * end later, still holds it. */
 #include "slave/build/internal.h"
 
 #define INHERIT_MAX                                                            \
-    (4u << 20)         /* limit of holdings copied by forks; only a limit */
-#define OWN_CLOSES 64u /* own closes skipped for one end-of-file, likewise */
+    (4u << 20) /* limit of the holdings that forks copy: damaged records */
+/* limit of own closes skipped for one end-of-file */
+#define OWN_CLOSES 64u
 
-struct holding { /* of one process on one end */
+struct holding { /* what one process holds of one end */
     uint64_t last_op;
     uint32_t proc, end;
-    uint32_t next; /* next in the list of the process */
-    /* open descriptors; those of them without close-on-exec */
+    uint32_t next; /* index of the process's next holding */
+    /* open descriptors with a CHAN; how many of them stay open at an exec */
     uint32_t named, plain;
     uint32_t traffic; /* traffic row + 1; 0: none */
     bool is_held, listed;
@@ -27,7 +29,7 @@ struct holding { /* of one process on one end */
 struct play {
     struct build *b;
     B_ARRAY(struct holding) all;
-    uint32_t *table; /* (proc, end) -> index + 1 */
+    uint32_t *table; /* hash table by (proc, end): index in `all`, plus 1 */
     uint32_t capacity;
     uint32_t *list; /* [proc] its first holding */
     uint32_t inherited;
@@ -59,7 +61,7 @@ static int reserve_table(struct play *p)
     return 0;
 }
 
-/* Finds or makes the holding of (proc, end); stores its index in *at. */
+/* Finds or adds the holding of (proc, end); stores its index in *at. */
 static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
 {
     int rc = reserve_table(p);
@@ -110,7 +112,7 @@ static int release_end(struct play *p, struct holding *h, uint64_t t,
     return 0;
 }
 
-/* ---- events ---- */
+/* ---- handling of events ---- */
 
 static bool chan_plain(const struct b_chan *c)
 {
@@ -200,13 +202,14 @@ static int on_forked(struct play *p, const struct b_hold *e)
         if (rc < 0)
             return rc;
         hold_end(p, at);
-        /* whether it has close-on-exec is not known in the child */
+        /* assume that the child's descriptor stays open at an exec: it has no
+         * CHAN */
         p->all.v[at].plain++;
     }
     return 0;
 }
 
-/* Handles an exec, and the end of a process. */
+/* Handles an exec or the end of a process: releases all ends that it held. */
 static int on_gone(struct play *p, const struct b_hold *e)
 {
     const struct b_proc *proc = &p->b->procs[e->proc];
@@ -216,7 +219,8 @@ static int on_gone(struct play *p, const struct b_hold *e)
     while (*link != IPS_NONE) {
         struct holding *h = &p->all.v[*link];
         if (h->is_held && goes_on && h->plain) {
-            link = &h->next; /* inherited by an image that recorded nothing */
+            link = &h->next; /* the program after the exec recorded nothing, and
+                                may have inherited it */
             continue;
         }
         int rc = h->is_held ? release_end(p, h, e->t, e->node) : 0;
@@ -260,8 +264,8 @@ static int add_events(struct build *b)
     for (uint32_t p = 0; p < b->out->proc_count && rc == 0; p++) {
         const struct b_proc *proc = &b->procs[p];
         const struct ips_proc *row = &b->out->procs[p];
-        /* A spawned image names what it inherited, so only fork children
-         * inherit here. */
+        /* A spawned image writes CHANs for what it inherited, so only fork
+         * children inherit here. */
         if (row->parent != IPS_NONE && !proc->spawned)
             rc = add_hold(b,
                           &(struct b_hold){.t = proc->fork == IPS_NONE
@@ -384,10 +388,10 @@ uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
         else
             high = mid;
     }
-    /* Records are stamped before the event: an exec closes descriptors, and a
-     * process ends, later than its record says. So a thread's own close may
-     * have the later stamp, although it was over before the thread went to
-     * sleep: skip the sleeper's own closes. */
+    /* A record is stamped before its event: an exec closes descriptors, and a
+     * process ends, after the stamp. So a close by the sleeper itself may have
+     * a later stamp than the close that woke it. The sleeper's own closes were
+     * over before it slept: skip them. */
     for (uint32_t i = low, n = 0; i > 0 && n < OWN_CLOSES; i--, n++)
         if (sleeper == IPS_NONE ||
             ips_chain_of(&b->out->g, v[i - 1].node) != sleeper)

@@ -1,39 +1,40 @@
-/* Lock rows for a replay: where each chain asked for a lock and where it
- * released it. The arc of a wait only names the previous holder. If a replay
- * decides anew, that may be another chain, which released the lock at a point
- * where no thread waited in the recorded run.
+/* Makes the lock rows for a replay: where each chain asked for a lock and
+ * where it released it. The arcs of the graph are not enough, because the arc
+ * of a wait leads only from the previous holder. In a replay another chain may
+ * hold the lock, and release it where no thread waited in the recorded run.
  *
- * The records (agent/preload/sync.h) contain an ACQUIRE where a thread waited,
- * and a RELEASE where a thread may have been waiting, which is always the case
- * after a wait for the mutex. So, for locks with one holder at a time:
+ * There is an ACQUIRE record where a thread waited, and a RELEASE record where
+ * another thread may have been waiting; the release after a wait for a mutex
+ * always has one (agent/preload/sync.h). So, for locks with one holder at a
+ * time:
  *
- * - An ACQUIRE that waited, and the thread's next RELEASE: held between the
- *   two.
- * - A RELEASE that let a waiter go, of a lock taken without a wait: it was held
- *   at the latest when the first waiter asked for it; how long before is
- *   unknown. It counts as held from the estimate below.
- * - An ACQUIRE that waited, without a RELEASE: the time it was held is unknown,
- *   and this hold is left out. So is a lock that was taken free and released
- * before another thread came. That leaves records only with ipsrun --locks=all:
- * then it was held between the two.
+ * - An ACQUIRE that waited, and the thread's next RELEASE: the thread held the
+ *   lock between the two.
+ * - A RELEASE that woke a waiter, of a lock that was taken without a wait: the
+ *   thread held the lock when the first waiter asked for it; since when is
+ *   unknown, and estimated as described below.
+ * - An ACQUIRE that waited, without a RELEASE: the hold has no known end and
+ *   is left out. A lock that was free when taken, and released before another
+ *   thread asked for it, has records only with ipsrun --locks=all; without
+ *   them that hold is left out, too.
  *
- * Semaphores have no owner: a post that let a thread go is one unit, and the
- * wait of that thread takes one. Posts and waits without a partner are left
- * out. With --locks=all they are kept, and the number of units that are free at
- * the start is the number taken before there was a post for them.
+ * Semaphores have no owner: a post that woke a thread gives one unit, and the
+ * wait of that thread takes one. Posts and waits that were not matched are
+ * left out. With --locks=all they have rows, too; then as many units are free
+ * at the start as were taken before there was a post for them.
  *
  * The order of the thread's records decides in which arc a row is, and the
- * thread's CPU time its position in the arc. Times of nodes cannot be used:
- * build/wall.c bends them until no arc runs against the clock, so a release
- * before a wait could end up after it. Since when a thread held a lock that it
- * took free is a guess, by time, as if the thread had computed evenly. It is
- * not before the thread's last wait that was over when the first waiter asked:
- * whoever ended that wait may have held the lock.
+ * thread's CPU time decides the position in the arc. The times of nodes cannot
+ * be used: build/wall.c moves them until no arc runs against the clock, so a
+ * release before a wait could end up after it. The start of a hold without an
+ * ACQUIRE is an estimate, by time, as if the thread had computed evenly. It is
+ * not before the end of the thread's last wait before the first waiter asked,
+ * because the thread that ended that wait may have held the lock until then.
  *
- * Covered are locks with one holder: mutexes, spin locks, and file locks unless
- * one RELEASE let several waiters go (then they were shared). Reader-writer
- * locks are covered only with --locks=all. Not covered are pthread_once (all
- * waiters go), barriers and conditions (no holder). */
+ * Rows are made for locks with one holder: mutexes, spin locks, and file locks
+ * unless one RELEASE woke several waiters (then they were shared locks).
+ * Reader-writer locks have rows only with --locks=all. pthread_once, barriers
+ * and conditions have no rows, because they have no holder. */
 #include "slave/build/internal.h"
 
 #include "analysis/replay/graph.h"
@@ -45,17 +46,17 @@ struct locks {
     bool all;        /* ipsrun --locks=all */
     uint32_t *order; /* indexes of syncs, by object, chain, time */
     uint32_t *sorted;
-    /* [syncs] RELEASE: when the first waiter that it let go had asked */
+    /* [syncs] RELEASE: when the first of the waiters that it woke had asked */
     uint64_t *asked;
-    uint32_t *went; /* [syncs] RELEASE: number of waiters that it let go */
+    uint32_t *went; /* [syncs] RELEASE: number of waiters that it woke */
     uint64_t *release_node; /* [given_count] times of the RELEASEs of the
                                current object, sorted */
     uint32_t given_count;
     uint64_t *cpu; /* [nodes] CPU time of the thread at the node */
-    uint32_t lock; /* number of the current object */
-    /* 0 or 1, for an object that is modelled as two locks */
+    uint32_t lock; /* lock number of the current object */
+    /* added to `lock`: 0, or 1 for the second lock of a reader-writer lock */
     uint32_t lock_number;
-    uint32_t begin; /* first row of the object; of the current chain */
+    uint32_t begin; /* first row of the current object; of its current chain */
     uint32_t chain_begin;
 };
 
@@ -66,7 +67,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* When the thread had got the lock, or released it. */
+/* When the thread had obtained the lock, or released it. */
 static uint64_t moment_of(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;
@@ -92,8 +93,9 @@ static bool is_before(const struct ips_lock_row *x,
     return x->node < y->node || (x->node == y->node && x->w < y->w);
 }
 
-/* Keeps rows of a chain in the order of its records, whatever the stamps
- * say. */
+/* Moves *row to the position of `last`, the chain's previous row, if it would
+ * be before: rows of a chain stay in the order of its records, even if their
+ * stamps are wrong. */
 static void keep_row_order(const struct ips_lock_row *last,
                            struct ips_lock_row *row)
 {
@@ -122,22 +124,21 @@ static int put_row(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
     return 0;
 }
 
-/* Puts a row between the chain's nodes, where the record was. */
+/* Adds the row of `s` at the record's position within an arc of its chain. */
 static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
-    /* Every chain has START and END, but damaged records may be outside of
-     * them. */
+    /* every chain has START and END; damaged records may be outside of them */
     uint32_t last = c->first + c->count - 1;
     uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
     return put_row(l, moment_of(s), i, w, s->release, units);
 }
 
-/* Puts a row that takes the lock at time t, but not before the last wait that
- * was over at `asked`. If the chain had not begun, it takes the lock at its
- * start. */
+/* Adds a row for a lock that the chain took at time t, or at the end of its
+ * last wait that was over at `asked`, if that is later. If the chain began
+ * after t, it takes the lock at its start. */
 static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
                          uint64_t asked)
 {
@@ -160,7 +161,8 @@ static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
     return put_row(l, t, cut.node, cut.w, false, 1);
 }
 
-/* Does the record have a node whose time only the lock decides? */
+/* Does the record have a node at which the row can be? Only the lock may decide
+ * the time of that node. */
 static bool at_node(const struct locks *l, const struct b_sync *s)
 {
     return s->node != IPS_NO_NODE &&
@@ -169,8 +171,9 @@ static bool at_node(const struct locks *l, const struct b_sync *s)
 
 /* --- locks with one holder ------------------------------------------------ */
 
-/* Puts the row of `s`. After a wait for a condition, or for an owner that died,
- * the thread asks for the lock when that wait is over. */
+/* Adds the row of `s`: at its node or within an arc. After a wait for a
+ * condition, or for an owner that died, the thread asks for the lock when that
+ * wait is over. */
 static int put_record_row(struct locks *l, const struct b_sync *s,
                           uint32_t units)
 {
@@ -198,8 +201,9 @@ static void list_release_times(struct locks *l, const uint32_t *order,
               by_time);
 }
 
-/* Estimates since when a thread held the lock that it released at `until` and
- * for which the first waiter asked at `asked`. */
+/* Estimates when a thread obtained the lock that it released at `until` and for
+ * which the first waiter asked at `asked`: as long before `asked` as the
+ * release came after it, but not before an earlier release of the lock. */
 static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
                                     uint64_t until)
 {
@@ -216,7 +220,7 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
                        ips_sub_sat(asked, until - asked));
 }
 
-/* Was this lock taken again after a wait for a condition that timed out? The
+/* Was this lock obtained again after a wait for a condition that timed out? A
  * replay puts that wait after the work of its arc, so the lock would count as
  * held during the wait. */
 static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
@@ -263,7 +267,7 @@ static bool of_file(const struct b_sync *s)
     return s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
 }
 
-/* Index after the run of records, from order[k] on, that belong to one
+/* Returns the index after the records from order[k] on that belong to one
  * chain. */
 static uint32_t chain_end(const struct locks *l, const uint32_t *order,
                           uint32_t k, uint32_t n)
@@ -303,8 +307,8 @@ static int by_moment(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* Units that were free at the start, at least: those taken before there were
- * posts. */
+/* Returns how many units were free at the start, at least: those taken before
+ * there were posts for them. */
 static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
                                uint32_t n)
 {
@@ -326,8 +330,7 @@ static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
     return units < UNITS_MAX ? units : UNITS_MAX;
 }
 
-/* Adds every unit that was taken and every one that was released
- * (--locks=all). */
+/* Adds a row for every unit that was taken or posted (--locks=all). */
 static int add_all_counted(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
@@ -366,20 +369,22 @@ static int add_semaphore_rows(struct locks *l, const uint32_t *order,
 
 /* ---- readers and writers (--locks=all) --------------------------------- */
 
-/* A reader-writer lock becomes two locks in the replay. A thread takes the
- * gate, then its units (a reader one, a writer as many as there can be
- * readers), and releases the gate. So the lock is first come, first served, and
- * no two threads hold some units each and wait for the rest. */
+/* A reader-writer lock becomes two locks in the replay: a gate, and units. A
+ * thread takes the gate, then its units (a reader one, a writer as many as
+ * there can be readers), and releases the gate. So threads get the lock in the
+ * order in which they ask for it, and no two threads can each hold some units
+ * and wait for the rest. */
 enum { GATE = 0, UNITS = 1 };
-#define READERS_MAX 64u /* readers at once; a writer has this many rows */
+/* limit of the readers at once, because a writer needs a row for each */
+#define READERS_MAX 64u
 
 static bool is_read(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_RDLOCK;
 }
 
-/* The most readers at once: the number of threads that read, or the number seen
- * at once if that is greater (a thread may hold several read locks). */
+/* Returns the most readers at once: the number of threads that read, or the
+ * most read locks held at once if that is more (a thread may hold several). */
 static uint32_t readers_of(const struct locks *l, const uint32_t *order,
                            uint32_t n)
 {
@@ -404,7 +409,7 @@ static uint32_t readers_of(const struct locks *l, const uint32_t *order,
     return ips_max_u32(ips_max_u32(threads, most), 1);
 }
 
-/* Puts a row directly after the previous one. */
+/* Adds a row directly after the previous one. */
 static int put_following_row(struct locks *l, uint64_t t, bool gives,
                              uint32_t units)
 {
@@ -429,8 +434,8 @@ static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
     return rc;
 }
 
-/* Adds the rows of one chain: only locks that it releases later, reading and
- * writing counted separately. */
+/* Adds the rows of one chain. Leaves out locks that it does not release later;
+ * reading and writing are counted separately. */
 static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
                       uint32_t readers)
 {
@@ -445,7 +450,8 @@ static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
         if (s->release) {
             left[kind]--;
             if (!has[kind])
-                continue; /* taken before the first record */
+                continue; /* the lock was taken before the chain's first record
+                           */
             has[kind]--;
         } else {
             if (!b_sync_got(s) || has[kind] >= left[kind])
@@ -470,9 +476,10 @@ static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
-/* ---- all ---------------------------------------------------------------- */
+/* ---- all objects -------------------------------------------------------- */
 
-/* Rows of one chain alone are dropped: no thread waits for another. */
+/* Do several chains use the object? If only one does, no thread waits for
+ * another, and its rows are dropped. */
 static bool is_contended(const struct locks *l)
 {
     const struct ips_wait_rows *o = l->out;
@@ -504,8 +511,9 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
-/* After a wait for a condition, the thread asks for the mutex when the signal
- * comes: before that, other threads need the mutex to signal. */
+/* When the thread of v[i] asked for the lock. After a wait for a condition,
+ * that is when the signal came: before, other threads needed the mutex to
+ * signal. */
 static uint64_t asked_at(const struct b_sync *v, uint32_t i)
 {
     if (!b_sync_after_cond(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
@@ -536,8 +544,8 @@ static int by_place(const void *va, const void *vb)
     return 0;
 }
 
-/* CPU time of each thread at its nodes: their coordinates, before they became
- * weights. */
+/* Sets the CPU time of the thread at each node: the coordinates, before they
+ * became weights. */
 static void fill_cpu_at_nodes(const struct build *b, uint64_t *cpu)
 {
     const struct ips_built *o = b->out;

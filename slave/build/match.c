@@ -1,5 +1,6 @@
-/* Matches the operations of the two ends of a stream, and forks and joins, and
- * makes their cross arcs. */
+/* Matches sends and receives of the two ends of a stream, closes with the
+ * end-of-files that they cause, and forks and joins with the child; makes their
+ * cross arcs. */
 #include "slave/build/match.h"
 
 /* ---- order of sends ---- */
@@ -33,7 +34,7 @@ static int new_slab(struct build *b)
     int rc = B_MORE(b->slabs, b->err);
     if (rc < 0)
         return rc;
-    /* The only slab of a small run is small. */
+    /* a small run has only one slab, and that is small */
     uint64_t most = b->send_capacity * 2 + B_BLOCK_OPS;
     if (b->slabs.n)
         most = B_SLAB_OPS;
@@ -87,8 +88,8 @@ static int sort_sends(struct build *b, struct b_end *e)
 }
 
 /* Puts the sends of an end in order of return. Sends of one chain are in that
- * order already. If writes of different threads overlap, their order is a
- * guess. */
+ * order already. If sends of different threads overlap in time, their order is
+ * a guess and counts as ambiguous. */
 static int order_sends(struct build *b, struct b_end *e)
 {
     bool ordered = true;
@@ -109,10 +110,10 @@ static int order_sends(struct build *b, struct b_end *e)
     return rc;
 }
 
-/* ---- tokens ---- */
+/* ---- pipes that carry tokens ---- */
 
-/* Processes that moved bytes through an end (each once, at most `max`).
- * not_one: some operation was not of one byte. */
+/* The processes that moved bytes through an end (each once, at most `max`).
+ * not_one: some operation moved more than one byte, or none. */
 struct users {
     uint32_t *procs, n, max;
     bool not_one;
@@ -131,9 +132,10 @@ static void one_byte_user(const struct build *b, struct users *u,
 
 #define USERS_MAX 64u
 
-/* Counts the processes that write tokens; 0: they do not. The first write may
- * be of any length: the process that makes the pipe may put all tokens there at
- * once (cargo does). */
+/* Returns the number of processes that write single bytes to `from`, and stores
+ * them in procs[]; 0: some write was longer. Only the first write may have any
+ * length: the process that makes the pipe may write all tokens at once (cargo
+ * does). */
 static uint32_t token_givers(const struct build *b, uint32_t from,
                              uint32_t *procs)
 {
@@ -174,9 +176,11 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
 
 /* ---- receives listed by end ---- */
 
-/* Most ends are read by one thread, in the order of its nodes, and need no
- * list. A list in order of return is made if several threads read, for
- * comparison with blocked sends, and for pipes that may carry tokens. */
+/* Does end `i` need a list of its receives in order of return? Most ends are
+ * read by one thread, in the order of its nodes, and need none. The list is
+ * needed if several threads read, if a send of the peer blocked, for a pipe
+ * that may carry tokens, if some processes are not recorded, and in an
+ * incremental build. */
 static bool wants_list(const struct build *b, uint32_t i)
 {
     const struct b_end *e = &b->ends[i];
@@ -190,7 +194,8 @@ static bool wants_list(const struct build *b, uint32_t i)
 
 struct lister {
     struct build *b;
-    uint32_t *at; /* [end_count] next place in reads */
+    /* [end_count] where the end's next receive is added in b->reads */
+    uint32_t *at;
     uint32_t ext, long_read;
 };
 
@@ -209,7 +214,7 @@ static void list_node(struct lister *l, uint32_t i, uint32_t chain)
                 l->long_read++;
             r.t = b->long_reads.v[l->long_read].t;
         }
-    } else { /* the time of the call is not needed */
+    } else { /* the peer is not local: the time of the call is not needed */
         while (l->ext < b->exts.n && b->exts.v[l->ext].node < i)
             l->ext++;
         if (l->ext < b->exts.n && b->exts.v[l->ext].node == i) {
@@ -331,8 +336,8 @@ static int match_listed(struct build *b, uint32_t to)
             b->out->counts.order_dependent += waited;
             continue;
         }
-        /* Two threads read at once: their order matters if their bytes came
-         * from different sends. */
+        /* Two threads read at once: if their bytes came from different sends,
+         * it is not certain which thread got which. */
         if (e->read_many && before && before->chain != r->chain &&
             before->t_ret > r->t && before_send != send)
             b->out->counts.ambiguous++;
@@ -343,8 +348,9 @@ static int match_listed(struct build *b, uint32_t to)
     return 0;
 }
 
-/* Matches the next message at once, if it is the common case of
- * b_whole_message_xkind(). False: it is not, and nothing was changed. */
+/* Matches receive `v` of `len` bytes in the common case of
+ * b_whole_message_xkind(). False: it is another case, and nothing was changed.
+ */
 static inline bool match_whole_message(struct build *b, struct inflow *f,
                                        uint32_t v, uint64_t len)
 {
@@ -367,7 +373,8 @@ static inline bool match_whole_message(struct build *b, struct inflow *f,
     return true;
 }
 
-/* Bit k is set if node k (of at most 64) is a receive without a known send. */
+/* Returns a bit set: bit k is set if node k (of n, at most 64) is a receive
+ * without a known send. */
 static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
                             uint32_t n)
 {
@@ -378,7 +385,8 @@ static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
         uint64_t eight, known;
         memcpy(&eight, kind + k, 8);
         memcpy(&known, xkind + k, 8);
-        /* a byte is 0 for such a receive */
+        /* makes the byte of such a receive 0, then sets one bit for each byte
+         * that is 0 */
         eight = (eight ^ each * IPS_NODE_RECV) | known;
         eight = ~(((eight & each * 0x7f) + each * 0x7f) | eight) >> 7 & each;
         bits |= (eight * 0x0102040810204080ULL >> 56) << k;
@@ -440,8 +448,8 @@ static int match_data(struct build *b)
     return rc;
 }
 
-/* A send that was only preempted gets the coordinate of one that did not block,
- * and its wait is taken back. */
+/* The send did not wait but was preempted: gives it the coordinate of a send
+ * that did not block, and subtracts its wait from the thread's row. */
 static void mark_send_preempted(struct build *b, struct b_op *send)
 {
     struct ips_graph *g = &b->out->g;
@@ -459,8 +467,8 @@ static void mark_send_preempted(struct build *b, struct b_op *send)
     send->past_bytes = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
-/* A send that blocked for space returned when the last receive before its
- * return had made some. */
+/* Makes the arc to each send that blocked for space, from the last receive that
+ * returned before it: that receive made the space. */
 void b_match_full_sends(struct build *b, struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
@@ -477,8 +485,8 @@ void b_match_full_sends(struct build *b, struct b_full_sends *k)
         if (!send->blocked)
             continue;
         uint32_t last = r > 0 ? reads[r - 1].node : k->last;
-        /* A reader that lost the CPU in its call returns later than it made
-         * space. */
+        /* A reader that was preempted in its call returns later than it made
+         * the space. */
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
         if (!during && r < k->count && reads[r].t <= send->t_ret)
             last = reads[r].node;
@@ -534,7 +542,8 @@ int b_match(struct build *b)
         rc = position_exts(b);
     if (rc < 0)
         return rc;
-    /* this sets coordinates, so it comes first: arcs may move them further */
+    /* before match_data(): this sets coordinates of sends, which arcs may lower
+     * further */
     match_blocked_sends(b);
     rc = match_data(b);
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++) {
@@ -546,7 +555,8 @@ int b_match(struct build *b)
     return rc;
 }
 
-/* For packets, positions counted messages; now their nodes get the bytes. */
+/* For ends in packet mode, g.xlen counted messages to match positions. Now it
+ * gets the bytes. */
 void b_packet_bytes(struct build *b)
 {
     for (uint32_t i = 0; i < b->packets.n; i++) {
@@ -557,7 +567,8 @@ void b_packet_bytes(struct build *b)
 
 /* ---- receives of no bytes ---- */
 
-/* The chain of a node if its thread slept for the node, else IPS_NONE. */
+/* Returns the chain of `node` if the thread slept in the node's call, else
+ * IPS_NONE. */
 static uint32_t sleeper_of(const struct build *b, uint32_t node)
 {
     const struct ips_graph *g = &b->out->g;
@@ -580,7 +591,8 @@ bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
 static void match_event(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
-    if (!b->ends[e->end].local) { /* its b_ext decides the rest */
+    /* for a peer that is not local, ips_built_set_peers() makes the arc */
+    if (!b->ends[e->end].local) {
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
             b_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
             b->exts.v[e->ext].is_decided = true;
@@ -599,8 +611,8 @@ static void match_event(struct build *b, const struct b_event *e)
             b_own_shutdown(b, e->node, e->end, e->t_ret, node))
             return;
         if (node == IPS_NO_NODE && b->ends[from].release_count) {
-            /* By the clock no process had closed the end yet: the clock
-             * stepped. */
+            /* The peer's close has a later time than the end-of-file that it
+             * caused: the clock stepped. */
             node = b->releases.v[b->ends[from].first_release].node;
             b->out->counts.ambiguous++;
         }
@@ -640,8 +652,8 @@ static void match_fork(struct build *b, const struct b_fork *f)
                 IPS_X_LIFETIME, 0);
 }
 
-/* A wait for children failed with ECHILD: it depends on the child that ended
- * last before it returned. */
+/* A wait for children that failed with ECHILD: makes the arc from the child
+ * that ended last before the wait returned. */
 static void link_failed_wait(struct build *b, const struct b_vain *x)
 {
     uint32_t last = IPS_NONE;

@@ -1,26 +1,27 @@
-/* Finds the sends of receives. Shared by build/match.c, which has all receives
- * of a run, and build/incremental/match.c, which has those of a run that goes
- * on. */
+/* Finds the sends of receives. Shared by build/match.c, for the receives of a
+ * whole run, and build/incremental/match.c, for those of a run that is still
+ * being recorded. */
 #ifndef IPS_SLAVE_BUILD_MATCH_H
 #define IPS_SLAVE_BUILD_MATCH_H
 
 #include "slave/build/internal.h"
 
-/* Position of the receives of one end in the sends of its peer. */
+/* How far the receives of one end have come in the sends of its peer: `send` is
+ * the current send; `sent` are the bytes up to its end, `read` those received.
+ */
 struct inflow {
     struct b_sending send;
     uint64_t read, sent;
-    bool whole;  /* the peer is closed: missing sends were never recorded */
+    bool whole;  /* the peer is closed, so a missing send was never recorded */
     bool open;   /* its receives are visited in the order of nodes */
     bool memory; /* bytes arrive through memory: b_by_memory() */
-    /* some receives were matched when they were made (build/plain/early.c)
-     * ... */
+    /* some receives were matched when they were made (build/plain/early.c) */
     bool early;
-    bool late; /* ... and no further ones will be */
+    bool late; /* no further receive may be matched when it is made */
 };
 
-/* The state before the first receive, from what is known while nodes are
- * made. */
+/* The state before the first receive of end `to`; `whole` and `open` are not
+ * known while nodes are made. */
 static inline struct inflow b_inflow(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
@@ -33,8 +34,8 @@ static inline struct inflow b_inflow(const struct build *b, uint32_t to)
     return f;
 }
 
-/* Returns the send that wrote the last of the next `len` bytes read; NULL: that
- * send is not here. */
+/* Advances *f by a receive of `len` bytes. Returns the send that wrote the last
+ * of these bytes; NULL: it was not recorded (yet). */
 static inline struct b_op *b_find_sender(const struct build *b,
                                          struct inflow *f, uint64_t len)
 {
@@ -52,7 +53,8 @@ static inline struct b_op *b_find_sender(const struct build *b,
     return NULL;
 }
 
-/* The same, and counts a receive whose send is not here. */
+/* Like b_find_sender(), and counts a receive without a send as unmatched or
+ * pending. */
 static inline struct b_op *sender_of(struct build *b, struct inflow *f,
                                      uint64_t len)
 {
@@ -72,9 +74,9 @@ static inline void clear_send_of_receive(struct build *b, uint32_t node)
     b->out->g.xpred[node] = IPS_NO_NODE;
 }
 
-/* Makes the arc, and limits the coordinate of the send; build/causal.c has the
- * rule. b_weights() limits that of the receive, when all receives of the send
- * are known. */
+/* Makes the arc from `send`, the current one of `f`, to receive `v`, and limits
+ * the coordinate of the send (build/causal.c has the rule). b_weights() limits
+ * that of the receive, when all receives of the send are known. */
 static inline void link_send(struct build *b, const struct inflow *f,
                              struct b_op *send, uint32_t v)
 {
@@ -100,15 +102,15 @@ struct b_matched {
     uint8_t xkind;
 };
 
-/* link_send() for a build that does not go on and for a receive of `len` bytes
- * at `coord` that slept for `wait`. If no other receive depends on that send,
- * the send does not move any more. Then the receive gives way at once, and
- * b_weights() need not look at the send, whose cache line is loaded here
- * anyway.
+/* link_send() for a whole build, for a receive of `len` bytes at coordinate
+ * `coord` that slept for `wait`. If no other receive depends on `send`, the
+ * coordinate of `send` is final here. Then that of the receive is limited at
+ * once, and b_weights() need not load the send, whose cache line is loaded
+ * here anyway. Returns the columns of the receive.
  *
- * The send has given way already, so one difference decides what b_gives_way()
- * computes: the receive moves only if its CPU after the arc does not fit into
- * the time between send and receive at all. */
+ * The coordinate of the send is limited already. So the receive moves only if
+ * its CPU after the arc does not fit into the time between send and receive at
+ * all; b_gives_way() has the general case. */
 static inline struct b_matched b_sent_alone_by(struct build *b,
                                                const struct inflow *f,
                                                struct b_op *send, uint64_t t_ns,
@@ -140,11 +142,11 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
 /* A value with bits above this one is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
-/* The same for the common case: all bytes up to `read`, this receive included,
- * were received as whole messages, and there is more than enough time for the
- * CPU of both sides (`after` the arc: the receiver's). Returns the kind of its
- * arc; 0: not the common case. Which receives slept is unpredictable, so this
- * avoids a branch on it. */
+/* b_sent_alone_by() for the common case: all bytes up to `read`, this receive
+ * included, were received as whole messages, and the time between send and
+ * receive is more than enough for the CPU of both sides. `after`: CPU of the
+ * receive after the arc. Returns the kind of its arc; 0: not the common case.
+ * Whether a receive slept is unpredictable, so there is no branch on it. */
 static inline __attribute__((always_inline)) uint8_t
 b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
                       uint64_t wait, uint64_t read, bool memory)
@@ -160,8 +162,9 @@ b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
     return (uint8_t)(B_X_FOUND + there * B_X_THERE);
 }
 
-/* The coordinate of a receive at t_ns whose send is known and has given way:
- * now the receive gives way as well (build/causal.c). */
+/* Returns the coordinate of a receive, limited so that its CPU after the arc
+ * fits into the time since `send`, whose coordinate is limited already
+ * (build/causal.c). */
 static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
                                    uint64_t t_ns, uint64_t cpu_at)
 {
@@ -176,19 +179,19 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
 /* build/shared.c. In a run with processes that are not recorded: does the clock
- * contradict the match of `r` with `send`? `send` NULL: no send is known; with
- * `whole` none will be. */
+ * contradict that `send` wrote the last byte of `r`? `send` NULL: no known send
+ * did; `whole`: none can come later. */
 bool b_is_doubtful(const struct build *b, const struct b_read *r,
                    const struct b_op *send, bool whole);
-/* b_is_shared: did an unrecorded process write or read between the recorded
- * ones? The receives of the end must be listed. If so: b_match_shared() matches
- * the receives that are certain, and afterwards b_shared_poll() the polls. */
+/* b_is_shared(): did an unrecorded process write or read the stream, too? The
+ * receives of the end must be listed. If it did, b_match_shared() matches the
+ * receives whose sends are certain, and afterwards b_shared_poll() a poll. */
 bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
 void b_shared_poll(struct build *b, const struct b_poll *p);
 
-/* Input of b_match_full_sends(): sends of one end that blocked, and the
- * receives of the other. */
+/* Input of b_match_full_sends(): the sends of one end, and the receives of the
+ * other. */
 struct b_full_sends {
     struct b_sending send; /* the first send */
     /* bytes sent before it, and read before reads[0] */
@@ -196,14 +199,16 @@ struct b_full_sends {
     const struct b_read *reads; /* in order of their returns */
     uint32_t count;
     uint32_t last;   /* node of the receive before reads[0], or IPS_NO_NODE */
-    uint32_t always; /* with no more than this unread there is always space */
+    uint32_t always; /* if no more bytes than this are unread, the send did not
+                        wait for space */
 };
-/* A pipe holds at least this much. A send that leaves no more than this unread
- * did not wait for space: it slept because another thread had the CPU. */
+/* A pipe holds at least this many bytes. A send that leaves no more than this
+ * unread did not wait for space: it was off the CPU because it was preempted.
+ */
 #define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_full_sends(struct build *b, struct b_full_sends *k);
-/* The other end is on another machine, so what it has read is not known
- * here. */
+/* For a channel whose other end is on another machine: how much that end has
+ * read is not known here, so only the length of a send decides. */
 void b_full_sends_far(struct build *b, struct b_sending send);
 
 #endif

@@ -1,15 +1,17 @@
 /* Second reading of every record, chain by chain. Makes the nodes with their
- * coordinates and waits, and the operations that build/match.c turns into cross
- * arcs, as the table in docs/design/build.md describes. This file handles
- * processes and closes; build/io.c handles the records that move bytes. */
+ * coordinates and waits, and the sends and receives that build/match.c turns
+ * into cross arcs, by the table in docs/design/build.md. This file handles
+ * processes, signals and closes; build/io.c handles records that move bytes or
+ * wait for them. */
 #include <signal.h>
 
 #include "slave/build/node.h"
 #include "slave/build/plain.h"
 
-/* If a signal came while the call slept, it ended that sleep, and its node gets
- * the coordinate of the call. A call that started after the signal may be one
- * of its handler: the interrupted call's record follows later. */
+/* A signal that came while the call slept ended that sleep: its node gets the
+ * coordinate of the call. A call that started after the signal may be one of
+ * the signal's handler: the record of the interrupted call follows later, so
+ * such signals are kept. */
 void b_take_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
@@ -83,7 +85,8 @@ static int on_exec(struct maker *m, const uint8_t *p)
     return add_hold(m, B_HOLD_EXEC, t, m->s->image, node, 0);
 }
 
-/* Whether the parent sleeps in the call until the child has its own image. */
+/* Whether the parent sleeps in a fork of this kind until the child executes its
+ * program. */
 static bool fork_waits(uint8_t kind)
 {
     return kind == IPS_FORK_VFORK || kind == IPS_FORK_SPAWN ||
@@ -181,7 +184,7 @@ static uint32_t node_of_signal(struct maker *m, const struct b_signal_taken *y,
 }
 
 /* If sigwait() or a read of a signalfd returned the signal, the thread waited
- * for it since that call. */
+ * for it since that call began. */
 static void on_signal(struct maker *m)
 {
     struct b_signal_taken *y = &m->b->takings.v[m->next_taking++];
@@ -203,8 +206,8 @@ static void on_signal(struct maker *m)
 
 /* ---- chains ---- */
 
-/* Whether a record of this type after a poll shows that the poll's channel is
- * not received from next. */
+/* Whether a record of this type, after a poll, shows that the thread's next
+ * step is not the receive that the poll waited for. */
 static bool is_no_receive(uint32_t type)
 {
     return type == IPS_REC_SEND || type == IPS_REC_CLOSE ||
@@ -264,7 +267,8 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
         break;
     case IPS_REC_SIGNAL:
         on_signal(m);
-        return 0; /* it may lie between a DGRAM and its call */
+        return 0; /* keep m->dgram: a SIGNAL may come between a DGRAM and its
+                     call */
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         rc = b_on_sync(m, p);
@@ -283,7 +287,8 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
     return rc;
 }
 
-/* Makes START and, for a spawned child, the node at which its image started. */
+/* Makes the START node and, for a spawned child, the node at which its image
+ * started. */
 static void begin_chain(struct maker *m)
 {
     struct build *b = m->b;

@@ -1,14 +1,15 @@
 /*
- * Shared by build/node.c (chains: processes, closes) and build/io.c (sends,
- * receives, waits): the state of the second reading of the records.
+ * State of the second reading of the records, which makes the nodes. Shared by
+ * build/node.c (chains, processes, closes), build/io.c (sends, receives,
+ * waits) and the other files that handle records.
  */
 #ifndef IPS_SLAVE_BUILD_NODE_H
 #define IPS_SLAVE_BUILD_NODE_H
 
 #include "slave/build/internal.h"
 
-/* Spinning: failed attempts before a success (build/spin.c). elapsed_ns 0: the
- * thread did not spin. */
+/* Spinning: failed attempts before a success (build/spin.c). If elapsed_ns is
+ * 0, the thread did not spin. */
 struct spin {
     uint64_t ended; /* start of the successful attempt */
     uint64_t elapsed_ns;
@@ -22,31 +23,33 @@ struct spin {
  * cause is not known yet. */
 struct wait {
     bool pending;
-    bool fresh; /* set by the current record, for build/waits.c */
+    bool fresh; /* the current record began the wait (for build/waits.c) */
     uint64_t cpu, blocked_ns;
-    uint32_t ready; /* channel id; 0: any */
+    uint32_t ready; /* what the poll reported as ready: a channel id, or
+                       IPS_READY_EPOLL; 0: not known */
     uint32_t arc;   /* the wait lies in the arc into this node */
     struct spin spin;
     /* `node`: the poll's return if it waited for a stream (build/poll.c), else
-     * IPS_NO_NODE. t, t_ret, cpu_ret: of the call. off_ns, gaps: their values
-     * before that node was made. */
+     * IPS_NO_NODE. t, t_ret, cpu_ret: call and return of the poll. off_ns,
+     * gaps: values in struct build before that node was made. */
     uint32_t node, end, why;
     bool merged; /* the current record removed the node */
     uint64_t t, t_ret, cpu_ret, off_ns;
     struct b_gaps gaps;
 };
 
-/* The last signals taken since an interval record. If a call blocked when the
- * first of them came, that signal ended the call. */
+/* The last signals taken since the last record with a call and a return. If a
+ * call blocked when the first of them came, that signal ended the call. */
 #define TAKEN_KEPT 8u
 struct taken_signal {
     uint64_t t;
-    uint32_t node; /* or IPS_NO_NODE: not matched */
-    bool no_arc;   /* a timer sent the signal, or somebody outside of the run */
+    /* the signal's node; IPS_NO_NODE: the signal was not matched */
+    uint32_t node;
+    bool no_arc; /* a timer sent the signal, or somebody outside of the run */
 };
 
-/* For each of the last CHOSEN_KEPT call sites: the channel that ended the last
- * poll there. */
+/* The last CHOSEN_KEPT call sites of polls, and for each the channel that ended
+ * the last poll there. */
 #define CHOSEN_KEPT 8u
 struct chosen {
     uint64_t site;
@@ -57,8 +60,8 @@ struct chosen {
 struct maker_job_stop {
     uint32_t next, end;          /* indexes into job_stops[] */
     uint64_t t, cpu;             /* at the return of the thread's last record */
-    const struct b_job_stop *in; /* stop that ended during the current call and
-                                    has no node yet */
+    const struct b_job_stop *in; /* the stop that ended during the current call
+                                    and has no node yet; or NULL */
     uint64_t slept;      /* the node's wait: from the call until SIGCONT */
     uint64_t stopped_ns; /* part of the call that the process was stopped, for
                             b_interval */
@@ -67,7 +70,7 @@ struct maker_job_stop {
 /* The thread's consecutive operations on one end in one direction. They are
  * added to the tables when the thread uses another end. */
 struct tally {
-    uint32_t end, row; /* in out->traffic */
+    uint32_t end, row; /* row: index in out->traffic */
     uint64_t messages, bytes, t, t_ret;
 };
 
@@ -80,9 +83,10 @@ struct maker {
     struct b_stream *s;
     struct ips_thread_row *row;
     uint32_t chain, proc;
-    uint64_t last_ret; /* last return; the next one may not be earlier */
+    uint64_t last_ret; /* return of the last call; later ones count as at least
+                          as late */
     struct wait wait;
-    struct spin spin; /* from the BLOCK with op SPIN just before */
+    struct spin spin; /* from a BLOCK with op SPIN directly before; else zero */
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     uint32_t next_retry, next_made, next_nap_run;
     struct taken_signal taken_signal[TAKEN_KEPT];
@@ -112,8 +116,11 @@ struct interval {
     uint32_t end;
 };
 
-/* build/waits.c: rows of single waits, if they are wanted. b_waits_record() is
- * called after every record, with the number of nodes before it. */
+/* build/waits.c, if rows of single waits are wanted. b_waits_count() adds a
+ * wait of `ns`, which ended at end_ns, and b_waits_pending() that of a poll;
+ * `taken`: the current record takes it over. b_waits_stream() starts a stream.
+ * b_waits_record() is called after every record, with the number of nodes
+ * before it. */
 void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                    uint64_t end_ns);
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
@@ -145,9 +152,9 @@ int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
                 const struct interval *v, uint32_t node, uint8_t dir,
                 uint32_t ext) IPS_MUST_USE;
 
-/* build/node.c: b_chain_nodes() makes a chain's nodes except END, up to the end
- * of its last stream; b_stream_nodes() does so for records that were added
- * later; b_chain_end() makes END. */
+/* build/node.c: b_chain_nodes() makes the nodes of a chain, except END;
+ * b_stream_nodes() makes those of a stream's records from `walk` on;
+ * b_chain_end() makes END. */
 void b_chain_maker(struct build *b, uint32_t chain, struct maker *m);
 int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
@@ -157,19 +164,23 @@ int b_chain_end(struct maker *m) IPS_MUST_USE;
 void b_take_signal(struct maker *m, struct interval *v);
 
 /* build/job_control.c, for processes that were stopped: b_stop_before() and
- * b_stop_after() are called around each record, b_stop_within() between the
- * nodes of a sleep; b_stop_out_of() subtracts the stop from the call's wait. */
+ * b_stop_after() are called around each record, b_stop_within() between the two
+ * nodes of a sleep. They add the node of a stop that ended there.
+ * b_stop_out_of() subtracts the stop from the call's wait. */
 int b_stop_before(struct maker *m, uint32_t type,
                   const uint8_t *p) IPS_MUST_USE;
 int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p) IPS_MUST_USE;
 int b_stop_within(struct maker *m) IPS_MUST_USE;
 void b_stop_out_of(struct maker *m, struct interval *v);
-/* Returns how long a sleep was. The time that the process was stopped counts if
- * the thread went on sleeping afterwards. Call before b_stop_within(). */
+/* Returns how long a call slept, ns. The time that the process was stopped
+ * counts if the thread slept on after the stop. To be called before
+ * b_stop_within(). */
 uint64_t b_stop_asleep(const struct maker *m, const struct interval *v);
 
-/* Inline, and the result by pointer: this runs for nearly every record, and a
- * returned struct would be copied, which stalls on pending stores. */
+/* Stores in *v the corrected times of a record with a call and a return, and
+ * adds the time slept to off_ns. Inline and with the result by pointer, because
+ * this runs for nearly every record: a returned struct would be copied, which
+ * stalls on pending stores. */
 static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
                               uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret,
                               struct interval *v)
@@ -192,7 +203,7 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
         b_take_signal(m, v);
 }
 
-/* The part of an interval that b_interval() did not add to off_ns. */
+/* The part of a call, in ns, that b_interval() did not add to off_ns. */
 static inline uint64_t b_awake_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
@@ -200,7 +211,7 @@ static inline uint64_t b_awake_ns(const struct interval *v)
 
 /* build/traffic.c: b_flush_tallies() adds both tallies to the tables, and
  * b_add_tally() adds one; b_next_tally() starts the next tally of a direction;
- * b_traffic_row() finds the row of the maker's process on `end`;
+ * b_traffic_row() finds or adds the row of the maker's process on `end`;
  * b_add_window_traffic() adds one operation if a time window is wanted. */
 void b_flush_tallies(struct maker *m);
 void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
@@ -208,8 +219,8 @@ int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
 void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
                           const struct interval *v, uint64_t len, bool send);
-/* build/io.c: adds the data that DPM-4 needs for a receive of bytes whose
- * sender may be on another machine. */
+/* build/io.c: adds a struct b_ext for a receive of bytes, if the sender may be
+ * on another machine. */
 int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
               uint64_t len, uint64_t slept) IPS_MUST_USE;
 /* build/io.c: each processes one record. */
@@ -231,19 +242,22 @@ static inline bool b_is_ready_signal(const struct b_signal_taken *y)
 /* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
  * that the event that woke it left no arc; see struct ips_unended. */
 void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
-/* The same for a call that failed with `err`, unless a recorded signal or its
- * own timeout ended it. */
+/* Like b_unended(), for a call that failed with `err`, unless a signal from a
+ * recorded sender, a timer or the call's own timeout ended it. */
 void b_unended_call(struct maker *m, const struct interval *v, uint32_t err);
-/* The pending wait, if there is one, has no recorded cause. */
+/* Ends the pending wait, if there is one: the poll's node keeps it, or it
+ * counts as a poll after which nothing was read. */
 void b_wait_idle(struct maker *m);
 
-/* build/poll.c: `r` tells what the pending wait waited for. If that is an end
- * of a stream, the wait gets a node. */
+/* build/poll.c: Called when the poll `r` tells what the pending wait waited
+ * for. If that is an end of a stream, the wait gets a node. */
 void b_poll_node(struct maker *m, const struct ips_rec_io *r);
-/* A receive `v` from that channel follows. True: the receive takes over the
- * wait, and the poll's node is removed. False: the node keeps the wait. */
+/* Called when the receive `v` from the channel of the pending poll follows.
+ * True: the receive takes over the wait, and the poll's node is removed. False:
+ * the poll's node keeps the wait. */
 bool b_poll_merges(struct maker *m, const struct interval *v);
-/* Keeps the poll's node, if there is one. */
+/* If the pending poll has a node: the node keeps the wait, which is no longer
+ * pending. */
 void b_poll_stays(struct maker *m);
 
 /* Whether the pending wait was for an epoll nested in the one that slept. */
@@ -253,9 +267,10 @@ static inline bool b_polled_epoll(const struct maker *m)
 }
 
 /* build/retry.c */
-/* b_is_nap(): whether the sleep `v` is a nap between tries, which either a
- * recorded thread let succeed or which test a condition that no record shows.
- * If so, the nap is counted. */
+/* b_on_tries() makes the nodes of BLOCKs with op MADE or FOUND. b_is_nap()
+ * returns whether the sleep `v` is a nap between tries: either a recorded
+ * thread let the last try succeed, or the tries test a condition that no record
+ * shows. It counts such a nap. */
 void b_on_tries(struct maker *m, const struct ips_rec_io *r);
 bool b_is_nap(struct maker *m, const struct interval *v);
 
@@ -265,10 +280,12 @@ void b_on_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
 struct spin b_spin_before(struct maker *m, struct interval *v);
-/* `v` takes over the pending wait, with its coordinate and its spinning. */
+/* The call `v` takes over the pending wait: its coordinate, and its spinning,
+ * which is added to *spin. */
 void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
                  struct spin *spin);
-/* Records that the spinning `s` ended with node `node`. */
+/* Records that the spinning `s` ended with node `node`, and takes the CPU burnt
+ * out of cpu_at of that node. */
 int b_spun_until(struct maker *m, uint32_t node,
                  const struct spin *s) IPS_MUST_USE;
 
@@ -276,8 +293,8 @@ int b_spun_until(struct maker *m, uint32_t node,
  * ended, if it was in a call. */
 int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
-/* build/io.c, build/sync_node.c: what a BLOCK of this op, or an ACQUIRE of this
- * kind, waits for. */
+/* build/io.c, build/sync_node.c: the cause of the wait of a BLOCK with this op,
+ * or of an ACQUIRE of this kind. */
 enum ips_wait_cause b_cause_of_op(uint32_t op);
 enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 

@@ -1,23 +1,25 @@
-/* Makes sure that the graph has no cycle. If the records are true, time orders
- * all arcs. Other records (a clock that stepped, a hostile writer, a lost send)
- * may describe a cycle, and one false arc must not cost the whole run. The
- * nodes are run as in ips_longest_path. When no chain is ready, every
- * unfinished chain waits for another; then one arc of such a cycle is dropped
- * and counted as ambiguous. */
+/* Makes sure that the graph has no cycle. With correct records, all arcs lead
+ * forwards in time. Wrong records (a clock that stepped, a hostile writer, a
+ * lost send) may give a cycle, and one wrong arc must not make the whole run
+ * useless. Chains are run as in ips_longest_path: each until a node whose
+ * predecessor has not run. When no chain can continue, every unfinished chain
+ * waits for another: then one arc of a cycle is dropped and counted as
+ * ambiguous. */
 #include "slave/build/internal.h"
 
 #define DONE (UINT32_MAX - 1)
-/* After this many cycles were broken one by one, all waiting chains are let
- * go. */
+/* Number of cycles that are broken one by one; afterwards the arcs of all
+ * waiting chains are dropped. */
 #define CAREFUL 1000u
 
 struct run {
     struct build *b;
     struct ips_graph *g;
-    uint32_t *waiter; /* [node] first chain that waits for it; DONE; IPS_NONE */
+    uint32_t *waiter; /* [node] first chain that waits for the node; DONE: it
+                         has run; IPS_NONE: no chain waits for it */
     uint32_t *next;   /* [chain] next waiter of the same node */
     uint32_t *at;     /* [chain] next node to run */
-    uint32_t *ready;  /* stack of chains */
+    uint32_t *ready;  /* stack of the chains that can continue */
     /* [chain] last round in which break_circle() visited it */
     uint32_t *seen;
     uint32_t ready_count, unfinished, dropped;
@@ -116,8 +118,8 @@ static void run_all(struct run *r)
 int b_break_cycles(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    /* If all arcs run forwards in time, those between chains by at least a
-     * tick, there is no cycle. */
+    /* no cycle is possible if all arcs lead forwards in time, and those between
+     * chains take at least 1 ns */
     if (!b->backwards)
         return 0;
     struct run r = {.b = b, .g = g, .unfinished = g->chain_count};

@@ -1,4 +1,4 @@
-/* Finds which two ends on this machine are the ends of one channel. Ends of
+/* Joins the two ends of each channel that has both on this machine. Ends of
  * pipes are joined by inode in build/channel.c, datagrams one by one in
  * build/dgram.c. */
 #include "slave/build/internal.h"
@@ -11,13 +11,15 @@ static void join_ends(struct build *b, uint32_t x, uint32_t y)
     b->out->ends[y].peer_end = x;
 }
 
-/* An end to be joined; entries are sorted by `key`, then by first use. */
+/* An end to be joined. Entries are sorted by `key`, then by the end's first
+ * use. */
 struct entry {
     uint8_t key[48];
     uint64_t first_ns;
     uint64_t netns; /* 0: the namespace does not matter */
     uint32_t end;
-    uint8_t side; /* entries of one key match if their sides differ */
+    /* two entries with the same key match if their sides differ */
+    uint8_t side;
 };
 
 static int cmp_entry(const void *va, const void *vb)
@@ -32,9 +34,9 @@ static int cmp_entry(const void *va, const void *vb)
 }
 
 /* v[0, n) are ends of one key that wait for a peer. If they are in several
- * network namespaces with these addresses, it cannot be decided which one a
- * peer belongs to. Then no end is joined, neither here nor with an end of
- * another machine. */
+ * network namespaces, a peer could belong to any of them: then marks them
+ * uncertain, and they are joined neither here nor with an end on another
+ * machine. */
 static bool is_uncertain(struct build *b, const struct entry *v, uint32_t n)
 {
     uint32_t others = 0;
@@ -45,16 +47,16 @@ static bool is_uncertain(struct build *b, const struct entry *v, uint32_t n)
     return others > 0;
 }
 
-/* Joins, within each key, every entry with an unjoined entry of the other side.
- * `in_turn`: with the one that has waited longest (a listener's queue).
- * Otherwise: with the latest, because only the latest use of a TCP 4-tuple can
- * still be open. */
+/* Joins, within each key, every entry with an earlier entry of the other side
+ * that is not joined yet. `in_turn`: with the first of them (as a listener
+ * accepts connections). Otherwise with the last, because only the latest use of
+ * a TCP 4-tuple can still be open. */
 static void join_entries(struct build *b, struct entry *v, uint32_t n,
                          bool in_turn)
 {
     if (n)
         qsort(v, n, sizeof(*v), cmp_entry);
-    /* v[head, tail) wait for a peer, all of one side */
+    /* v[head, tail) are not joined yet; all are of one side */
     uint32_t head = 0, tail = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (i == 0 || memcmp(v[i].key, v[i - 1].key, sizeof(v[i].key)) != 0)
@@ -71,7 +73,7 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
     }
 }
 
-/* ---- Unix ---- */
+/* ---- Unix sockets ---- */
 
 static int cmp_ino(const void *va, const void *vb, void *arg)
 {
@@ -108,8 +110,9 @@ static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
     }
 }
 
-/* Makes entries of ends without a peer's inode. Such ends are joined by name,
- * by the process that connected, and by order. */
+/* Makes entries of Unix ends whose peer's inode is not known. They are joined
+ * by socket name and by the pid that connected, in order of time. Returns the
+ * number of entries. */
 static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
                            struct entry *out)
 {
@@ -129,7 +132,7 @@ static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
     return count;
 }
 
-/* ---- TCP, USER ---- */
+/* ---- TCP and USER channels ---- */
 
 static void put_addr(uint8_t *out, const struct ips_addr *a)
 {
@@ -164,8 +167,9 @@ static uint32_t tcp_names(const struct build *b, struct entry *out)
     return count;
 }
 
-/* Makes entries of USER ends, sorted. The two tasks of a name are joined; with
- * more than two tasks the choice is ambiguous. */
+/* Makes the entries of USER ends, sorted by name. The two tasks that use one
+ * name are joined; with more tasks the choice is ambiguous. Returns the number
+ * of entries. */
 static uint32_t user_names(struct build *b, struct entry *out)
 {
     uint32_t count = 0;
@@ -181,7 +185,8 @@ static uint32_t user_names(struct build *b, struct entry *out)
     return count;
 }
 
-/* Returns the first of v[from, to), except `not`, that has `side`; or `to`. */
+/* Returns the index of the first of v[from, to), except `not`, whose end has
+ * `side`; or `to`. */
 static uint32_t user_of(const struct build *b, const struct entry *v,
                         uint32_t from, uint32_t to, uint8_t side, uint32_t not )
 {
@@ -213,9 +218,9 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
 
 /* ---- ends that may have a peer on another machine ---- */
 
-/* An end without a peer here may have one in another pool, whatever its
- * address: on another machine, or on this one if several pools act as
- * "machines". Only the master knows all ends. */
+/* Marks ends whose peer may be in another pool: on another machine, or on this
+ * one if several pools act as "machines". So the address does not matter. Only
+ * the master knows all ends. */
 int b_far_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {

@@ -12,7 +12,7 @@
 
 #include "slave/build/internal.h"
 
-/* A plain record with corrected times, and the CPU baseline that short records
+/* A plain record, with times in ns, and the CPU baseline that short records
  * refer to (slave/build/proc_line.h). */
 struct b_plain {
     bool send;
@@ -39,7 +39,7 @@ static inline uint32_t b_load32(const uint8_t *p)
 #define B_IO_WORD(type, record)                                                \
     ((uint32_t)IPS_REC_##type | (uint32_t)sizeof(struct record) / 8 << 8)
 
-/* Bits of the operations that are not plain. */
+/* Bit set of the operations whose records are not plain. */
 #define B_OPS_APART (1ull << IPS_OP_CONNECT | 1ull << IPS_OP_ACCEPT)
 
 /* Records are prefetched this many bytes ahead. */
@@ -118,46 +118,50 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received);
 
 /* Traffic of one thread on one end in one direction while one stream is read.
- * It collects what would otherwise be added to the tables at every record, and
- * is added to them once. Slots are found by the channel of the record. An end
- * has one slot per direction, however many channels name it. */
+ * It saves an update of the tables at every record: they get the slot's sums
+ * once. Slots are found by the channel of the record. An end has one slot per
+ * direction, however many channels name it. */
 struct b_plain_slot {
     /* channel id; in a free slot an id that maps to another slot */
     uint32_t id;
-    uint32_t end, row; /* IPS_NONE: free slot; row in out->traffic */
-    /* sends among them that are in the end's blocks already */
+    /* end: IPS_NONE in a free slot; row: index in out->traffic */
+    uint32_t end, row;
+    /* `put`: how many of the slot's sends are in the end's blocks already */
     uint32_t messages, put;
-    bool local, noted; /* noted in `used` */
+    bool local, noted; /* `noted`: the slot is in `used` */
     uint64_t bytes, t, t_ret;
-    /* Place of the next send, and the end of the places. For receives that are
-     * matched as they are made (`flow`): the next send, whose bytes begin where
-     * those of the earlier receives end, and the end of its block. */
+    /* For sends: the place of the next send, and the end of the free places.
+     * For receives that are matched when they are made (`flow`): the next send
+     * of the peer, whose bytes begin where those of the earlier receives end,
+     * and the end of its block. */
     struct b_op *op, *last;
-    struct inflow *flow; /* state as of `op`, without the slot's receives */
+    struct inflow *flow; /* the state of the end without the slot's receives;
+                            NULL: pass `match` matches them */
     uint64_t read;       /* bytes read before the slot's receives */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
     struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir and channel */
-    /* By end: the slot that the end uses, if that slot is in use by it. */
+    /* By end number modulo B_PLAIN_SLOTS: the slot that an end with this
+     * remainder uses; or NULL. */
     struct b_plain_slot *of_end[2][B_PLAIN_SLOTS];
     /* indexes of the slots that are in use */
     uint32_t used[2 * B_PLAIN_SLOTS], n;
 };
 
 struct maker;
-/* Allocates b->plain if this build may read its records in this way. */
+/* Allocates b->plain if this build may use the fast path. */
 int b_plain_begin(struct build *b) IPS_MUST_USE;
 /* Makes the nodes of the plain records from `walk` to the end of its chunk or
  * to the first other record. */
 int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-/* Moves the slot's sends of `end` into its blocks, so that the general path may
- * add one. */
+/* Adds the sends of `end` that a slot holds to the end's blocks, so that the
+ * general path may add one. */
 void b_plain_put(struct maker *m, uint32_t end);
-/* A receive of `end` takes the general path, so no other receive of that end is
- * matched early. */
+/* Called when a receive of `end` takes the general path: no later receive of
+ * that end is matched when it is made. */
 void b_plain_stop_early_match(struct maker *m, uint32_t end);
-/* Moves what all slots hold into the tables. */
+/* Adds the sums of all slots to the tables and frees the slots. */
 void b_plain_put_all(struct maker *m);
 
 #endif

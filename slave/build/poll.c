@@ -1,22 +1,21 @@
-/* Polls, selects and epolls that waited for a stream's channel end: finds the
- * event that ended each wait.
+/* Finds the event that ended each poll, select or epoll that waited for an end
+ * of a stream.
  *
- * The return of such a poll gets a node of its own, at the coordinate of its
- * call, with an arc from the event that made the first descriptor ready,
- * whether or not a read follows. There is one exception: if the thread's next
- * record is the receive that it polled for, called at once, one node is enough
- * for both. Then the receive takes the wait (slave/build/io.c), and the node of
- * the poll is removed.
+ * The return of such a poll gets a node, at the coordinate of its call, with
+ * an arc from the event that made the first descriptor ready. There is one
+ * exception: if the receive that the poll waited for follows at once, one node
+ * is enough for both. Then the receive takes over the wait (slave/build/io.c),
+ * and the node of the poll is removed.
  *
- * The nodes are made while the chains are read. Their arcs are made after
- * `match`, because the bytes read before the poll's call determine which send
- * came next. */
+ * The nodes are made in pass `node`. Their arcs are made after pass `match`,
+ * because the bytes that were read before the poll determine which send ended
+ * it. */
 #include "slave/build/match.h"
 #include "slave/build/node.h"
 
-/* The most CPU between a poll's return and the call of its receive for both to
- * become one node. In that node this CPU counts as spent after the arrival of
- * all bytes received, although some may have been sent meanwhile. */
+/* If the thread used more CPU (ns) than this between a poll's return and the
+ * receive, both have nodes. In a common node this CPU counts as spent after all
+ * received bytes arrived, although some may have been sent meanwhile. */
 #define MERGE_CPU_NS 20000u
 
 /* ---- nodes ---- */
@@ -82,7 +81,7 @@ static int note_poll(struct maker *m, const struct wait *w)
     const struct b_end *e = &b->ends[w->end];
     bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
     if (b->tables || (b->incremental && b_grow_tables(b)))
-        return 0; /* tables need no arcs */
+        return 0; /* an incremental build of tables makes no arcs */
     int rc = B_MORE(b->polls, b->err);
     if (rc == 0)
         b->polls.v[b->polls.n++] = (struct b_poll){
@@ -128,8 +127,8 @@ uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
 
 /* ---- arcs ---- */
 
-/* A receive of bytes at an end that is polled; `t`: approximate time of the
- * call. */
+/* A receive of bytes at an end that is polled, or at the peer of one; `t`:
+ * approximate time of the call. */
 struct poll_read {
     uint64_t t, t_ret, len;
     uint32_t end, node;
@@ -137,7 +136,7 @@ struct poll_read {
 
 struct pollings {
     struct build *b;
-    uint8_t *wanted; /* [end_count] */
+    uint8_t *wanted; /* [end_count] 1: the reads of the end are needed */
     B_ARRAY(struct poll_read) reads;
 };
 
@@ -202,7 +201,7 @@ static int collect_reads(struct pollings *p)
     return rc;
 }
 
-/* The reads of `end` are reads.v[*from, returned). */
+/* Finds the reads of `end`: they are reads.v[*from, returned value). */
 static uint32_t find_reads_of_end(const struct pollings *p, uint32_t end,
                                   uint32_t *from)
 {
@@ -220,10 +219,10 @@ static uint32_t find_reads_of_end(const struct pollings *p, uint32_t end,
     return low;
 }
 
-/* Makes the arc from the send of the first byte that `f` has not read. False:
- * no byte was sent in time, so the poll ended for another reason. Bytes that
- * arrive through memory were not there yet when the thread went to sleep; a
- * network may have delayed them. */
+/* Makes the arc to the poll from the send of the first byte that `f` has not
+ * read. False: that byte was not sent in time, so the poll ended for another
+ * reason. Through memory, bytes sent before the poll cannot have ended it,
+ * because the thread slept; a network may have delayed them. */
 static bool link_send_to_poll(struct build *b, struct inflow *f,
                               const struct b_poll *p, bool tokens)
 {
@@ -231,9 +230,9 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
     struct b_op *send = b_find_sender(b, &next, 1);
     if (!send)
         return false;
-    f->send = next.send; /* all bytes before it are read */
+    f->send = next.send; /* all sends before it were read */
     f->sent = next.sent;
-    /* Bytes that were there already must have gone to another reader. */
+    /* bytes that arrived before the poll went to another reader */
     while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {
         b_next_send(b, &next.send);
         send = next.send.op;
@@ -248,13 +247,14 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
         b->out->counts.order_dependent++;
         return true;
     }
-    b->out->g.xlen[p->node] = 1; /* the first byte of the send */
+    /* the poll waited for the first byte of the send */
+    b->out->g.xlen[p->node] = 1;
     link_send(b, &next, send, p->node);
     return true;
 }
 
-/* Without a hang-up the stream has ended only if no process holds its write end
- * any more. */
+/* Had the stream ended at time t? Only if it was shut down, or if no process
+ * held its write end any more. */
 static bool ended_before(const struct build *b, uint32_t from, uint64_t t)
 {
     const struct b_end *e = &b->ends[from];
@@ -283,12 +283,13 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
         b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
-/* The positions that a polling writer's sends, and the reads of the other end,
- * had reached when the current poll was called. */
+/* For polls that waited for space: how far the sends of the end, and the reads
+ * at the other end, had come when the current poll was called. */
 struct poll_room {
     struct b_sending send;
     uint64_t sent, read;
-    uint32_t at, last; /* range of the reads that are left */
+    /* reads.v[at, last): the reads that are not counted yet */
+    uint32_t at, last;
 };
 
 static struct poll_room room_begin(const struct pollings *k, uint32_t end)
@@ -302,10 +303,10 @@ static struct poll_room room_begin(const struct pollings *k, uint32_t end)
     return r;
 }
 
-/* Makes the arc to a poll that waited for space: the space came with the last
- * receive at the other end that returned during the poll, or that was about to
- * return. But over TCP, if nothing was unread at the call, the network was
- * slow, and there is no arc. */
+/* Makes the arc to a poll that waited for space, from the receive that made it:
+ * the last one at the other end that returned during the poll, or else one that
+ * was called before the poll returned. Over TCP, if nothing was unread at the
+ * poll's call, the network was slow: then there is no arc. */
 static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
                               struct poll_room *r)
 {
@@ -323,8 +324,9 @@ static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
         b_cross(b, p->node, node, IPS_X_ROOM, 0);
 }
 
-/* The peer is not on this machine: the poll depends on what a receive of the
- * next byte would depend on. */
+/* For a poll whose peer is not on this machine: adds a struct b_ext, as for a
+ * receive of the next byte, or of an end-of-file after a hang-up. `more`: bytes
+ * were read later. */
 static int polled_elsewhere(struct build *b, const struct b_poll *p,
                             uint64_t read, bool more)
 {
@@ -346,8 +348,8 @@ static int polled_elsewhere(struct build *b, const struct b_poll *p,
     return rc;
 }
 
-/* Makes the arcs of polls [i, returned), which are of one end. *rc: 0 or an
- * error. */
+/* Makes the arcs of polls.v[i, returned value), which are all polls of one end.
+ * *rc: 0 or an error. */
 static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
 {
     struct build *b = k->b;

@@ -1,8 +1,8 @@
 /*
- * Expands ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT to the
- * long records that they abbreviate (agent/pool/format.h). A reader of a
- * stream's records keeps one struct slave_proc_line, zeroed at the start of the
- * stream.
+ * Expands ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT to
+ * the long records that they abbreviate (agent/pool/format.h). Each reader of
+ * a stream's records has one struct slave_proc_line, zeroed at the start of
+ * the stream.
  */
 #ifndef IPS_SLAVE_BUILD_PROC_LINE_H
 #define IPS_SLAVE_BUILD_PROC_LINE_H
@@ -22,11 +22,12 @@ struct slave_mark_text {
 
 struct slave_proc_line {
     bool known, mark_known, io_known;
-    struct ips_rec_proc last;  /* the last long record */
+    struct ips_rec_proc last;  /* the last ENTER or EXIT */
     struct ips_rec_proc whole; /* expansion of the current short record */
-    uint64_t mark_t, mark_cpu; /* of the last MARK with a place number */
-    uint64_t io_t, io_cpu;     /* return of the last long SEND or RECV */
-    struct ips_rec_io io;      /* expansion of the current short record */
+    uint64_t mark_t, mark_cpu; /* of the last long MARK with a place number */
+    uint64_t io_t, io_cpu; /* return of the last long SEND or RECV, as a stamp
+                              and as CPU ns */
+    struct ips_rec_io io;  /* expansion of the current short record */
     struct slave_mark_text mark_text[IPS_MARK_PLACES];
     struct { /* expansion of the current short record */
         struct ips_rec_head h;
@@ -43,7 +44,8 @@ static inline void slave_line_reset(struct slave_proc_line *line)
         line->mark_text[i].bytes = 0;
 }
 
-/* CPU time at `t`, on the baseline through (t0, cpu0). */
+/* CPU time at stamp `t` of a thread that ran without a pause since stamp t0,
+ * when its CPU time was cpu0. */
 static inline uint64_t slave_baseline_cpu(const struct ips_clock *clock,
                                           uint64_t t0, uint64_t cpu0,
                                           uint64_t t)
@@ -118,9 +120,9 @@ static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
     return (const uint8_t *)&line->io;
 }
 
-/* Returns `record` itself, or the long record that it abbreviates, with the
- * type and length of that (valid until the next call). NULL: a short record
- * without the long record that it refers to. */
+/* Returns `record` itself, or the long record that it abbreviates (valid until
+ * the next call); then sets *type and *len to those of the long record. NULL:
+ * `record` is short, and the long record that it refers to is missing. */
 static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
                                                  const struct ips_clock *clock,
                                                  const uint8_t *record,
@@ -151,7 +153,8 @@ static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
     case IPS_REC_EXIT_SHORT:
     case IPS_REC_MARK_SHORT:
         break;
-    default: /* type is a plain number: later versions have more types */
+    default: /* not all values are in the enum: later versions may have more
+                types */
         return record;
     }
     struct ips_rec_head h;

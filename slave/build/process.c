@@ -36,7 +36,8 @@ static int make_images(struct build *b)
     return 0;
 }
 
-/* The thread of the image whose last record is an exec, or IPS_NONE. */
+/* Returns the stream of the thread that executed another program at the end of
+ * the image, or IPS_NONE. */
 static uint32_t exec_stream(const struct build *b, const struct b_image *im)
 {
     uint32_t best = IPS_NONE;
@@ -171,8 +172,9 @@ static int cmp_thread(const void *va, const void *vb)
     return a->first < b->first ? -1 : 1;
 }
 
-/* Makes threads of the streams of one image. Thread `from` continues in the
- * image's main stream. Returns the thread of the main stream, or IPS_NONE. */
+/* Makes threads of the streams of one image. Thread `from` (not IPS_NONE) did
+ * the exec and continues in the image's main stream. Returns the thread of the
+ * main stream, or IPS_NONE. */
 static uint32_t image_threads(struct build *b, uint32_t image,
                               struct thread *threads, uint32_t *count,
                               uint32_t from)
@@ -236,8 +238,9 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
     if (!b->chains || !b->out->threads)
         return IPS_E_NO_MEMORY;
-    /* In a stream that continues a chain, a send may seem to have slept, if the
-     * stream before returned later. Then the send needs a second node. */
+    /* In a stream that continues a chain, a send may seem to have slept,
+     * because the last call of the stream before returned after the send was
+     * called. Then the send needs a second node. */
     for (uint32_t c = 0; c < count; c++)
         for (uint32_t i = b->streams[threads[c].first].next; i != IPS_NONE;
              i = b->streams[i].next)
@@ -277,7 +280,7 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
 }
 
 /* Chooses the chain whose END is the end of the process: the thread that called
- * exit, else the main thread. If the main thread ended only itself, the thread
+ * exit, else the main thread; if the main thread ended only itself, the thread
  * with the last record. */
 static void choose_end(struct build *b, uint32_t p)
 {

@@ -1,6 +1,6 @@
-/* Ends without a peer on this machine: remote, untraced or not known yet.
- * ips_built_set_peers() makes the arcs of receives on them, as often as it is
- * called. */
+/* Ends without a peer on this machine: the peer is remote, untraced or not
+ * known yet. ips_built_set_peers() makes the arcs of receives on them, anew at
+ * each call. */
 #include "slave/build/internal.h"
 
 /* ---- data kept for ips_built_set_peers ---- */
@@ -72,7 +72,8 @@ static int all_outs(struct build *b)
     return rc;
 }
 
-/* Returns the array of b itself, or a copy if b goes on. */
+/* Returns the array *v, and sets *v to NULL; in an incremental build, which
+ * needs the array itself, returns a copy. NULL: out of memory, or no array. */
 static void *array_of(const struct build *b, void **v, uint32_t n, size_t size)
 {
     void *to = *v;
@@ -115,9 +116,11 @@ struct peer { /* the peer of a REMOTE end */
 static bool is_written(const struct b_ext *x, const struct peer *p)
 {
     if (p->closed || x->pos == IPS_POS_SYN)
-        return true; /* the master's merge decides whether it exists */
+        return true; /* the master decides whether the send exists, when it
+                        joins the machines */
     if (x->pos & IPS_POS_EXACT)
-        return x->pos != IPS_POS_EOF; /* datagrams: likewise */
+        /* datagrams: the master decides as well */
+        return x->pos != IPS_POS_EOF;
     return x->pos <= p->sent_bytes;
 }
 

@@ -1,28 +1,28 @@
-/* Repeated tries of one condition with naps between. If a recorded thread let
- * the last try succeed, the thread waited for that thread and not for a timer.
- * The naps are then idle time, and the arc of the successful try shows what the
- * thread waited for.
+/* Repeated tries of one condition with naps (short sleeps) between. If a
+ * recorded thread let the last try succeed, the napping thread waited for that
+ * thread and not for a timer. The naps then count as idle time, and the arc of
+ * the successful try leads from the event that the thread waited for.
  *
- * The first reading finds the tries. BLOCK op RETRY has those of a connect or a
- * wait for a child, an ACQUIRE those for a lock. A receive leaves a record each
- * time that it finds nothing (RECVCALL); this file combines them, and a sleep
- * is a nap if it follows such a record at once. The second reading calls
- * b_is_nap() for each sleep.
+ * The first reading finds the tries. A BLOCK with op RETRY has the tries of a
+ * connect or of a wait for a child, an ACQUIRE those for a lock. A receive
+ * that finds nothing has a record each time (RECVCALL); this file combines
+ * these records, and a sleep directly after one is a nap. The second reading
+ * calls b_is_nap() for each sleep.
  *
- * Tests of a flag in memory leave no record, nor does the thread that sets it.
- * Sleeps at one call site with no record and no work between are taken for naps
- * between such tests. They weigh nothing either, and the answer reports that
- * the event that ended them is not known. */
+ * Tests of a flag in memory have no record, nor has the write of the flag by
+ * another thread. Several sleeps at one call site, with no record and no work
+ * between, count as naps between such tests. They are idle time as well, and
+ * answers report that the event that ended them is not known. */
 #include <errno.h>
 
 #include "slave/build/node.h"
 
 /* ---- first reading ---- */
 
-/* Adds tries from (t, cpu) to (to, cpu_to). The caller sets in **made what the
- * successful try was; *made is NULL if the tries were not added. A thread that
- * computes for more than half of the time works between its tries, so its
- * sleeps are not naps. */
+/* Adds tries from (t, cpu) to (to, cpu_to). The caller adds to **made which
+ * record has the successful try. *made is NULL if the tries were not added: a
+ * thread that computes for more than half of the time works between its tries,
+ * so its sleeps are not naps. */
 static int add_retry(struct build *b, const struct b_stream *s, uint64_t t,
                      uint64_t to, uint64_t cpu, uint64_t cpu_to,
                      struct b_retry **made)
@@ -49,7 +49,8 @@ static int add_made(struct build *b, const struct b_stream *s,
                     const struct ips_rec_io *r, uint64_t t)
 {
     int rc = b->nodes ? 0 : B_MORE(b->mades, b->err);
-    if (rc < 0 || b->nodes) /* an incremental build does not use later ones */
+    if (rc < 0 || b->nodes) /* b->nodes: an incremental build adds records, and
+                               does not use later MADEs */
         return rc;
     b->mades.v[b->mades.n++] =
         (struct b_made){.t = t,
@@ -128,7 +129,8 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
     return rc;
 }
 
-/* The last RETRY of the stream, if its successful try was called at t. */
+/* Returns the last b_retry of the stream if its successful try was called at t,
+ * else NULL. */
 static struct b_retry *retry_of(const struct build *b, const struct b_stream *s,
                                 uint64_t t)
 {
@@ -163,22 +165,23 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 
 /* ---- naps without a record between ---- */
 
-/* Least number of similar sleeps that are taken for naps between tries. */
+/* Least number of similar sleeps that count as naps between tries. */
 #define NAPS_MIN 3u
 /* CPU time between two naps that is not work: a fiftieth of a nap, within these
- * limits. A test of a flag takes less; a periodic task takes more. */
+ * limits. A test of a flag takes less CPU, the work of a periodic task more. */
 #define LOOK_PARTS 50u
 #define LOOK_MIN_NS 5000u
 #define LOOK_MAX_NS 50000u
-/* The longer of two successive naps may take twice as long as the other, plus
- * this, because the thread may have to wait for a CPU. */
+/* The longer of two successive naps may take twice as long as the other plus
+ * this (ns), because the thread may have to wait for a CPU. */
 #define NAP_LATE_NS 50000000u
-/* A sleep that is longer than twice the last nap plus this ends the run of
- * naps: no load on the machine explains it. */
+/* A sleep longer than twice the last nap plus this (ns) ends the run of naps: a
+ * busy machine does not explain it. */
 #define NAP_ODD_NS 1000000000u
-/* One nap in eight may be odd: on a busy machine a nap may take much longer,
- * and the CPU time between two readings of the clock is guessed. CPU time of
- * LOOK_LONG_NS is not a guess (the clock is read by then), so it is work. */
+/* One nap in this many may be odd: on a busy machine a nap may take much
+ * longer, and the agent guesses the CPU time between two readings of the clock.
+ * But LOOK_LONG_NS of CPU time or more is work: by then the agent has read the
+ * clock. */
 #define NAPS_OF_ONE_ODD 8u
 #define LOOK_LONG_NS (2u * B_READ_NS)
 
@@ -197,7 +200,7 @@ static bool shows_an_act(uint32_t type)
     case IPS_REC_RUNDELAY:
     case IPS_REC_GUESSED:
     case IPS_REC_CALLS:
-    case IPS_REC_ACQUIRE_SHORT: /* the flag may be behind a lock */
+    case IPS_REC_ACQUIRE_SHORT: /* a lock may protect the flag */
     case IPS_REC_RELEASE_SHORT:
         return false;
     default:
@@ -266,7 +269,7 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     return add_nap(b, s, t_ret);
 }
 
-/* ---- what was found, and who made it ---- */
+/* ---- files that were found, and who made them ---- */
 
 static int cmp_file(uint64_t ino, uint32_t dev, const struct b_made *x)
 {
@@ -288,8 +291,9 @@ static int cmp_made(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* Finds the last MADE of the file between the first failed try and the
- * successful one. `order`: indexes of mades, sorted by file and time. */
+/* Finds the last MADE, by another stream, of the file of `y` between its first
+ * failed try and the successful one. `order`: indexes of mades, sorted by file
+ * and time. */
 static void find_made(struct build *b, const uint32_t *order, struct b_retry *y)
 {
     uint32_t low = 0, high = b->mades.n;
@@ -343,7 +347,7 @@ static void on_made(struct maker *m)
     struct build *b = m->b;
     struct b_made *x = &b->mades.v[m->next_made];
     if (m->next_made >= b->mades.n || x->stream != m->s - b->streams)
-        return; /* a record that an incremental build added (see add_made) */
+        return; /* an incremental build does not store later MADEs (add_made) */
     m->next_made++;
     if (x->used)
         x->node = tries_node(m, x->t, x->cpu);
@@ -362,7 +366,8 @@ static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
     }
 }
 
-/* Makes nodes for MADE and FOUND. RETRY needs none: its naps have records. */
+/* Makes nodes for MADE and FOUND. A RETRY needs no node, because its naps have
+ * records. */
 void b_on_tries(struct maker *m, const struct ips_rec_io *r)
 {
     if (r->op == IPS_OP_MADE)
@@ -380,7 +385,7 @@ void b_found_arcs(struct build *b)
     }
 }
 
-/* Whether a recorded thread let the last try succeed. */
+/* Whether a recorded thread let the last try of `y` succeed. */
 static bool has_cause(const struct build *b, const struct b_retry *y)
 {
     if (y->of_file)
@@ -394,8 +399,8 @@ static bool has_cause(const struct build *b, const struct b_retry *y)
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
 }
 
-/* A shell naps by running a child that sleeps. Whether the process is such a
- * child: started and waited for between two tries of its parent. */
+/* A shell naps by running a child that sleeps. Returns whether the process is
+ * such a child: its parent started it and waited for it between two tries. */
 static bool naps_for_parent(const struct build *b, uint32_t proc)
 {
     const struct b_proc *p = &b->procs[proc];
@@ -419,7 +424,7 @@ static bool naps_for_parent(const struct build *b, uint32_t proc)
            y->made != IPS_NONE && y->from <= begun;
 }
 
-/* Number of conditions that a thread may try in turn. */
+/* limit of the conditions that a thread tries in turn */
 #define TURNS 8u
 
 static bool is_nap_of_known(struct maker *m, const struct interval *v)
@@ -450,9 +455,9 @@ static bool is_nap_of_known(struct maker *m, const struct interval *v)
     return true;
 }
 
-/* Whether another thread or process can write to the stream's memory: a thread
- * of its image, a forked child, or the parent that forked it. If none can, no
- * flag in memory can change while the thread naps. */
+/* Whether another thread or process can write to the stream's memory: another
+ * thread of its image, a forked child, or the parent that forked it. Otherwise
+ * no flag in memory can change while the thread naps. */
 static bool shares_memory(const struct build *b, const struct b_stream *s)
 {
     const struct b_image *im = &b->images[s->image];

@@ -14,9 +14,11 @@ struct scan {
     struct build *b;
     struct b_stream *s;
     uint32_t index;
-    bool polled; /* a poll that slept has no receive yet; it started at */
+    bool polled; /* a poll slept at poll_t, and the receive that it waited for
+                    has not come yet */
     uint64_t poll_t;
-    bool nested; /* it waited for a nested epoll; the next poll tells why */
+    bool nested; /* the last poll waited for a nested epoll; the next poll tells
+                    for what */
     uint64_t t;  /* time of the current record, ns */
     uint32_t word;
 };
@@ -39,8 +41,9 @@ static void saw_cpu(struct b_stream *s, uint64_t cpu)
     s->last_cpu = ips_max_u64(s->last_cpu, cpu);
 }
 
-/* Tracks the pending wait (docs/design/build.md) as far as an eventfd can end
- * it. */
+/* Updates `polled` and `nested`: whether a poll that slept still waits for the
+ * record that shows its cause, which may be an eventfd (docs/design/build.md).
+ */
 static void scan_pending(struct scan *c, uint32_t type,
                          const struct ips_rec_io *r, uint64_t t_ret)
 {
@@ -64,9 +67,10 @@ static void scan_pending(struct scan *c, uint32_t type,
     c->poll_t = c->t;
 }
 
-/* A poll that slept until an eventfd was written, or a message sent, waited for
- * that, whether or not a read follows. The same holds for a poll of an epoll
- * nested in the one that slept, and for a poll that was repeated in a spin. */
+/* A poll that slept until an eventfd was written, or a message was sent to a
+ * queue, waited for that, whether or not a read follows: adds a b_sync for it.
+ * The same holds for the poll of a nested epoll, and for a poll that was
+ * repeated in a spin. */
 static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
 {
@@ -192,8 +196,8 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* Whether wait()'s status is that of a child that ended, rather than stopped or
- * continued. */
+/* Whether `status`, from wait(), reports that the child ended; otherwise it was
+ * stopped or continued. */
 static bool status_ended(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;
@@ -437,9 +441,9 @@ static const char *runtime_of(const uint8_t *p, uint32_t len)
                   : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
 }
 
-/* Notes runtimes whose waits leave no record. GCC's OpenMP makes futex system
- * calls directly, that of LLVM and Intel mostly spins on memory, and Go makes
- * all system calls directly. */
+/* Adds an entry if the module is a runtime whose waits have no records. GCC's
+ * OpenMP makes futex system calls directly, that of LLVM and Intel mostly spins
+ * on memory, and Go makes all system calls directly. */
 static int scan_module(struct scan *c, const uint8_t *p, uint32_t len)
 {
     const char *what = runtime_of(p, len);
@@ -470,8 +474,8 @@ static void scan_end(struct scan *c, const uint8_t *p)
     s->end_status = r.status;
 }
 
-/* Records whose fields at offset 16 are the CPU: CLOSE, MARK, NAME, EXEC,
- * SAMPLE, ENTER, EXIT. */
+/* Scans records that have the CPU time after the head: CLOSE, MARK, NAME, EXEC,
+ * EXECFAIL, SAMPLE, ENTER, EXIT. */
 static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                          uint32_t len)
 {
@@ -587,7 +591,8 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    s->node_capacity = 3; /* START, its image's AUX, END */
+    /* nodes of START, of the start of its image, and of END */
+    s->node_capacity = 3;
     for (;;) {
         bool received = false;
         if (!b->in->general && !s->napped_count &&
@@ -618,8 +623,8 @@ static int scan_stream(struct build *b, uint32_t index)
     return b_early_scanned(b, index);
 }
 
-/* Whether an incremental build can add such a record. It cannot add a record
- * that names, starts or ends something, or that changes an earlier decision. */
+/* Whether an incremental build can add this record: it must not name, start or
+ * end something, or change an earlier decision. */
 static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
 {
     struct ips_rec_io r;

@@ -1,18 +1,20 @@
 /*
- * Directions of a stream in which an unrecorded process wrote or read as well.
- * Positions are useless there: a receive may contain bytes without a known
- * send, and bytes of a known send may have gone to another reader.
+ * Matches one direction of a stream in which an unrecorded process wrote or
+ * read as well. Positions do not tell the send of a receive there: a receive
+ * may contain bytes without a known send, and an unrecorded reader may have
+ * received bytes of a known send.
  *
- * What remains is the time. A receive or a poll that slept found nothing to
- * read. So at that moment, everything that had been sent was read. Between two
- * such moments, the bytes sent have to be the bytes received. If the sums are
- * equal, no unrecorded process took part, and the receives in between get their
- * sends by position, counted from the first moment. If not, none of these
- * receives has an arc: an unrecorded process ended its wait.
+ * Times are used instead. A receive or a poll that slept found nothing to
+ * read: at that moment, everything that had been sent was read. Between two
+ * such moments, the known sends and receives must move equally many bytes. If
+ * they do, no unrecorded process took part, and the receives between get their
+ * sends by position, counted from the first moment. If they do not, these
+ * receives get no arcs, because an unrecorded process may have ended their
+ * waits.
  *
- * A send under way at such a moment belongs to the side where this makes the
- * sums equal. If it makes them equal on neither side, the moment divides
- * nothing.
+ * A send that is under way at such a moment is counted before or after the
+ * moment, whichever makes the sums equal. If neither does, the moment is
+ * ignored.
  */
 #include "agent/pool/ready.h"
 #include "slave/build/match.h"
@@ -24,14 +26,15 @@ struct shared {
     uint32_t reads;
     struct b_sending *send; /* in order of return */
     uint32_t sends;
-    /* more was sent than read, perhaps because another reader took it */
+    /* more bytes were sent than read, perhaps because there is another reader
+     */
     bool taken;
     B_ARRAY(uint64_t) empty; /* moments at which nothing was unread */
 };
 
-/* The time since when the thread slept for a receive, in the receive itself or
- * in the poll before it; UINT64_MAX: it did not sleep. For a poll this is an
- * upper bound of the time of its call. */
+/* Returns the time from which on the thread slept for a receive: in the receive
+ * itself, or in the poll before it; UINT64_MAX: it did not sleep. For a poll,
+ * the result may be later than the poll's call. */
 static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 {
     uint64_t wait = b->out->g.wait[r->node];
@@ -43,8 +46,9 @@ static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 
 enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 
-/* Does the clock contradict that `send` wrote the last byte of `r` (NULL: no
- * known send did)? Then an unrecorded process wrote, or read, before. */
+/* Does the clock contradict that `send` wrote the last byte of `r`? Then an
+ * unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as well.
+ * `send` NULL: no known send did; `whole`: none can come later. */
 static enum doubt doubt_of(const struct build *b, const struct b_read *r,
                            const struct b_op *send, bool whole)
 {
@@ -77,7 +81,8 @@ bool b_is_shared(struct build *b, uint32_t to)
             return true;
         taken |= doubt == DOUBT_READER;
     }
-    b->doubtful |= taken; /* more may be sent later */
+    /* sends that come later may show that another reader received bytes */
+    b->doubtful |= taken;
     struct b_sending s = b_first_send(b, &b->ends[from]);
     for (; taken && s.op; b_next_send(b, &s))
         sent = ips_add_sat(sent, s.op->len);
@@ -143,16 +148,17 @@ static void leave_unmatched(struct shared *k, const struct b_read *r)
 {
     struct build *b = k->b;
     clear_send_of_receive(b, r->node);
-    b->out->g.xlen[r->node] = r->len; /* the length is known */
+    /* only the length of the receive is known */
+    b->out->g.xlen[r->node] = r->len;
     if (b->out->ends[b->out->ends[k->to].peer_end].closed)
         b->out->counts.unmatched++;
     else
         b->out->counts.pending++;
 }
 
-/* Only where there may be another reader: did `r` sleep until after the next
- * send had begun? Then the next send woke it, and another reader has the bytes
- * of this one. */
+/* If there may be another reader: did `r` sleep until after the send after
+ * `send` had begun? Then that send woke it, and another reader received the
+ * bytes of `send`. */
 static bool woken_later(const struct shared *k, const struct b_read *r,
                         uint32_t send)
 {
@@ -163,7 +169,8 @@ static bool woken_later(const struct shared *k, const struct b_read *r,
     return next >= k->send[send].op->t_ret && next < r->t_ret;
 }
 
-/* Matches receives [r, r_end), which have the bytes of sends [s, s_end). */
+/* Matches receives [r, r_end), which together have the bytes of sends [s,
+ * s_end). */
 static void match_all(struct shared *k, uint32_t r, uint32_t r_end, uint32_t s,
                       uint32_t s_end)
 {
@@ -192,13 +199,14 @@ static uint64_t sum_of(const struct shared *k, uint32_t s, uint32_t end)
     return sum;
 }
 
-/* Start of the next part of the stream. */
+/* the next receive and the next send to process */
 struct position {
     uint32_t read, send;
 };
 
-/* At `t` everything that had been sent was read. Bytes sent after the return of
- * the last receive went to another reader. */
+/* At time `t` everything that had been sent was read: processes the receives
+ * before `t`. Bytes sent after the return of the last of these went to another
+ * reader. */
 static void divide_at(struct shared *k, struct position *p, uint64_t t)
 {
     uint32_t r = p->read, s = p->send, own;
@@ -217,7 +225,7 @@ static void divide_at(struct shared *k, struct position *p, uint64_t t)
         sent = ips_add_sat(sent, k->send[s].op->len);
     for (own = p->send; own < s && k->send[own].op->t <= last; own++)
         sent -= ips_min_u64(sent, k->send[own].op->len);
-    /* The sends after `own` may all have gone to other readers. */
+    /* sends from `own` on may all have gone to other readers */
     if (sent == 0 && read == sum_of(k, p->send, own))
         match_all(k, p->read, r, p->send, own);
     else if (under_way)
@@ -256,7 +264,8 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     const struct b_end *e = &b->ends[p->end];
     const struct b_read *v = b->reads + e->first_read;
     uint32_t low = 0, high = e->read_count;
-    while (low < high) { /* the first receive that returned after the poll */
+    /* finds the first receive that returned after the poll */
+    while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (v[mid].t_ret <= p->t_ret)
             low = mid + 1;
@@ -269,6 +278,7 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     struct b_op *send = b_op_at(b, f.send.position);
     if (send->t > p->t_ret || send->t_ret <= p->t)
         return;
-    b->out->g.xlen[p->node] = 1; /* the first byte of the send */
+    /* the poll waited for the first byte of the send */
+    b->out->g.xlen[p->node] = 1;
     link_send(b, &f, send, p->node);
 }

@@ -1,19 +1,21 @@
-/* Finds which KILL, or which child's end, each signal taken depends on.
+/* Finds the KILL, or the end of a child, that caused each signal that a thread
+ * took.
  *
- * ALGORITHMS 1: "newest kill of that (sender, signal) -> handler, sigwait,
- * signalfd, EINTR; child END -> SIGCHLD". The record of a signal taken has
- * sender and signal. Its cause is the newest earlier KILL of that process that
- * can have been meant for the taker and carried the same value. If the sender
- * is not recorded here (a terminal, a timer, an untraced process), the signal
- * has no arc and no node. If the sender is certainly no process of the run, the
- * wait that the signal ended was idle; else what ended it is not known. A KILL
- * whose signal no thread took has no node either. */
+ * A thread takes a signal by a handler, sigwait, a signalfd or EINTR. The
+ * SIGNAL record has the sender and the signal. The cause of a SIGCHLD is the
+ * END of the child. The cause of other signals is the newest earlier KILL of
+ * that signal by the sender that may have been meant for the taker and has the
+ * same value. If the sender is not recorded here (a terminal, a timer, an
+ * untraced process), the signal gets no arc and no node. If the sender is
+ * certainly no process of the run, the wait that the signal ended was idle;
+ * otherwise it is not known what ended the wait. A KILL whose signal no thread
+ * took gets no node either. */
 #include <signal.h>
 
 #include "slave/build/internal.h"
 
-/* The search for a KILL goes back this far: between a KILL and the taking, its
- * sender hardly sends more signals of that kind to other processes. */
+/* Most KILLs tried for one signal: between a KILL and the taking, its sender
+ * hardly sends this signal to more other processes. */
 #define LOOK_BACK 256u
 
 struct index {
@@ -64,9 +66,9 @@ static bool is_meant(const struct build *b, const struct b_kill *k,
     return k->to_group || k->pid == to->pid;
 }
 
-/* Compares kill i with the (sender, signal) of taking y: < 0 sorted before
- * them; 0 a match that is not later than the taking; > 0 sorted after, or
- * later. */
+/* Compares kill i with taking y, by (sender, signal). < 0: the kill is sorted
+ * before; 0: both are equal, and the kill is not later than the taking; > 0: it
+ * is sorted after, or is later. */
 static int kill_place(const struct build *b, uint32_t i,
                       const struct b_signal_taken *y)
 {
@@ -197,7 +199,7 @@ static int find_poll_ends(struct build *b)
     return 0;
 }
 
-/* The process whose end a SIGCHLD reports. */
+/* Returns the process whose end the SIGCHLD reports, or IPS_NONE. */
 static uint32_t find_child(const struct index *x,
                            const struct b_signal_taken *y)
 {

@@ -1,11 +1,12 @@
-/* Spinning as a wait. The agent records (BLOCK op SPIN) a thread that tried for
- * something at least three times, in a row and without work in between, until
- * it succeeded. The thread waited from the first failed attempt to the success.
- * The node of the success gets the coordinate of the first attempt. The CPU
- * burnt up to the success is in neither T nor t_max (b_sync_spins takes it
- * out).
+/* Spinning as a wait. The agent records a BLOCK with op SPIN if a thread made
+ * at least three attempts in a row, without work between, until one succeeded.
+ * The thread waited from the first failed attempt to the success. The node of
+ * the success gets the coordinate of the first attempt. The CPU burnt up to
+ * the success does not count as work: b_sync_spins() subtracts it from the
+ * weights.
  *
- * Also: waits whose end left no arc (build.h, struct ips_unended). */
+ * Also lists the waits that ended without an arc from their cause (build.h,
+ * struct ips_unended). */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -40,8 +41,8 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     if (m->b->notes)
         b_waits_count(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
     v->cpu = ips_min_u64(v->cpu, s.cpu);
-    /* The whole spinning is a wait, so no part of it may count as
-     * unexplained. */
+    /* the whole spin is a wait, so no part of it may count as unexplained time
+     * off the CPU */
     m->b->off_ns = ips_add_sat(m->b->off_ns, s.awake_ns);
     return s;
 }
@@ -99,11 +100,10 @@ static int by_arc(const void *va, const void *vb)
     return 0;
 }
 
-/* Is node i the return of a send that slept without having to wait for space?
- * If its bytes could be followed, build/match.c decided that
- * (mark_send_preempted), and it assumes it for small messages to other
- * machines. Here it is assumed for UDP too, because the network has queues of
- * its own. */
+/* Is node i the return of a send that did not wait for space but was preempted?
+ * On local streams, and for small messages to other machines, build/match.c has
+ * decided this (mark_send_preempted). UDP sends count as preempted, too,
+ * because the network has queues of its own. */
 static bool only_preempted(const struct ips_built *b, uint32_t i)
 {
     const struct ips_graph *g = &b->g;
@@ -111,14 +111,15 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
         g->site[i] == IPS_NONE || g->site[i] != g->site[i - 1])
         return false;
     const struct ips_end *e = &b->ends[g->site[i]];
-    /* it waits for space in the receiver's queue */
+    /* such a send waits for space in the receiver's queue */
     if (e->kind == IPS_CHAN_UNIX_DGRAM)
         return false;
     return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
-/* Node i slept, and has no arc so far. Another machine may still give it one,
- * so ips_unended_ns() checks that when it makes the sum. */
+/* Did the thread sleep for node i, which has no cross arc?
+ * ips_built_set_peers() may still make one, so ips_unended_ns() checks that
+ * again. */
 static bool slept_alone(const struct ips_built *b, uint32_t i)
 {
     return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE && !only_preempted(b, i);
@@ -181,8 +182,8 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
     return ns;
 }
 
-/* Damaged records: limits the sum to what the kernels can add, as in
- * build/weights.c. */
+/* For damaged records: limits the values so that the path algorithms can add
+ * them, as in build/weights.c. */
 static void bound_unended_sums(uint64_t *ns, uint32_t n)
 {
     uint64_t cap = UINT64_MAX;

@@ -1,33 +1,34 @@
-/* Locks and other synchronisation objects: finds the RELEASE that let the
- * thread of each ACQUIRE go.
+/* Locks and other synchronisation objects: finds the RELEASE that ended the
+ * wait of each ACQUIRE.
  *
- * This runs before the nodes are made, because a RELEASE becomes a node only if
- * it let a thread go: a program may release a contended lock a million times.
+ * This runs before the nodes are made, because a RELEASE gets a node only if
+ * it ended a wait: a program may release a contended lock a million times.
  *
- * Of the releases of an object by other threads, the match is the newest that
- * began before the waiter returned and was not over before the waiter asked.
- * Posts and signals let one thread go each. Waiters are matched with them from
- * the last return backwards, so the first to return gets the first of the
- * posts. If the calls of two releasers overlap, either may be the one: counted
- * as ambiguous. If there is no such release (it was not recorded: by an
- * untraced process, or in the few ns after the releaser looked for waiters),
- * the wait has no arc and is counted.
+ * The match is the newest release of the object by another thread that began
+ * before the waiter returned and did not end before the waiter asked. A
+ * semaphore post or a signal of a condition wakes one thread. Waiters are
+ * matched with these from the last return backwards, so the first to return
+ * gets the first post. If the calls of two releasers overlap, either may have
+ * ended the wait: this counts as ambiguous. If there is no such release (an
+ * untraced process made it, or the waiter came in the few ns after the
+ * releaser looked for waiters), the wait gets no arc and counts in
+ * any_unmatched.
  *
- * A robust mutex whose owner died was released by the end of that thread.
+ * A robust mutex whose owner died was released by the end of the owner.
  *
- * A wait for a condition has a second record, for its mutex. That record has a
- * cause of its own only if the mutex was released after the signal.
+ * A wait for a condition has a second record, for its mutex. That record gets
+ * a cause only if the mutex was released after the signal.
  *
- * A barrier lets its threads go at the last arrival. Rounds are separated by
- * time: a thread that arrives after another has left a round belongs to the
- * next round. */
+ * The last thread that arrives at a barrier ends the waits of the others.
+ * Rounds are separated by time: a thread that arrives after another thread
+ * returned belongs to the next round. */
 #include <errno.h>
 
 #include "slave/build/internal.h"
 
 /* `value` of an ACQUIRE after a wait for a condition (agent/preload/sync.h). */
 #define VALUE_AFTER_COND 1
-/* Releases tried for one waiter: enough for a burst of posts. */
+/* Most releases tried for one waiter: enough for a burst of posts. */
 #define LOOK_BACK 512u
 
 /* Readers and writers of a rwlock use one object. */
@@ -52,7 +53,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* ---- order ---- */
+/* ---- order of the records ---- */
 
 int b_sync_object(const struct b_sync *x, const struct b_sync *y)
 {
@@ -97,8 +98,8 @@ struct object {
     uint32_t *acquire, acquires;
 };
 
-/* May the release let another thread go? Some kinds let at most `left` go, the
- * others any number. */
+/* Can the release end another wait? Releases of some kinds end at most `left`
+ * more, those of other kinds any number. */
 static bool has_left(const struct b_sync *r)
 {
     bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
@@ -106,14 +107,15 @@ static bool has_left(const struct b_sync *r)
     return !counts || r->value < 0 || r->left > 0;
 }
 
-/* A poll, or a signal that there is something, takes nothing away. */
+/* Does this ACQUIRE use up a unit of a semaphore's or queue's RELEASE? A poll
+ * of it, or a signal that a message came, does not. */
 static bool takes_one(const struct b_sync *a)
 {
     return !a->polled && !a->notified;
 }
 
-/* Does a neighbouring release by another thread overlap with this one, so that
- * it is as likely a match? */
+/* Does a release by a third thread, before or after this one in order, overlap
+ * with it in time? Then it is as likely a match. */
 static bool overlaps_other(const struct object *o, uint32_t at,
                            uint32_t acquirer)
 {
@@ -128,8 +130,9 @@ static bool overlaps_other(const struct object *o, uint32_t at,
     return false;
 }
 
-/* Returns the release that let `a` go, at `earliest` or later; or IPS_NONE. A
- * poll of an eventfd ends with the first write that began after its call. */
+/* Returns the release, at `earliest` or later, that ended the wait of `a`; or
+ * IPS_NONE. For a poll of an eventfd that is the first write after the poll's
+ * call. */
 static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {
@@ -160,9 +163,10 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return found;
 }
 
-/* Returns the thread that died while it owned the robust mutex: the last one
- * with that tid that had begun, of the same image or, if the mutex is shared,
- * of any. */
+/* Returns the chain of the thread that died while it owned the robust mutex:
+ * the last thread with the tid in a->value that began before `a` returned; of
+ * the same image, or of any image if the mutex is shared. IPS_NONE: not found.
+ */
 static uint32_t owner_chain(const struct build *b, const struct b_sync *a)
 {
     uint32_t best = IPS_NONE;
@@ -233,7 +237,7 @@ static void match_barrier(const struct object *o)
     const struct b_sync *v = o->b->syncs.v;
     for (uint32_t at = 0; at < o->acquires;) {
         uint32_t n = 0;
-        uint64_t left = UINT64_MAX; /* earliest return of the round */
+        uint64_t left = UINT64_MAX; /* earliest return in the round */
         for (; at + n < o->acquires; n++) {
             const struct b_sync *a = &v[o->acquire[at + n]];
             if (a->t > left)
@@ -245,7 +249,7 @@ static void match_barrier(const struct object *o)
     }
 }
 
-/* ---- all ---- */
+/* ---- all objects ---- */
 
 static void match_object(struct object *o, bool after)
 {
@@ -345,7 +349,8 @@ void b_sync_arcs(struct build *b)
             b_cross(b, node, b_end_node(b, s->dead_owner), IPS_X_LIFETIME, 0);
         if (s->cause == IPS_NONE)
             continue;
-        /* the listener had to exist first: no other order is possible */
+        /* the listener had to exist before the connect: no other order is
+         * possible */
         if (s->kind == IPS_SYNC_LISTEN) {
             b_cross(b, node, b->syncs.v[s->cause].node, IPS_X_LIFETIME, 0);
             continue;

@@ -3,8 +3,8 @@
 
 #include "slave/build/node.h"
 
-/* The CPU of a wait that slept belongs to the work after it; the CPU of a wait
- * that spun is no work. */
+/* Did the thread spin for the lock? The CPU of a wait that spun is not work. If
+ * the thread slept, the CPU of the call belongs to the work after it. */
 static bool has_spun(const struct b_sync *s)
 {
     bool tries = s->kind <= IPS_SYNC_SEMAPHORE || s->kind == IPS_SYNC_FLOCK ||
@@ -28,9 +28,9 @@ enum ips_wait_cause b_cause_of_sync(uint32_t kind)
                                    : IPS_WAIT_LOCK;
 }
 
-/* A read of an eventfd or a watch takes the wait of a poll before it, or of
- * failed attempts. A poll that slept for an eventfd or a message queue is
- * handled in the same way. */
+/* Handles a read of an eventfd or of inotify, or a poll that an eventfd or a
+ * message queue ended. It takes over the wait of an earlier poll, or of failed
+ * attempts. */
 int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
@@ -57,7 +57,8 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     struct build *b = m->b;
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
     uint64_t waited = has_spun(s) ? v->t_ret - v->t : v->blocked_ns;
-    /* The second record of a wait counts with the first. */
+    /* a wait for a condition counts once: its second record, for the mutex,
+     * adds nothing */
     bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
         b_count_wait(m,
@@ -72,8 +73,8 @@ static int on_acquire(struct maker *m, struct b_sync *s,
                                  v->blocked ? v->blocked_ns : 0, IPS_NONE);
         uint32_t z =
             b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
-        /* The last to arrive lets all go and waits for none: it was
-         * preempted. */
+        /* The last thread to arrive waits for no other: if it was off the CPU,
+         * it was preempted. */
         bool last = s->cause == IPS_NONE && s->arrived_before != IPS_NONE;
         b->out->g.wait[z] = v->blocked && !last ? v->blocked_ns : 0;
         return 0;
@@ -91,8 +92,9 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     return has_spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 
-/* A connect that succeeded after several tries, when a process listened: makes
- * a node for it. Its naps are counted as they come (b_is_nap). */
+/* Makes the node of a connect that succeeded after several tries, once a
+ * process listened. The naps between count as waits when their own records come
+ * (b_is_nap). */
 static void on_listener(struct maker *m, struct b_sync *s)
 {
     m->last_ret = ips_max_u64(s->t_ret, m->last_ret);
@@ -146,8 +148,8 @@ static int by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Runs after the weights are made: takes the CPU burnt by spinning out of them,
- * so that it is in neither T nor t_max. */
+/* Runs after the weights are made, and subtracts the CPU burnt by spinning from
+ * them, so that it does not count as work. */
 int b_sync_spins(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -164,7 +166,8 @@ int b_sync_spins(struct build *b)
     }
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
-        uint64_t *w = &g->w[s->node + 1]; /* exists: END at the latest */
+        /* the next node exists: it is END at the latest */
+        uint64_t *w = &g->w[s->node + 1];
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;
         uint32_t *probe = &g->probe[s->node + 1], had = *probe;

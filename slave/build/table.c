@@ -20,7 +20,8 @@ const char *ips_wait_name(enum ips_wait_cause cause)
 
 /* ---- processes ---- */
 
-#define FORKS_MAX 64u /* limit of nested forks without an exec */
+/* limit of the ancestors that are searched for an inherited command */
+#define FORKS_MAX 64u
 
 /* Copies at most `len` bytes as printable text; returns the bytes copied. */
 static size_t put_text(char *out, size_t size, const void *text, size_t len)
@@ -54,9 +55,9 @@ static const struct b_stream *main_stream(const struct build *b, uint32_t image)
     return &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
 }
 
-/* The stream with the command that a fork child inherited: its parent's command
- * at the fork, since the parent may have executed another program later. NULL:
- * not known. */
+/* Returns the stream with the command that a fork child inherited: the parent's
+ * command at the time of the fork, because the parent may have executed another
+ * program later. NULL: not known. */
 static const struct b_stream *find_inherited_command(const struct build *b,
                                                      uint32_t p)
 {
@@ -143,7 +144,7 @@ static int name_processes(struct build *b)
     return 0;
 }
 
-/* Did the process exec a program that recorded nothing? */
+/* Did the process end in a program that recorded nothing? */
 static bool went_on_unrecorded(const struct build *b, const struct b_proc *p)
 {
     const struct b_image *last =
@@ -171,7 +172,7 @@ static void find_root(struct build *b)
     if (root == IPS_NONE || b->procs[root].main_chain == IPS_NONE)
         return;
     /* The run ends with the last thread of the process: the main thread may
-     * have ended long before, or have done nothing since, as Java's does. */
+     * have ended long before, or, as in Java, have done nothing for long. */
     const struct ips_proc *row = &out->procs[root];
     uint64_t end = 0;
     for (uint32_t c = 0; c < row->chain_count; c++) {
@@ -208,9 +209,10 @@ static void name_threads(struct build *b)
 
 /* ---- ends ---- */
 
-/* Completes the keys of a loopback address, or of an address with itself. Such
- * an address is valid only in one network namespace of one boot; two pools
- * there ("machines" on loopback) do share it. */
+/* Adds the machine and the network namespace to the keys of a loopback
+ * connection, or of one from an address to itself: such an address is valid
+ * only in one network namespace of one boot. Two pools in the same namespace
+ * ("machines" on loopback) get equal keys. */
 static void extend_key_by_host(const struct build *b, const struct b_end *e,
                                struct ips_end *row)
 {

@@ -1,4 +1,5 @@
-/* Traffic of each process on each end: the rows of the message matrix. */
+/* Makes the rows of the message matrix: the traffic of each process on each
+ * end. */
 #include "slave/build/node.h"
 
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)

@@ -17,48 +17,53 @@
         uint32_t n, capacity;                                                  \
     }
 
-/* Receives from one channel that got nothing (EAGAIN). */
+/* Receives from one channel that failed with EAGAIN. */
 struct b_tries {
-    uint32_t chan;   /* 0: accepts, on any socket */
+    uint32_t chan;   /* channel id; 0: accepts, on any socket */
     uint64_t t, cpu; /* at the first call */
 };
 #define B_TRIES_KEPT 4u
 
 /* Naps since the last record of another kind: b_scan_naps(). */
 struct b_naps {
-    uint32_t count, odd;  /* all; those that are much longer or shorter, or
-                             follow more CPU time than a test of a flag needs */
+    uint32_t count, odd;  /* number of naps; number of odd ones: much longer or
+                             shorter than the others, or after more CPU time than
+                             the test of a flag needs */
     uint32_t run;         /* index in nap_runs, if there are NAPS_MIN or more */
-    uint64_t site, from;  /* of the first */
-    uint64_t cpu_ret, ns; /* CPU time at the return of the last; length of the
-                             last that is like the one before it */
+    uint64_t site, from;  /* call site and start of the first nap */
+    uint64_t cpu_ret, ns; /* CPU time at the return of the last nap; length of
+                             the last nap that was not odd in length */
 };
 
 struct b_stream {
     const struct ips_stream_in *in;
     struct ips_clock clock;
-    uint64_t image_ns, stream_ns; /* its header's stamps */
+    /* image_stamp and stream_stamp of its header, in ns */
+    uint64_t image_ns, stream_ns;
     uint32_t image, chain;
-    uint32_t next; /* stream that continues the chain */
+    uint32_t next; /* the stream that continues the chain after this one, or
+                      IPS_NONE */
     bool task, empty;
-    uint64_t first_ns, last_ns; /* of its records */
+    uint64_t first_ns, last_ns; /* of its records; no record: stream_ns */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
-    uint64_t one_node;    /* sends that need one node only: no earlier call of
-                             the stream returned after they were called */
-    uint64_t cost_ret_ns; /* b_cost: return of the last call */
-    uint64_t read_cpu_ns; /* b_cost: when the agent last read the CPU clock */
-    uint64_t blocks_unread_ns; /* CPU time of the calls that blocked since */
+    uint64_t one_node; /* sends that need one node only: they did not sleep, and
+                          no earlier call of the stream returned after them */
+    uint64_t cost_ret_ns; /* for b_cost(): return of the last call */
+    uint64_t read_cpu_ns; /* for b_cost(): CPU time at the agent's last reading
+                             of the CPU clock */
+    uint64_t blocks_unread_ns; /* CPU time of the calls that blocked since that
+                                  reading */
     uint32_t blocks_unread;    /* number of those calls */
-    /* from START */
+    /* fields of the START record */
     uint8_t start_kind; /* 0: no START */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
-    bool exec_last; /* ends in EXEC without EXECFAIL */
+    bool exec_last; /* the stream ends with an EXEC that did not fail */
     uint64_t exec_ns;
     const uint8_t *exec; /* path of its last EXEC, or NULL */
-    bool named_exec;     /* `untraced` has reported the program it became */
-    uint8_t end_kind;    /* of the last END; 0: no END */
+    bool named_exec;  /* pass `untraced` has counted the program of that EXEC */
+    uint8_t end_kind; /* kind of its last END record; 0: no END */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
     uint32_t name_len;
@@ -71,9 +76,10 @@ struct b_stream {
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    uint32_t first_delay, delay_count; /* in delays */
-    uint32_t first_fresh, fresh;       /* the same for the records added last */
-    struct ips_rec_guessed guessed;    /* the last GUESSED record */
+    uint32_t first_delay, delay_count; /* its readings, a range in delays */
+    /* the same for the readings that the last call added */
+    uint32_t first_fresh, fresh;
+    struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
 
 struct b_image {
@@ -85,31 +91,36 @@ struct b_image {
     bool continues; /* same process as the image before it */
 };
 
-struct b_proc { /* beside struct ips_proc of the same index */
+struct b_proc { /* what only the build needs of the struct ips_proc with the
+                   same index */
     uint32_t first_image, image_count;
-    uint32_t main_chain; /* survives exec; or IPS_NONE */
-    uint32_t end_chain;  /* whose END is the process's end */
+    /* chain of the thread that survives execs; or IPS_NONE */
+    uint32_t main_chain;
+    uint32_t end_chain;  /* chain whose END is the process's end */
     uint32_t fork;       /* FORK that made it, or IPS_NONE */
     uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
-    uint64_t last_ns;    /* its last record */
-    uint32_t order_next; /* b_links: its next fork that may be a popen's */
-    bool spawned;        /* starts with IMAGE: vfork, spawn, popen, system */
-    uint32_t first_stop, stop_count; /* in job_stops[] */
+    uint64_t last_ns;    /* time of its last record */
+    uint32_t order_next; /* for b_links(): position, in the forks sorted by
+                            process, of the next one that may be a popen */
+    bool spawned; /* the child of a vfork, spawn, popen or system: its first
+                     START has kind IMAGE */
+    uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
-struct b_chain { /* beside g.chains */
+struct b_chain { /* what only the build needs of the chain g.chains[] with the
+                    same index */
     uint32_t first_stream, last_stream;
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
     uint64_t base;       /* coordinate of START */
     uint64_t limit;      /* not used */
-    uint64_t cpu_known;  /* greatest CPU time known for it */
+    uint64_t cpu_known;  /* the thread's CPU time as far as it is known, ns */
     uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
     int64_t end_shift;   /* coordinate of END less its cpu_at */
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
-    bool read_delays;    /* its run delay was read: `off` is in use */
-    bool late;           /* build/plain/early.c: some of its receives have to
-                            wait for pass `match` */
+    bool read_delays;    /* its run delay was read, so `off` is in use */
+    /* pass `match` has to match its receives (build/plain/early.c) */
+    bool late;
 };
 
 struct b_fork {
@@ -117,7 +128,7 @@ struct b_fork {
     uint64_t done_ns; /* popen, system: return of its JOIN; else UINT64_MAX */
     uint32_t pid, stream;
     uint32_t child;      /* chain, or IPS_NONE */
-    uint32_t child_proc; /* for processes */
+    uint32_t child_proc; /* the process, if the fork made one; or IPS_NONE */
     uint32_t node;
     uint8_t kind;
     bool failed;
@@ -128,44 +139,47 @@ struct b_join {
     uint64_t t_ret, seq, child_cpu;
     uint32_t pid, status, stream;
     uint32_t child;      /* chain whose END it waited for, or IPS_NONE */
-    uint32_t child_proc; /* or IPS_NONE */
+    uint32_t child_proc; /* process that it waited for, or IPS_NONE */
     uint32_t node;
     uint8_t kind;
     bool ended; /* the child has ended; false: it was only stopped */
 };
 
-struct b_sync { /* ACQUIRE, RELEASE, long or short */
+struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     uint64_t t, t_ret;
     uint64_t cpu; /* CPU time when the lock was obtained or released */
     uint64_t dev, ino, object;
     uint32_t stream;
-    uint32_t image; /* IPS_NONE: in memory that processes share */
+    uint32_t image; /* IPS_NONE: the object is in memory that processes share,
+                       or a file */
     uint32_t cause; /* ACQUIRE: the RELEASE that ended the wait, index in syncs,
                        or IPS_NONE */
     uint32_t arrived_before; /* BARRIER: the previous arrival of its round */
     uint32_t dead_owner;     /* ACQUIRE of a robust mutex whose owner died: the
                                 owner's chain; else IPS_NONE */
     uint32_t node;
-    uint32_t next;       /* the next node that was made in its chain */
+    uint32_t next; /* the first node that its chain made after this record */
     int32_t value, left; /* left: RELEASE: waiters that it may still wake */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
     bool used;     /* RELEASE: it ended a thread's wait */
     bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
-    bool is_short; /* no node, unless it ended a thread's wait */
+    bool is_short; /* a short record: it gets a node only if it ended a thread's
+                      wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
     bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
-/* Failed tries with naps between, in stream order. The cause of the last, the
- * successful one, is that of its record. */
+/* Failed tries with naps between, up to the one that succeeded; in stream
+ * order. The event that let the last try succeed is the cause of that try's own
+ * record (`sync`, `join`, `chan` or FOUND). */
 struct b_retry {
     uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
     uint32_t sync, join, chan; /* ACQUIRE, JOIN, channel of a RECV; or IPS_NONE
                                 */
     bool whole;                /* the wait of the ACQUIRE covers all tries */
-    bool of_file;              /* a file, by (dev, ino): op FOUND */
+    bool of_file; /* the tries were for the file (dev, ino): BLOCK op FOUND */
     uint32_t dev;
     uint64_t ino;
     uint32_t made; /* the MADE that created the file, index of mades; or
@@ -174,10 +188,11 @@ struct b_retry {
 };
 /* Naps between tries of a condition that no record shows, in stream order. */
 struct b_nap_run {
-    uint64_t from, to; /* the first one's call, the last one's return */
+    uint64_t from, to; /* call of the first nap; return of the last */
     uint32_t stream;
     bool known;  /* `shared` is valid */
-    bool shared; /* another thread or process can write to its memory */
+    bool shared; /* another thread or process can write to the napping thread's
+                    memory */
 };
 struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint64_t t, cpu, ino;
@@ -194,20 +209,20 @@ struct b_fitted { /* g.wait of a node, before it was corrected */
     uint64_t wait;
 };
 
-struct b_delay { /* RUNDELAY */
+struct b_delay { /* a RUNDELAY record: the kernel's sum at time t */
     uint64_t t, ns;
 };
 
-/* The window between two readings of a chain's run delay, or after the last
+/* The time between two readings of a chain's run delay, or after the last
  * reading (build/delay.c). */
 struct b_window {
-    uint32_t node;         /* the first in it */
+    uint32_t node;         /* first node in the window */
     uint32_t stream, next; /* the reading that ends it: its stream and index */
     /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
      * `left`: delay of earlier windows that fitted into no gap. */
     uint64_t known, left, last_t;
     bool has_base, read; /* `known` is valid; there was a previous reading */
-    /* What earlier windows added to the thread's row and to the counts. */
+    /* Sums that earlier windows added to the thread's row and to the counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
 /* Start of the passes after `node` in a chain of an incremental build
@@ -227,25 +242,27 @@ struct b_gaps {
     uint64_t t, cpu, unknown_ns;
 };
 
-struct b_cpu { /* THREADCPU */
+struct b_cpu { /* THREADCPU: the CPU time of thread `tid`, read by another
+                  thread */
     uint64_t t, cpu;
     uint32_t stream, tid;
 };
 
-struct b_kill { /* KILL */
+struct b_kill { /* a KILL record: a process sent a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
-    uint32_t pid, tid, sig; /* receiver; tid 0: any thread */
+    uint32_t pid, tid, sig; /* receiver's pid and tid (0: any thread); signal */
     uint32_t group;         /* receivers: this process group; 0: unknown, or
                                not sent to a group */
     bool to_group, is_taken;
 };
-struct b_signal_taken { /* SIGNAL */
+struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t from, sig; /* sender's pid, or 0 */
     int32_t code;
-    uint32_t kill, child; /* kills[], process; or IPS_NONE */
+    uint32_t kill, child; /* index in kills[] of the KILL that sent it; process
+                             whose end it reports; or IPS_NONE */
     bool outside;         /* the sender is no process of the run */
     /* A poll of a signalfd that nobody read: called at `asked`, returned at t;
      * sender and signal are not known. */
@@ -258,7 +275,8 @@ struct b_job_stop {
     uint64_t from, until;
     uint32_t proc, kill;
 };
-struct b_poll { /* a poll of a stream that slept and that no read follows */
+struct b_poll { /* a poll of a stream with a node of its own: the wait was not
+                   taken over by a receive */
     uint64_t t, t_ret;
     uint64_t slept, reply_ns; /* as in b_ext */
     uint32_t node, end, last_send;
@@ -266,16 +284,19 @@ struct b_poll { /* a poll of a stream that slept and that no read follows */
 };
 struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;
-    uint32_t node, proc, pid; /* pid 0: any */
+    /* pid: the child that it waited for; 0: any child */
+    uint32_t node, proc, pid;
 };
-struct b_packet { /* a receive whose message may have been longer */
+struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
+                     less than the packet */
     uint32_t node;
     uint64_t bytes;
 };
-struct b_job_stopped { /* node at which a stopped thread continued */
+struct b_job_stopped { /* the node at which a stopped thread continued; index of
+                          the KILL (SIGCONT) */
     uint32_t node, kill;
 };
-struct b_unrecorded { /* UNSEEN, or a MODULE that belongs to a runtime */
+struct b_unrecorded { /* an UNSEEN record, or the MODULE record of a runtime */
     bool runtime;
     bool of_threads; /* it concerns waits between threads, so it does not matter
                         in a process with one thread */
@@ -295,7 +316,7 @@ struct b_chan {
     const uint8_t *rec;
     uint32_t image, id, stream;
     uint32_t end_recv, end_send; /* differ only for pipes; or IPS_NONE */
-    bool open;                   /* pass `hold` */
+    bool open;                   /* pass `hold`: its descriptor is open */
 };
 
 /* A send on a byte stream, with the data of its node that pass `match` needs.
@@ -333,7 +354,7 @@ struct b_block {
     uint32_t next;  /* block, or IPS_NONE */
 };
 struct b_sends {
-    uint32_t first, last; /* blocks; or IPS_NONE */
+    uint32_t first, last; /* first and last block, or IPS_NONE */
     uint32_t n, capacity; /* sends in all blocks; free slots in `last` */
 };
 struct b_read { /* a receive of bytes at an end that is `listed` */
@@ -358,15 +379,15 @@ struct b_end {
     struct ips_addr laddr, raddr;
     uint32_t connect_node;
     uint32_t socket; /* datagrams: the socket's end that this flow belongs to */
-    /* pass `node`: the current chain's last SEND here; the traffic row of the
-     * current process */
+    /* pass `node`: the last SEND here, with its chain; the traffic row of the
+     * process that used the end last */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
-    /* pass `hold` */
+    /* from pass `hold`: the releases of the end, a range in releases[] */
     uint32_t first_release, release_count;
-    uint64_t shut_ns; /* first shutdown(WR), or UINT64_MAX */
+    uint64_t shut_ns; /* first shutdown(SHUT_WR), or UINT64_MAX */
     uint32_t shut_node;
-    uint64_t deaf_ns; /* first shutdown(RD), or UINT64_MAX */
+    uint64_t deaf_ns; /* first shutdown(SHUT_RD), or UINT64_MAX */
     uint32_t deaf_node;
     uint32_t holders;
     /* pass `node`: sends and receives of bytes; the chain of the first one,
@@ -375,7 +396,7 @@ struct b_end {
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
     /* build/plain/early.c: the only chain that sends (receives) here, plus 1;
-     * 0: none; B_USERS: several, or not known */
+     * 0: no chain does; B_USERS: several chains, or not known */
     uint32_t writer, reader;
     /* pass `match`: its receives are in reads[], in order of return */
     bool listed;
@@ -390,13 +411,14 @@ static inline uint64_t b_pos(uint64_t pos)
 }
 struct b_dgram { /* a datagram that was sent or received */
     uint64_t t, t_ret, len, hash, path_hash, pos;
-    uint64_t bytes; /* moved by the call, in all its datagrams */
+    uint64_t bytes; /* bytes that the call moved, in all its datagrams */
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
     uint8_t dir;
     uint8_t cut; /* enum ips_cut */
-    bool first;  /* its receive took a later datagram, too: it gets no arc */
+    bool first;  /* the receive took a later datagram, too, so this one gets no
+                    arc */
 };
 enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
 struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
@@ -404,16 +426,20 @@ struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
     uint32_t node, end, ext;
     uint8_t kind;
 };
-/* A receive whose sender may be on another machine: the data for DPM-4. */
+/* A receive whose sender may be on another machine: the data for the rule of
+ * external actions (DPM-4 in docs/paper-map.md). */
 struct b_ext {
     uint64_t pos, len, t_ns;
     uint64_t reply_ns; /* t_ret less t of the SEND `last_send` */
     uint64_t blocked_ns;
     uint32_t node, end;
-    uint32_t last_send; /* node, or IPS_NO_NODE */
-    bool blocked;       /* it slept, or took a pending wait */
-    bool is_decided;    /* its sender was found on this machine */
-    bool polled;        /* a poll: if nothing was sent, it saw end-of-file */
+    uint32_t last_send; /* node of the thread's send that this receive answers,
+                           or IPS_NO_NODE */
+    bool blocked;       /* it slept, or took over a poll's wait */
+    bool is_decided; /* this machine knows its cause: no other machine decides
+                        it */
+    bool polled;     /* of a poll: if the peer sent no more bytes, the poll saw
+                        end-of-file */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,

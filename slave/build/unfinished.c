@@ -1,9 +1,9 @@
-/* The call that a thread was in when its process ended or executed another
- * image. The call has no record, but the segment's header has its start
- * (agent/pool/begun.h). The end or the exec is known to have ended the call,
- * and the time was no work. The call makes no node: it delays the thread's END.
- * If the process still lives, the call is in no graph, but is reported with the
- * waits. */
+/* Adds the call that a thread was in when its process ended or executed another
+ * program. The call has no record, but the header of the segment has its start
+ * (agent/pool/begun.h). The process's end or exec ended the call, so its time
+ * counts as a wait. It makes no node, but delays the thread's END. If the
+ * process is still running, the call is not in the graph; it is only listed
+ * with the waits (struct ips_blocked_row). */
 #include "slave/build/node.h"
 #include "slave/build/waits.h"
 
@@ -26,7 +26,7 @@ static enum ips_wait_cause cause_of_begun(uint64_t what)
     }
 }
 
-/* When the image that wrote the stream ended; 0: it has not. */
+/* When the image that wrote the stream ended, ns; 0: it has not ended. */
 static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
 {
     const uint32_t p = b->images[s->image].proc;
@@ -39,7 +39,8 @@ static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
     return b->out->procs[p].open ? 0 : b->out->procs[p].end_ns;
 }
 
-/* The thread with this tid in the image of `s`, or IPS_NONE. */
+/* Returns the chain of the running thread with this tid in the image of `s`, or
+ * IPS_NONE. */
 static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
                                 uint64_t tid)
 {
@@ -52,7 +53,7 @@ static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
     return IPS_NONE;
 }
 
-/* The chain whose end this JOIN waits for, or IPS_NONE. */
+/* Returns the chain whose end the unfinished JOIN waits for, or IPS_NONE. */
 static uint32_t find_joined_chain(const struct build *b,
                                   const struct b_stream *s,
                                   const struct ips_begun *begun)

@@ -1,7 +1,7 @@
-/* Processes that began, or continued after an exec, without being traced. Known
- * from the agent's UNSEEN records ("untraced PID CAUSE PROGRAM",
- * agent/record/exec_target.h), or only from missing records: a FORK whose child
- * recorded nothing, an EXEC without a later record. */
+/* Lists processes that were not traced from their start or from an exec on. The
+ * agent reports them in UNSEEN records ("untraced PID CAUSE PROGRAM",
+ * agent/record/exec_target.h). Others are known only from missing records: a
+ * FORK whose child recorded nothing, an EXEC without a later record. */
 #include "slave/build/internal.h"
 
 #include <stdio.h>
@@ -13,7 +13,8 @@ struct untraced { /* a parsed UNSEEN record */
     char cause[24], program[200];
 };
 
-/* Copies the word up to the blank or the end; returns the text after it. */
+/* Copies the word up to the next blank, or to the end; returns the text after
+ * the blank. */
 static const char *next_word(const char *p, char *out, size_t size)
 {
     size_t n = strcspn(p, " ");
@@ -43,7 +44,8 @@ static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
         if (strcmp(o->untraced[i].cause, cause) == 0 &&
             strcmp(o->untraced[i].program, program) == 0)
             return &o->untraced[i];
-    if (o->untraced_count == ROWS_MAX) { /* the last row collects all others */
+    /* the last row counts all other causes */
+    if (o->untraced_count == ROWS_MAX) {
         struct ips_untraced *last = &o->untraced[ROWS_MAX - 1];
         snprintf(last->cause, sizeof(last->cause), "various");
         last->program[0] = '\0';
@@ -71,10 +73,10 @@ static bool continues_after_exec(const struct build *b,
     return s->image + 1 < b->image_count && b->images[s->image + 1].continues;
 }
 
-/* The agent cannot be sure that the kernel gives a set-user-id program other
- * rights: if it does not, the program is traced after all. With the other
- * causes, a later record means that an untraced program executed a traced
- * one. */
+/* `spoke`: a later record of the process exists. If the cause is "set-user-id",
+ * the program is traced after all: the agent cannot know whether the kernel
+ * really gives the program other rights. With other causes, the later record
+ * means that the untraced program executed a traced one. */
 static bool is_traced_after_all(const struct untraced *u, bool spoke)
 {
     return spoke && strcmp(u->cause, "set-user-id") == 0;
@@ -101,7 +103,8 @@ static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
     count_cause(b, t.cause, t.program, t.pid);
 }
 
-/* Counts a process that ended and whose last record is an unexplained exec. */
+/* Counts a process that has ended if its last record is an EXEC that no UNSEEN
+ * record explains. */
 static void silent_exec(struct build *b, const struct b_stream *s)
 {
     if (!s->exec_last || s->named_exec || continues_after_exec(b, s) ||
@@ -113,7 +116,8 @@ static void silent_exec(struct build *b, const struct b_stream *s)
     count_cause(b, "unknown", program, s->in->head.pid);
 }
 
-/* Takes all other UNSEENs: the process does something that leaves no record. */
+/* Adds a row for any other UNSEEN record: the process did something that the
+ * agent does not record. */
 static void take_other(struct build *b, const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
@@ -146,7 +150,8 @@ int b_untraced(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
         take_other(b, &b->unseens.v[i]);
-    /* Backwards, because the last one of a stream belongs to its exec. */
+    /* backwards, because the last such record of a stream belongs to its exec
+     */
     for (uint32_t i = b->unseens.n; i > 0; i--)
         take_unrecorded(b, &b->unseens.v[i - 1]);
     for (uint32_t f = 0; f < b->forks.n; f++) {

@@ -1,19 +1,20 @@
-/* Notes every single wait; see build/waits.h. Called wherever a wait is
- * counted, and after each record, when it is known which node the record
- * made. */
+/* Makes the rows of single waits (build/waits.h). A wait is added where it is
+ * counted. Its row is completed after the record, when it is known which node
+ * the record made. */
 #include "slave/build/waits.h"
 
 #include "agent/pool/pool.h"
 #include "common/large.h"
 #include "slave/build/node.h"
 
-/* call sites kept of one stream; then the oldest is replaced */
+/* limit of the call sites with a stack in one stream; a new one replaces the
+ * oldest */
 #define KEPT 512u
-/* Shorter waits have no stack, see agent/pool/format.h. */
+/* Shorter waits (ns) have no stack, see agent/pool/format.h. */
 #define STACK_AFTER_NS 50000u
 
-/* The last stack of a call site in the current stream. It applies to later
- * waits of the site too, because the agent leaves out a stack that the site had
+/* The last stack of a call site in the current stream. Later waits of the site
+ * have the same stack, because the agent leaves out a stack that the site had
  * before. */
 struct recent_stack {
     uint64_t site;
@@ -21,16 +22,16 @@ struct recent_stack {
 };
 struct b_wait_notes {
     struct ips_wait_rows *out;
-    uint32_t first; /* first row of the current record */
-    /* About the last record that may have a stack: its rows, its stamp, and
-     * whether it was a wait whose cause came later. */
+    uint32_t first; /* first row that the current record added */
+    /* The last record that may have a stack: its rows [last_from, last_to), its
+     * stamp, its call site, and whether it is a poll whose wait is pending. */
     uint32_t last_from, last_to;
     uint64_t last_t;
     bool last_pending;
     uint64_t last_site;
     struct recent_stack recent[KEPT];
     uint32_t recent_count, recent_next;
-    /* The pending wait (struct wait). */
+    /* Data of the pending wait (struct wait). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
     int rc;
@@ -70,7 +71,7 @@ void b_waits_stream(struct maker *m)
     m->signal_node = IPS_NO_NODE;
 }
 
-/* ---- counting ----------------------------------------------------------- */
+/* ---- adding rows -------------------------------------------------------- */
 
 static struct ips_wait_row *add_wait_row(struct maker *m,
                                          enum ips_wait_cause cause, uint64_t ns)
@@ -100,7 +101,8 @@ void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
         r->end_ns = end_ns;
 }
 
-/* Adds the pending wait: taken by the current record, or by none. */
+/* Adds the row of the pending wait. `taken`: the current record takes it over;
+ * else the poll itself has it. */
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken)
 {
@@ -115,7 +117,7 @@ void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
         r->of_node = !taken && node;
         r->call = r->arc;
     }
-    /* The spinning before the pending wait goes to the same node. */
+    /* A spin before the pending wait ends at the same node. */
     if (taken && n->spin_row != IPS_NONE)
         n->out->row[n->spin_row].arc = IPS_NO_NODE;
     if (!taken)
@@ -194,7 +196,7 @@ static int add_stack(struct maker *m, const uint64_t *frame, uint32_t count,
     return rc;
 }
 
-/* Is it the same stack that the site had before? Then it is not stored
+/* Does stack `k` of the site have the same frames? Then they are not stored
  * again. */
 static bool is_same_stack(const struct ips_wait_rows *o,
                           const struct recent_stack *k, const uint64_t *frame,
@@ -243,11 +245,11 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
     return 0;
 }
 
-/* ---- records ------------------------------------------------------------ */
+/* ---- completing the rows of a record ------------------------------------ */
 
-/* The node that the record made and slept for. If it made none, or only one at
- * its call (as connect does), *of_node is false and the result is the next
- * node. */
+/* Returns the last node from `from` on at which the thread slept, and sets
+ * *of_node. If the record made no such node (connect, for example, makes one
+ * only at its call), *of_node is false and the result is the next node. */
 static uint32_t node_of(const struct build *b, uint32_t from, bool *of_node)
 {
     for (uint32_t i = b->nodes; i-- > from;) {
@@ -282,8 +284,8 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     }
 }
 
-/* A SIGNAL record completes the rows before it: of sigwait, of a signalfd, and
- * of the poll before that. */
+/* A SIGNAL record completes the rows of the record before it: those of sigwait,
+ * or of a read of a signalfd and the poll before that read. */
 static void on_signal(struct maker *m, uint32_t node)
 {
     struct b_wait_notes *n = m->b->notes;
@@ -302,8 +304,8 @@ static bool may_have_stack(uint32_t type)
            type == IPS_REC_JOIN || type == IPS_REC_ACQUIRE;
 }
 
-/* The record was a poll: keeps what the record that takes its wait will
- * need. */
+/* The record was a poll: saves the data for the row that the record which takes
+ * over the wait will add. */
 static void keep_pending(struct maker *m, uint64_t site)
 {
     struct b_wait_notes *n = m->b->notes;
@@ -343,7 +345,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     for (uint32_t i = n->first; i < n->out->count; i++) {
         struct ips_wait_row *r = &n->out->row[i];
         if (r->of_node && r->arc != IPS_NO_NODE)
-            continue; /* row of a poll that keeps its node */
+            continue; /* the row of a poll that keeps its node is complete */
         r->call = node;
         if (!r->site) {
             r->site = site;
@@ -351,7 +353,8 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         }
         if (r->arc != IPS_NO_NODE)
             continue;
-        /* A signal that came meanwhile ended the sleep (b_take_signal). */
+        /* if a signal ended the sleep (b_take_signal), its node is the end of
+         * the wait */
         bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;
@@ -373,7 +376,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     return 0;
 }
 
-/* ---- the end ------------------------------------------------------------ */
+/* ---- sorting all rows --------------------------------------------------- */
 
 static int by_arc(const void *va, const void *vb)
 {

@@ -1,30 +1,31 @@
 /*
- * Every single wait that a build counts in wait_ns of struct ips_thread_row:
- * its arc in the graph, its call site and its cause; also every acquire and
- * release of a lock. A build makes these rows only on request, since sums by
- * thread and cause are in the thread rows already. Source: IPS-15.
+ * Rows of single waits: each wait that wait_ns of struct ips_thread_row
+ * contains, with its arc in the graph, call site and cause. Also rows of the
+ * acquires and releases of locks. A build makes these rows only on request,
+ * because struct ips_thread_row has the sums by cause already.
  */
 #ifndef IPS_SLAVE_BUILD_WAITS_H
 #define IPS_SLAVE_BUILD_WAITS_H
 
 #include "slave/build/build.h"
 
-/* frames kept of one stack; outer frames are left out */
+/* limit of the frames of one stack; the outermost are left out */
 #define IPS_WAIT_FRAMES 32u
 
 struct ips_wait_row {
     uint64_t end_ns, ns; /* local raw time of the return; length of the wait */
     /* the wait is within the arc into this node of the graph */
     uint32_t arc;
-    /* node that the waiting call itself made; else as `arc` */
+    /* the node that the waiting call made; if it made none, the same as `arc`
+     */
     uint32_t call;
     uint32_t stream; /* index in the streams of the build's input */
     /* index in `stack`; IPS_NONE: only the call site is known */
     uint32_t stack;
     uint64_t site; /* return address; 0: unknown */
     uint8_t cause; /* enum ips_wait_cause */
-    /* the node of `arc` is the end of the wait: its cross arc, if any, ended
-     * it */
+    /* the node of `arc` is the end of the wait; if it has a cross arc, that
+     * arc's source ended the wait */
     bool of_node;
 };
 struct ips_wait_stack {
@@ -32,22 +33,24 @@ struct ips_wait_stack {
     uint32_t stream;
     uint64_t t_ns;
 };
-/* A moment at which a chain asks for a lock, or releases it, for a replay that
- * decides anew who gets the lock next (build/locks.c). */
+/* value of `w` in struct ips_lock_row: at the node */
 #define IPS_LOCK_AT_NODE UINT64_MAX
+/* A point at which a chain asks for a lock, or releases it. A replay decides
+ * anew which chain gets the lock next (build/locks.c). */
 struct ips_lock_row { /* ordered by node, w, t, seq */
     uint32_t lock;    /* number of the lock object */
-    uint32_t units;   /* units free at the start of the run: 1 for a mutex */
+    uint32_t units; /* units of the lock, free at the start of the run: 1 for a
+                       mutex; 0: of a semaphore, not known */
     uint32_t node;
     uint32_t seq; /* order among the rows of one chain and object */
     uint64_t t;   /* recorded time of the acquire or release */
-    /* IPS_LOCK_AT_NODE: at that node; else after this much of the work of the
-     * arc into the node */
+    /* position: IPS_LOCK_AT_NODE: at `node`; else within the arc into `node`,
+     * after this much CPU time (ns) */
     uint64_t w;
     bool gives;
 };
-/* A thread in a call that has not returned, or that only the end of its process
- * ended. */
+/* A thread in a call that has not returned, or that ended only because its
+ * process ended. */
 struct ips_blocked_row {
     struct ips_begun begun;
     uint64_t since_ns; /* local raw time of the call */
@@ -59,9 +62,10 @@ struct ips_blocked_row {
      * call moves no bytes */
     uint32_t end;
 };
-/* From where a lock was given back that another thread waited for. */
+/* The call site at which a thread released a lock that another thread waited
+ * for. */
 struct ips_release_row {
-    uint64_t site, t_ns; /* return address; local raw */
+    uint64_t site, t_ns; /* return address; local raw time */
     uint32_t node, stream;
 };
 struct ips_wait_rows {
@@ -71,7 +75,8 @@ struct ips_wait_rows {
     uint32_t stack_count, stack_capacity;
     uint64_t *frame; /* return addresses, innermost first */
     uint32_t frame_count, frame_capacity;
-    /* nodes: the returns of sends that were only preempted */
+    /* [dropped_count] nodes of the returns of sends that did not wait, but were
+     * preempted; their waits are dropped */
     uint32_t *dropped;
     uint32_t dropped_count, dropped_capacity;
     struct ips_release_row *release; /* ordered by node */

@@ -1,24 +1,27 @@
 /*
- * When each node was passed, and how long its thread slept for it: the basis of
- * the weightings `sched` and `wall` (analysis/graph/view.h).
+ * Computes when each node was passed (g.at), and how long its thread slept for
+ * it (g.wait): the basis of the weightings `sched` and `wall`
+ * (analysis/graph/view.h).
  *
- * The coordinate of a node is some CPU time before or after the reading of its
- * clocks, and the node was passed earlier or later by the same time. Towards
- * another machine, a send is passed at its call and a receive at its return,
- * because the clocks are aligned by these moments: so no message arrives before
- * it was sent (b_weights). This pass then bends the times until no arc of this
- * machine runs against the clock: a node is passed no later than the nodes that
- * depend on it. Therefore EST in `wall` equals `at` exactly.
+ * A node's coordinate is some CPU time before or after the reading of its
+ * clocks; b_weights() moves the time of the node by the same amount. But on a
+ * channel to another machine a send is passed at its call and a receive at its
+ * return, because the clocks are aligned by these times: so no message arrives
+ * before it was sent. This pass then "bends" times, that is, lowers them until
+ * no arc of this machine leads back in time: a node is passed no later than
+ * the nodes that depend on it. Therefore a node's earliest start time in
+ * `wall` equals g.at.
  */
 #include "slave/build/internal.h"
 
-/* Arcs against the clock are few, and off by little. The limit is for damaged
- * records, which may need more rounds than a user would wait for. */
+/* Few arcs lead back in time, and by little. The limit is for damaged records,
+ * which may need more rounds than a user would wait for. */
 #define ROUNDS 64
 #define AHEAD 16u
 
-/* v joined the thread of END u. END may carry CPU from after its record: shifts
- * the time of END by that CPU, but not past v. */
+/* Node v is a join of the thread whose END is u. END may have CPU that was used
+ * after its record: moves the time of END forwards by that CPU, but not past v.
+ */
 static void shift_end_of_joined(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
@@ -27,7 +30,7 @@ static void shift_end_of_joined(struct build *b, uint32_t v)
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
     uint64_t at = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
-    /* a later END needs no correction: it has no wait */
+    /* a later END needs no bending: it has no wait */
     b->bends |= at < g->at[u];
     g->at[u] = at;
 }
@@ -38,8 +41,8 @@ static int by_number(const void *va, const void *vb)
     return 0;
 }
 
-/* Applies shift_end_of_joined() to joins in the order of their nodes: several
- * may take one END. */
+/* Applies shift_end_of_joined() to all joins, in the order of their nodes:
+ * several may join one thread. */
 static int all_last_words(struct build *b)
 {
     uint32_t n = 0, *nodes;
@@ -59,7 +62,8 @@ static int all_last_words(struct build *b)
     return 0;
 }
 
-/* Makes node u pass no later than i. True: it was later. */
+/* Lowers the time of node u to that of node i, which depends on it. False: u
+ * was not later. */
 static bool bend_to(struct build *b, uint32_t u, uint32_t i)
 {
     struct ips_graph *g = &b->out->g;
@@ -72,7 +76,8 @@ static bool bend_to(struct build *b, uint32_t u, uint32_t i)
     return true;
 }
 
-/* One round: every node passes no later than its successors. */
+/* One round over all arcs: lowers the time of each node to that of its
+ * successors. False: no time changed. */
 static bool bend_round(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -93,8 +98,9 @@ static bool bend_round(struct build *b)
     return bent;
 }
 
-/* Is any arc against the clock? b_weights() checked the arcs of chains and of
- * matched receives, and that still holds if no time was moved since. */
+/* Does any arc lead back in time? b_weights() checked the arcs within chains
+ * and those of matched receives; that result holds if no time was moved since.
+ */
 static bool has_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
@@ -107,9 +113,10 @@ static bool has_backward_arc(const struct build *b)
     return against;
 }
 
-/* Was the awaited event over before node i began to sleep? Bytes sent through
- * memory are there at once. Then the thread did not sleep for the event: it was
- * preempted or slept for something else. A network may delay a message. */
+/* Was the event that node i waited for over before the thread began to sleep?
+ * Then the thread did not sleep for it: it was preempted, or slept for
+ * something else. Bytes sent through memory arrive at once, but a network may
+ * delay a message. */
 static bool was_there(const struct build *b, uint32_t i)
 {
     const struct ips_graph *g = &b->out->g;
@@ -120,8 +127,8 @@ static bool was_there(const struct build *b, uint32_t i)
     return g->xkind[i] != IPS_X_DATA || b_by_memory(b, end);
 }
 
-/* Corrects the waits that b_weights() left, if nothing bends. Most nodes are
- * correct already. */
+/* Corrects the waits of the nodes in b->arcs, if no time has to bend:
+ * b_weights() has corrected all others. */
 static void correct_remaining_waits(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -156,9 +163,11 @@ static void fit_chain(struct build *b, uint32_t c)
         }
         if (!g->delay[i])
             continue;
-        /* The time off the CPU and not asleep limits the run delay. */
+        /* the run delay cannot be longer than the time off the CPU and not
+         * asleep */
         uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
-        /* woken by another machine, then in the run queue */
+        /* the node before was woken by another machine: the delay after that is
+         * in this arc */
         if (queued && b_far(b, i - 1))
             room += b->off[i - 1];
         g->delay[i] = ips_min_u64(g->delay[i], room);

@@ -1,13 +1,13 @@
 /*
  * Turns coordinates into weights (b_weights). The same pass over the columns
- * computes what else follows from a node and the one before.
+ * computes everything else that follows from a node and the one before it.
  *
- * Nearly all nodes come in runs without decisions: coordinates and clocks that
- * go forwards, sleeps no longer than the time for them, sends that do not move
- * any more. These are processed EVEN at a time, without a branch, in a form
- * that the compiler vectorises. Whether a group qualifies is found on the way,
- * and nothing is stored before that is known. All other nodes are processed one
- * by one.
+ * Most nodes come in long sequences that need no decision: coordinates and
+ * clocks go forwards, sleeps are no longer than the time for them, the times
+ * of sends are fixed. Such nodes are processed EVEN at a time, without a
+ * branch, in a form that the compiler vectorises. Whether a group qualifies is
+ * computed on the way, and nothing is stored before that is known. All other
+ * nodes are processed one by one.
  */
 #include "slave/build/match.h"
 
@@ -18,19 +18,20 @@
 struct weigher {
     struct build *b;
     struct ips_graph g; /* copy of the graph, for its columns */
-    uint64_t *cpu_at;   /* may be the same as g.at: read before it is written */
+    uint64_t *cpu_at; /* may be the same memory as g.at, so each element is read
+                         before g.at is written */
     const uint64_t *off;
     /* [end_count]; NULL: no peer may be on another machine */
     const uint8_t *far;
     uint64_t *coord;
-    bool fits;      /* waits are corrected on the way */
-    ips_u128 xlen;  /* sum over all nodes */
+    bool fits;      /* waits (g.wait) are corrected in this pass */
+    ips_u128 xlen;  /* sum of g.xlen over all nodes */
     uint64_t probe; /* sum of g.probe after clamping */
 };
 
 /* Running sums over the nodes of a chain. */
 struct weight_sums {
-    uint64_t at, t, cpu; /* coordinate, g.t_ns, cpu_at of the node before */
+    uint64_t at, t, cpu; /* coordinate, g.t_ns and cpu_at of the node before */
     uint64_t passed;     /* g.at of the node before */
     uint64_t probe, unknown;
     ips_u128 xlen;
@@ -38,9 +39,9 @@ struct weight_sums {
     bool forwards, bends;
 };
 
-/* Stores when the send of receive i, which pass `match` found, was passed. The
- * sends of a channel are walked along with its receives, whose order is the
- * same. Few receives need this. */
+/* Stores in *sent when the send of receive i (found by pass `match`) was
+ * passed. Sends of a channel are walked in step with its receives, which have
+ * the same order. Few receives need this. */
 static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
 {
     const struct ips_graph *g = &b->out->g;
@@ -59,9 +60,10 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
     return 0;
 }
 
-/* Corrects the wait of node i: it cannot be longer than `apart`, and it is 0 if
- * the send was there before the sleep. `passed`: of node i; `sent`: when its
- * send was passed, UINT64_MAX if not known; see build/wall.c. */
+/* Corrects the wait of node i (see build/wall.c): it cannot be longer than
+ * `apart`, the time since the node before, and it is 0 if the bytes were there
+ * before the sleep. `passed`, `sent`: when node i and its send were passed;
+ * `sent` is UINT64_MAX if not known; `found`: find_send_time() knows it. */
 static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
                     uint64_t passed, uint64_t sent, bool found)
 {
@@ -81,14 +83,15 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
     return 0;
 }
 
-/* Makes weights of the coordinates of nodes [i, end): all but the first and
- * last of a chain in one call. The same pass computes what else follows from a
- * node and the one before: when it was passed, the recording cost in its arc,
- * the unexplained time off the CPU, and whether the clock ran backwards.
+/* Makes weights of the coordinates of nodes [i, end). `first`, `last`: these
+ * include the first (last) node of the chain, which is passed alone. The same
+ * pass computes what else follows from a node and the one before: when it was
+ * passed, the recording cost in its arc, the unexplained time off the CPU, and
+ * whether the clock ran backwards.
  *
- * A receive whose send has given way now gives way too (build/causal.c), and
- * its arc is finished. `k` is passed by value: so no store can change it, and
- * tests for members that are NULL throughout a run cost nothing. */
+ * A receive whose send has given way now gives way, too (build/causal.c), and
+ * its arc is finished. `k` is passed by value, so that the compiler knows that
+ * no store changes it, and tests for members that are NULL cost nothing. */
 static inline __attribute__((always_inline)) int
 weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
              uint32_t end, bool first, bool last)
@@ -129,7 +132,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
                 s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
         s.forwards &= t_ns >= s.t;
         s.bends |= (sent > passed) | (s.passed > passed);
-        if (coord != own) /* its receives assumed the other coordinate */
+        /* the receives of a send assumed `own` as its coordinate */
+        if (coord != own)
             s.bends |= k.g.kind[i] == IPS_NODE_SEND;
         s.at = coord;
         s.t = t_ns;
@@ -137,7 +141,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         s.passed = passed;
         k.g.w[i] = w;
         k.g.at[i] = passed;
-        /* No branch on whether it slept, which is unpredictable. */
+        /* Whether the thread slept is unpredictable, so there is no branch on
+         * it alone. */
         uint64_t wait = k.g.wait[i];
         bool look = match | (coord != own) | (xkind & B_X_THERE);
         if (k.fits && (wait > apart || (look && wait)))
@@ -150,12 +155,13 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
     return rc;
 }
 
-/* A value with bits above this is not even: it is negative, or damaged. */
+/* A value with bits above this one is negative or damaged: then the group is
+ * not processed by weight_even(). */
 #define EVEN_BITS 56
 
-/* Processes nodes [i, i + EVEN), none of them the first of its chain, by the
- * rules of weight_nodes(). `k` has no `off`, `far` or `coord`, and fits. False:
- * some node needs a decision, and nothing was changed. */
+/* Processes nodes [i, i + EVEN), without the first of the chain, by the rules
+ * of weight_nodes(). In `k`, off, far and coord are NULL, and fits is true.
+ * False: some node needs a decision, and nothing was changed. */
 static bool weight_even(const struct weigher *k, struct weight_sums *s,
                         uint32_t i)
 {
@@ -204,7 +210,7 @@ static bool weight_even(const struct weigher *k, struct weight_sums *s,
 }
 
 /* Processes the nodes of a chain between the first and the last, for builds
- * without the optional columns. */
+ * without the columns off, far and coord. */
 static int weight_runs(const struct weigher *k, struct weight_sums *s,
                        uint32_t i, uint32_t end)
 {
@@ -219,7 +225,8 @@ static int weight_runs(const struct weigher *k, struct weight_sums *s,
     return rc;
 }
 
-/* Makes the weights of one chain. *cpu: the CPU of the chain. */
+/* Makes the weights of one chain. Sets *cpu to the CPU time of the chain, ns.
+ */
 static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
 {
     struct build *b = k->b;
@@ -258,7 +265,8 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     b->bends |= s.bends;
     k->xlen += s.xlen;
     k->probe += s.probe;
-    /* CPU burnt by spinning in the final nodes is taken out already. */
+    /* from[c].cpu_ns: without the CPU burnt by spinning in final nodes, which
+     * is subtracted already */
     *cpu = begins ? s.at - base : s.at - b->from[c].at + b->from[c].cpu_ns;
     return rc;
 }
@@ -275,7 +283,7 @@ static uint64_t clamp_value(uint64_t *v, uint64_t cap, uint64_t *clamped)
     return *v;
 }
 
-/* Clamps everything that may become a weight to `cap`; returns the sum. */
+/* Clamps every value that may become a weight to `cap`; returns their sum. */
 static ips_u128 sum_weights(struct build *b, uint64_t cap)
 {
     struct ips_graph *g = &b->out->g;
@@ -294,9 +302,9 @@ static ips_u128 sum_weights(struct build *b, uint64_t cap)
     return sum;
 }
 
-/* No path may be longer than the kernels can add (2^62 ns). Only damaged
- * records come near. Then single values above half a year are cut first, and
- * smaller ones only if that is not enough. */
+/* Limits the sum of all weights, because the path algorithms can add only up to
+ * 2^62 ns. Only damaged records come near. Then values above half a year are
+ * clamped first, and smaller ones only if that is not enough. */
 static void bound_weights(struct build *b)
 {
     uint64_t cap = UINT64_MAX;
@@ -304,7 +312,7 @@ static void bound_weights(struct build *b)
         cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
 }
 
-/* Damaged records: makes all sums again from the clamped weights. */
+/* For damaged records: clamps the weights, and computes all sums again. */
 static void rebuild_sums(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -319,7 +327,7 @@ static void rebuild_sums(struct build *b)
     }
 }
 
-/* `sum`: total of CPU and cross arcs. */
+/* `sum`: sum of the CPU times and lengths of cross arcs of all nodes. */
 void b_sum_up(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;
@@ -327,7 +335,9 @@ void b_sum_up(struct build *b, ips_u128 sum)
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
     const struct ips_spun *cut = b_incremental_spun(b, &n);
-    for (uint32_t i = 0; i < n; i++) /* taken out in earlier calls */
+    /* spin_ns includes the CPU that earlier calls subtracted, but `sum` does
+     * not have it */
+    for (uint32_t i = 0; i < n; i++)
         sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {
         const struct b_ext *x = &b->exts.v[i];

@@ -1,8 +1,9 @@
-/* Copies the result of an incremental build: its graph without the spare space
+/* Copies the result of an incremental build, without the spare node numbers
  * between chains (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* Maps nodes to their new numbers; caches the chain looked up last. */
+/* Maps node numbers to those of the copy. [first, end) and `shift` are of the
+ * chain that was looked up last. */
 struct moved {
     const struct ips_graph *from, *to;
     uint32_t first, end, shift;
@@ -103,7 +104,8 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
     return 0;
 }
 
-/* Makes what b_keep_peer_data() makes in a whole build. */
+/* Makes out->more, with the node numbers of the copy, and the arcs of
+ * ips_built_set_peers(). */
 static int copy_more(struct b_incremental *k, struct ips_built *out)
 {
     struct build *b = &k->b;

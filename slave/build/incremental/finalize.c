@@ -1,5 +1,5 @@
-/* Decides which nodes of a run that goes on are final
- * (build/incremental/grow.h). */
+/* Decides which nodes are final, that is, moves the border of each chain
+ * (build/incremental/grow.h). `limit` of a chain is its next border. */
 #include "slave/build/incremental/state.h"
 
 /* ---- after the first call ---- */
@@ -34,7 +34,8 @@ static int init_end(struct b_incremental *k, uint32_t i)
     return 0;
 }
 
-/* The counts that matching the receives from reads.v[open] on adds. */
+/* Returns the counts that matching the receives from reads.v[open] on adds,
+ * without adding them. Also sets x->waits. */
 static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
@@ -51,7 +52,7 @@ static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
     return n;
 }
 
-/* Copies the names of streams: they point into records, which may be freed
+/* Copies the names of streams, which point into records: those may be freed
  * before the next call. */
 static int copy_stream_names(struct b_incremental *k)
 {
@@ -75,8 +76,9 @@ static int copy_stream_names(struct b_incremental *k)
     return 0;
 }
 
-/* A child without any record may have recorded its last event already. Then a
- * later whole build would add an arc for the fork. */
+/* Did the fork wait for a child that is still running and has no node for the
+ * start of its program? A later whole build may make an arc from the child's
+ * END to the return of the fork, so the state cannot be kept. */
 static bool child_is_quiet(const struct build *b, const struct b_fork *f)
 {
     return f->child != IPS_NONE && f->child_proc != IPS_NONE &&
@@ -119,10 +121,10 @@ int g_init_state(struct b_incremental *k)
     return k->used ? 0 : IPS_E_NO_MEMORY;
 }
 
-/* ---- borders ---- */
+/* ---- moving the borders ---- */
 
-/* The chain looked up last. A cache: most arcs of a chain come from few other
- * chains. */
+/* The chain that was looked up last: a cache, because most arcs of a chain come
+ * from few other chains. */
 struct near {
     uint32_t chain, first, end; /* end 0: empty */
 };
@@ -175,8 +177,8 @@ uint32_t g_first_young_node(const struct b_incremental *k, uint32_t c,
     return i;
 }
 
-/* First estimate of the border: nodes that are old enough and that no signal
- * can still change. */
+/* Sets the first estimate of the border: after the nodes that are old enough
+ * and that no signal can still change. */
 static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 {
     struct g_chain *x = &k->chains[c];
@@ -187,7 +189,7 @@ static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 }
 
 /* If the run delay of the chain was read, moves its border back to the start of
- * a window. */
+ * a window between two readings. */
 static void to_window(struct b_incremental *k, uint32_t c)
 {
     const struct g_chain *x = &k->chains[c];
@@ -196,16 +198,16 @@ static void to_window(struct b_incremental *k, uint32_t c)
         return;
     for (uint32_t i = 0; i < x->windows.n; i++) {
         uint32_t node = x->windows.v[i].node;
-        /* A chain that goes on needs a node at the border: otherwise a later
-         * node may still be before that reading. */
+        /* If the chain goes on, a window without a node does not count: a later
+         * node may still be before its first reading. */
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
     lower_limit(k, c, best);
 }
 
-/* Moves the border so that a send that blocked and the node of its return are
- * on the same side. */
+/* Moves the border back if it is between a send that blocked and the node of
+ * the send's return. */
 static void keep_send_with_return(struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
@@ -216,7 +218,7 @@ static void keep_send_with_return(struct b_incremental *k, uint32_t c)
         lower_limit(k, c, v - 1);
 }
 
-/* The earliest time of all nodes that are not final. */
+/* Returns the earliest time of all nodes that are not final, ns. */
 static uint64_t first_open(const struct b_incremental *k)
 {
     uint64_t t = UINT64_MAX;
@@ -227,8 +229,9 @@ static uint64_t first_open(const struct b_incremental *k)
 }
 
 /* Moves the border back until no final node of the chain has a cross arc from a
- * node that is not final. All arcs lead forwards (otherwise nothing is kept),
- * so nodes passed before t = first_open() need no check. */
+ * node that is not final. All arcs lead forwards in time (otherwise no state is
+ * kept). So nodes before t, the earliest time of a node that is not final, need
+ * no check. */
 static void close_chain(struct b_incremental *k, uint32_t c, uint64_t t)
 {
     const struct ips_graph *g = &k->built.g;
@@ -239,7 +242,7 @@ static void close_chain(struct b_incremental *k, uint32_t c, uint64_t t)
         uint32_t from = g->xpred[i - 1];
         if (from == IPS_NO_NODE ||
             (from >= g->chains[c].first && from < x->limit))
-            continue; /* from its own chain */
+            continue; /* the source is in the same chain */
         if (from >= k->chains[chain_near(k, &near, from)].limit)
             x->limit = i - 1;
     }
@@ -300,7 +303,9 @@ static void find_limits(struct b_incremental *k)
     } while (sum_limits(k) != before);
 }
 
-/* Can the nodes after the border be made again from what is kept? */
+/* Can the nodes after the border be made again from the saved columns? Not if
+ * an operation there is on an end that is `shut`, or if an arc comes from the
+ * END of a chain that goes on. */
 static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
@@ -377,8 +382,8 @@ static void finalize_sends(struct b_incremental *k, uint32_t end)
     }
 }
 
-/* A bound in time: all sends that are not final, or will come, begin at it or
- * later. */
+/* Returns a time before which no send of `end` begins that is not final or is
+ * still to come, ns. */
 static uint64_t sends_from(const struct b_incremental *k, uint32_t end)
 {
     const struct b_end *e = &k->b.ends[end];
@@ -471,7 +476,7 @@ static int finalize_spins(struct b_incremental *k)
     return 0;
 }
 
-/* Saves the counts that the next call compares with. */
+/* Saves the counts with which the next call compares. */
 static void note_counts(struct b_incremental *k)
 {
     const struct build *b = &k->b;

@@ -1,4 +1,4 @@
-/* Incremental build: one call (build/incremental/grow.h). */
+/* The calls of an incremental build (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
 void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
@@ -45,7 +45,8 @@ void ips_build_incremental_free(struct b_incremental *k)
 void b_incremental_window(struct build *b, uint32_t c, const struct b_window *w)
 {
     struct g_chain *x = &b->incremental->chains[c];
-    if (w->node < x->raw.from) /* before the nodes that are kept raw */
+    if (w->node < x->raw.from) /* it begins before the nodes with saved columns,
+                                  so the border cannot be there */
         return;
     if (B_MORE(x->windows, NULL) < 0)
         b->broken = true;
@@ -118,13 +119,14 @@ static bool same_control(const struct ips_control *a,
                          const struct ips_control *b)
 {
     struct ips_control x = *a, y = *b;
-    /* Counters that change while the run goes on, and that no build reads. */
+    /* ignore counters that change while the run goes on; a change of them does
+     * not require a whole build */
     memset(x.lost, 0, sizeof(x.lost));
     memset(y.lost, 0, sizeof(y.lost));
     x.used_bytes = y.used_bytes = 0;
     x.spare_bytes = y.spare_bytes = 0;
     x.released_bytes = y.released_bytes = 0;
-    /* If only padding differs, the result is a needless whole build. */
+    /* If only padding differs, a whole build is made needlessly. */
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
     return memcmp(&x, &y, sizeof(x)) == 0;
 }
@@ -138,8 +140,8 @@ static bool same_stream(const struct ips_stream_in *a,
            a->dead_t_ns == b->dead_t_ns;
 }
 
-/* Replaces the records of the last call by the caller's. False: they do not
- * continue the kept run. */
+/* Replaces the input of the last call by `in`. False: `in` is not the same run
+ * with the same streams, and nothing was replaced. */
 static bool take_input(struct b_incremental *k,
                        const struct ips_build_input *in)
 {
@@ -162,8 +164,9 @@ static bool take_input(struct b_incremental *k,
 
 /* ---- new records ---- */
 
-/* Has a thread begun to use an end that only another thread of its process
- * used? Then a whole build may order the traffic rows differently. */
+/* Has the end its first send (receive), by another thread than the one that
+ * receives (sends) there? Then a whole build may order the traffic rows
+ * differently. */
 static bool new_user(const struct b_end *e, const struct g_end *x)
 {
     bool sends = !x->sends && e->sends.n,
@@ -171,7 +174,7 @@ static bool new_user(const struct b_end *e, const struct g_end *x)
     return (sends || reads) && e->send_op_chain != e->read_chain;
 }
 
-/* Did only such records come as the incremental build can handle? */
+/* Did only records come that the incremental build can add? */
 static bool as_expected(const struct b_incremental *k)
 {
     const struct build *b = &k->b;
@@ -216,7 +219,7 @@ static int other_passes(struct b_incremental *k)
         k->chains[c].windows.n = 0;
     }
     if (rc == 0 && !b->broken && k->tables)
-        b_delays(b); /* the only part of b_wall() that tables need */
+        b_delays(b); /* tables need no other part of b_wall() */
     if (rc == 0 && !b->broken && !k->tables)
         rc = b_wall(b);
     if (rc == 0 && !b->broken)
@@ -235,8 +238,8 @@ static void count_work(const struct b_incremental *k, uint64_t events,
             g->chains[c].first + g->chains[c].count - b_first(&k->b, c);
 }
 
-/* Continues the build; *out (if not NULL) is valid if it returns 0 and
- * b->broken is false. */
+/* Continues the build. *out (if not NULL) is valid if the function returns 0
+ * and b->broken is false. */
 static int continue_build(struct b_incremental *k, struct ips_built *out,
                           struct ips_build_effort *took)
 {
@@ -260,7 +263,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     return out ? g_copy_result(k, out) : 0;
 }
 
-/* ---- one call ---- */
+/* ---- one call of an incremental build ---- */
 
 static int start_build(struct b_incremental **kept,
                        const struct ips_build_input *in, uint64_t lag_ns,
@@ -299,8 +302,8 @@ static int build_without_state(const struct ips_build_input *in,
     return rc;
 }
 
-/* A whole build. Records that cannot be continued are built without kept
- * state. */
+/* Builds the whole run. If the build cannot be continued later, *kept is NULL
+ * afterwards. */
 static int build_whole(struct b_incremental **kept,
                        const struct ips_build_input *in, uint64_t lag_ns,
                        bool tables, struct ips_built *out,
@@ -363,7 +366,8 @@ int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
 
 /* ---- tables alone ---- */
 
-/* Drops the pointers to records that were read; the caller may free them. */
+/* Drops the pointers to records that were read, because the caller may free
+ * these. */
 static void forget_records(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->in.stream_count; i++) {
@@ -397,7 +401,8 @@ int ips_tables_further(struct b_incremental **kept,
                        struct ips_err *err)
 {
     int rc = ips_build_further(kept, news, NULL, took, done, err);
-    *done &= *kept != NULL; /* else the tables were freed with it */
+    /* if *kept is NULL, the tables were freed with it */
+    *done &= *kept != NULL;
     if (*kept)
         forget_records(*kept);
     return rc;

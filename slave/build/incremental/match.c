@@ -46,7 +46,8 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
     return f;
 }
 
-/* Restores the coordinates of sends as the records have them. */
+/* Resets past_bytes of the sends that are not final: their coordinates (g.w)
+ * are those of the records again. */
 static void match_sends_again(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
@@ -73,8 +74,8 @@ static void match_full_sends(struct b_incremental *k, uint32_t from,
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
 }
 
-/* Matches the receives from the i-th on whose nodes are before `node`; returns
- * the index of the next one. */
+/* Matches the receives x->reads.v[i] and later whose nodes are before `node`.
+ * Returns the index of the first one after these. */
 static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
                             uint32_t i, uint32_t node)
 {
@@ -105,8 +106,8 @@ static void match_data(struct b_incremental *k, uint32_t to)
     if (i == x->waits)
         return;
     /* All receives of the end are of one thread. Nearly all that are old enough
-     * will become final; then g_finalize() continues after them, from this
-     * mark. */
+     * will become final. Then g_finalize() continues from this mark after them,
+     * and need not match them again. */
     i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
     x->mark = (struct g_mark){.made = true,
                               .i = i,

@@ -2,7 +2,8 @@
  * (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* Does the stream start with the chunks that were read? */
+/* Does the chain's last stream start with the chunks that were read before?
+ * Only their number and total length are compared. */
 static bool goes_on(const struct b_incremental *k, const struct g_chain *x)
 {
     const struct ips_stream_in *in =
@@ -93,7 +94,7 @@ static void finish_chain(struct b_incremental *k, uint32_t c)
 static int add_end(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
-    /* a copy: its pending wait may still be taken later */
+    /* a copy: a later record may still take over the pending wait of x->m */
     struct maker m = x->m;
     k->b.nodes = g_end_of(k, c);
     k->b.off_ns = x->off_ns;
@@ -104,7 +105,8 @@ static int add_end(struct b_incremental *k, uint32_t c)
 static int add_ends(struct b_incremental *k)
 {
     int rc = keep_rows(k);
-    /* unended waits of an END are computed anew */
+    /* the unended waits that making an END adds are dropped before the next
+     * call */
     k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = k->chains[c].goes_on ? add_end(k, c) : 0;
@@ -134,8 +136,8 @@ static uint32_t capacity_of(const struct build *b, uint32_t c)
     return (uint32_t)(room + room / 2 + B_GROW_ROOM - 1);
 }
 
-/* The first node to keep raw: those near the chain's end may be after the
- * border. */
+/* Returns the first node whose columns are saved as raw: the last eighth of the
+ * chain, at least 8192 nodes. The border may not be before them. */
 static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
 {
     uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;
@@ -221,17 +223,17 @@ int b_incremental_nodes(struct build *b)
     int rc = add_ends(k);
     for (uint32_t c = 0; c < n && rc == 0; c++) {
         uint32_t end = b->out->g.chains[c].first + b->out->g.chains[c].count;
-        /* The space after the chain begins here: a pass that looks one entry
-         * ahead must not find garbage. */
+        /* the first spare number after the chain: a pass that looks one node
+         * ahead must not read garbage */
         b->out->g.xpred[end] = IPS_NO_NODE;
         rc = save_raw(k, c, raw_from(k, c));
     }
     return rc;
 }
 
-/* Called before and after (`done`) the arcs of receives and datagrams are made,
- * to separate the counts of that pass. When done, also saves in g_raw the cross
- * arcs that no later record changes. */
+/* Called before (`done` false) and after (true) the passes that make arcs:
+ * saves the counts, so that those of these passes are known. When done, also
+ * saves in g_raw the cross arcs that no later record changes. */
 void b_incremental_arcs(struct build *b, bool done)
 {
     struct b_incremental *k = b->incremental;
@@ -256,7 +258,7 @@ void b_incremental_arcs(struct build *b, bool done)
 
 /* ---- new records ---- */
 
-/* Brings b->delays into the order of streams again. */
+/* Sorts b->delays by stream again, after new readings were added at its end. */
 static int regroup_delays(struct build *b)
 {
     uint32_t n = 0;
@@ -306,7 +308,9 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
-    uint64_t need = s->node_capacity - room + 2; /* END has its place already */
+    /* 2: END, and one spare number; the stream's node_capacity had END from the
+     * start */
+    uint64_t need = s->node_capacity - room + 2;
     x->need = (uint32_t)ips_min_u64(need, UINT32_MAX);
     b->broken |= !k->tables && x->nodes + need > x->space;
     return rc;

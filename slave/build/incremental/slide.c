@@ -1,15 +1,15 @@
 /*
  * Drops final nodes of a build for tables alone (build/incremental/grow.h). A
- * final node is kept only if a node that is not final may still refer to it.
- * The kept nodes are moved together, and the spare space after each chain is as
- * large as the new records need. So memory grows with what is not final, not
- * with the length of the run.
+ * final node stays only if a node that is not final may still refer to it. The
+ * remaining nodes are moved together, and the spare space after each chain is
+ * as large as the new records need. So the memory does not grow with the
+ * length of the run.
  *
- * Kept of each chain, in their order: its first node, final nodes that an
- * operation, a receive or a cross arc refers to, the last final node, and all
- * nodes that are not final. g_more_nodes() calls this after it restored the raw
- * columns and before it makes new nodes: so the columns are as the records made
- * them, and no arc refers to a send by its place.
+ * These nodes of each chain stay, in their order: its first node, final nodes
+ * to which a send, a receive or a cross arc refers ("pins"), the last final
+ * node, and all nodes that are not final. g_more_nodes() calls this after it
+ * restored the raw columns and before it makes new nodes. So the columns are
+ * as the records made them, and no arc refers to a send by its slot.
  */
 #include "slave/build/incremental/state.h"
 
@@ -18,11 +18,13 @@
 struct slide {
     struct b_incremental *k;
     B_ARRAY(uint32_t)
-    pins;    /* final nodes to keep; sorted after all were found */
+    pins;    /* final nodes that stay; sorted once all are found */
     struct { /* per chain */
-        /* before the move; node_count: first node that is not final */
+        /* node numbers before the move. first: first node of the chain;
+         * node_count: its first node that is not final; end: after its last
+         * node */
         uint32_t first, node_count, end;
-        /* its first pin; the new number of its first node */
+        /* pin: index of its first pin; to: new number of its first node */
         uint32_t pin, to;
     } * at;
     uint32_t chain; /* the chain looked up last */
@@ -50,7 +52,7 @@ static int pin_node(struct slide *s, uint32_t *node)
     return rc;
 }
 
-/* Replaces the number of a kept node by its new number. */
+/* Replaces *node, the number of a node that stays, by its new number. */
 static int move_node(struct slide *s, uint32_t *node)
 {
     if (*node == IPS_NO_NODE)
@@ -82,7 +84,7 @@ static int of_sends(struct slide *s, const struct b_end *e, seen *see)
     int rc = 0;
     for (struct b_sending i = b_first_send(&s->k->b, e); i.op && rc == 0;
          b_next_send(&s->k->b, &i)) {
-        /* node of the return, if the send blocked */
+        /* the node of the return, if the send blocked */
         uint32_t behind = i.op->node + 1;
         rc = see(s, &i.op->node);
         if (i.op->blocked && rc == 0)
@@ -106,7 +108,8 @@ static int of_ends(struct slide *s, seen *see)
     return rc;
 }
 
-/* Calls `see` for every node number that is used again later. */
+/* Calls `see` for every node number that is stored outside of columns, or in
+ * xpred of a node that is not final. */
 static int all_nodes(struct slide *s, seen *see)
 {
     struct b_incremental *k = s->k;
@@ -169,7 +172,7 @@ static int find_pins(struct slide *s)
 
 /* ---- columns ---- */
 
-/* Calls X for every column, in the graph or in the build. */
+/* Calls X for every column of nodes, in the graph and in the build. */
 #define COLUMNS(X)                                                             \
     X(built.g.kind)                                                            \
     X(built.g.w)                                                               \
@@ -193,9 +196,10 @@ static size_t node_bytes(void)
     return bytes;
 }
 
-/* Two sets of columns are used in turn, so that a call needs no fresh pages.
- * Each set is one array with the columns one after the other. The first columns
- * are the build's own. */
+/* Makes the spare set large enough for `nodes`. Two sets of columns are used in
+ * turn, so that a call needs no fresh memory pages. Each set is one array with
+ * the columns one after the other. At first each column is an array of its own,
+ * made by the build. */
 static int spare_columns(struct b_incremental *k, size_t nodes)
 {
     if (k->spare_capacity >= nodes)
@@ -210,8 +214,8 @@ static int spare_columns(struct b_incremental *k, size_t nodes)
     return 0;
 }
 
-/* Points the columns of `to` into `set`; the widest come first, so all are
- * aligned. */
+/* Makes the columns of `to` point into `set`; the widest elements come first,
+ * so all columns are aligned. */
 static void spread_columns(struct b_incremental *to, void *set, size_t room)
 {
     uint8_t *p = set;
@@ -244,7 +248,8 @@ static void copy_chain(const struct slide *s, struct b_incremental *to,
     }
     for (; i < s->pins.n && s->pins.v[i] < s->at[c].end; i++) {
         copy_nodes(s->k, to, at, s->pins.v[i], 1);
-        to->built.g.xpred[at++] = IPS_NO_NODE; /* the arc is not needed again */
+        /* the arc of a final node is not needed again */
+        to->built.g.xpred[at++] = IPS_NO_NODE;
     }
     copy_nodes(s->k, to, at, s->at[c].node_count,
                s->at[c].end - s->at[c].node_count);
@@ -261,8 +266,8 @@ void g_slide_release(struct b_incremental *k)
 #undef CLEAR
 }
 
-/* Switches to the new set; the build's own columns are freed at the first
- * switch. */
+/* Switches to the columns of `to`, in the spare set. The first switch frees the
+ * single columns that the build made. */
 static void take_columns(struct b_incremental *k,
                          const struct b_incremental *to)
 {
@@ -280,8 +285,8 @@ static void take_columns(struct b_incremental *k,
     k->spare_capacity = room;
 }
 
-/* Computes the new place of every chain, with space for the new records.
- * Returns the total number of places. */
+/* Computes the new first node number and the space of every chain, with room
+ * for the new records. Returns the total number of node numbers. */
 static uint64_t lay_out(struct slide *s)
 {
     struct b_incremental *k = s->k;
@@ -289,7 +294,7 @@ static uint64_t lay_out(struct slide *s)
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
         uint32_t node = s->at[c].end, had = s->at[c].end - s->at[c].first;
         s->at[c].to = (uint32_t)first;
-        /* new number of the place after its last node */
+        /* the new number after the chain's last node */
         (void)move_node(s, &node);
         uint32_t stay = node - (uint32_t)first;
         struct g_chain *x = &k->chains[c];
@@ -336,7 +341,7 @@ static int slide_nodes(struct slide *s)
 
 /* ---- other arrays that grow ---- */
 
-/* The index of the send at *at, counted from the first send of `e`. */
+/* Returns the index of the send at *at, counted from the first send of `e`. */
 static uint32_t number_of(const struct build *b, const struct b_end *e,
                           const struct g_at *at)
 {
@@ -364,8 +369,8 @@ static struct g_at place_of(const struct build *b, const struct b_end *e,
     return at;
 }
 
-/* Keeps the sends of end `i` that may still be read or are not final; at least
- * one, so that their chain stays known. `was`: holds the old arrays. */
+/* Copies the sends of end `i` that may still be read or are not final, at least
+ * one, into the new arrays. `was` has the old arrays. */
 static int keep_sends(struct b_incremental *k, const struct build *was,
                       uint32_t i)
 {
@@ -380,7 +385,7 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     struct b_sending s = b_first_send(was, &old);
     e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
     x->sends = 0;
-    if (x->shut) /* no new send may come */
+    if (x->shut) /* a new send here forces a whole build */
         return 0;
     for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
         struct b_op *op;
@@ -421,7 +426,8 @@ static bool is_final(const struct b_incremental *k, uint32_t node)
     return node != IPS_NO_NODE && b_final(&k->b, node);
 }
 
-/* Drops joins, receives from other machines and spinning of final nodes. */
+/* Drops the entries of final nodes: joins, receives from other machines, spins.
+ * Spins become one sum for each chain. */
 static void drop_final(struct b_incremental *k)
 {
     struct build *b = &k->b;
@@ -441,7 +447,7 @@ static void drop_final(struct b_incremental *k)
     for (uint32_t i = 0; i < k->spun.n; i++) {
         struct ips_spun s = k->spun.v[i];
         uint32_t c = ips_chain_of(&k->built.g, (uint32_t)s.node);
-        s.node = c; /* the chain, until all nodes have moved */
+        s.node = c; /* the chain's number, until all nodes have moved */
         if (n && k->spun.v[n - 1].node == c)
             k->spun.v[n - 1].ns = ips_add_sat(k->spun.v[n - 1].ns, s.ns);
         else
@@ -450,7 +456,8 @@ static void drop_final(struct b_incremental *k)
     k->spun.n = n;
 }
 
-/* Drops readings of the run delay before the window that is still open. */
+/* Drops the readings of the run delay before the first window that is not
+ * final. */
 static void drop_readings(struct b_incremental *k)
 {
     struct build *b = &k->b;

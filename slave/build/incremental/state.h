@@ -1,4 +1,5 @@
-/* The kept state of an incremental build (build/incremental/grow.h). */
+/* The state that an incremental build keeps between its calls
+ * (build/incremental/grow.h). */
 #ifndef IPS_SLAVE_BUILD_INCREMENTAL_STATE_H
 #define IPS_SLAVE_BUILD_INCREMENTAL_STATE_H
 
@@ -6,17 +7,17 @@
 #include "slave/build/match.h"
 #include "slave/build/node.h"
 
-/* The columns of nodes that passes after `node` change, as that pass left them,
- * and the cross arcs that no later record changes. */
+/* Copies of the columns that passes after `node` change, as pass `node` left
+ * them; and the cross arcs that no later record changes. */
 struct g_raw {
     void *memory;
-    uint32_t from, n, capacity; /* nodes [from, from + n) */
+    uint32_t from, n, capacity; /* the copies are of nodes [from, from + n) */
     uint64_t *w, *off, *wait, *xlen;
     uint32_t *probe, *xpred;
     uint8_t *xkind;
 };
 
-/* Sums over the nodes of the chain before `node`. */
+/* Sums over the nodes of a chain before `node`. */
 struct g_sums {
     uint32_t node; /* 0: not computed */
     uint64_t at, cpu_ns, probe_ns, unknown_ns;
@@ -24,33 +25,36 @@ struct g_sums {
 };
 
 struct g_chain {
-    /* more records may come; false: none come, and the chain has its END */
+    /* more records may come; false: no more records can come, and the chain has
+     * its END */
     bool goes_on;
-    uint32_t space; /* places reserved */
-    uint32_t nodes; /* nodes made; while the chain goes on, without END */
-    uint32_t had;   /* those made before this call */
-    /* most places that the new records can take, with END */
+    uint32_t space; /* node numbers reserved */
+    uint32_t nodes; /* nodes made; without END while goes_on is true */
+    uint32_t had;   /* nodes made before this call */
+    /* most nodes that the new records can need, with END */
     uint32_t need;
-    struct maker m;     /* state after its last record */
+    struct maker m;     /* state of pass `node` after the chain's last record */
     struct b_walk walk; /* position after its last record */
-    uint64_t bytes;     /* in the chunks before the current one */
+    uint64_t bytes;     /* total length of the chunks before the current one */
     uint64_t off_ns, probe_ps;
     struct g_raw raw;
-    B_ARRAY(struct b_window) windows; /* those that began after the border */
+    /* windows of the run delay that began after the border */
+    B_ARRAY(struct b_window) windows;
     /* nodes before this one are old enough to be final */
     uint32_t old;
-    /* over the nodes before `old`; g_table_weights() */
+    /* sums over the nodes before `old`, from g_table_weights() */
     struct g_sums sums;
-    uint32_t limit; /* the next border */
+    uint32_t limit; /* the border, while g_finalize() moves it */
 };
 
-/* A place in the sends of an end: index `i` of the block; block IPS_NONE:
+/* A position in the sends of an end: index `i` in `block`; block IPS_NONE:
  * before the first send. */
 struct g_at {
     uint32_t block, i;
 };
 
-/* The matching state before reads.v[i], and the counts up to there. */
+/* The matching state before reads.v[i], and how many receives before it were
+ * unmatched or pending. */
 struct g_mark {
     bool made;
     uint32_t i;
@@ -59,41 +63,44 @@ struct g_mark {
 };
 
 struct g_end {
-    /* used by several threads, or carries no bytes: no new send or receive of
-     * it may come */
+    /* several threads use the end, or it is no stream: a new send or receive
+     * here forces a whole build */
     bool shut;
-    uint32_t sends, read_count;   /* as of the start of this call */
-    B_ARRAY(struct b_read) reads; /* reads before reads.v[open] are final */
+    uint32_t sends, read_count; /* at the start of this call */
+    /* the receives here; those before reads.v[open] are final */
+    B_ARRAY(struct b_read) reads;
     uint32_t open;
-    /* the first read whose send is not known yet; reads.n if there is none */
+    /* the first receive whose send is not known yet; reads.n: there is none */
     uint32_t waits;
-    /* at the first read that is not old enough; g_match() */
+    /* from g_match(), before the first receive that is not old enough to be
+     * final */
     struct g_mark mark;
-    /* Bytes of the receives before reads.v[0]. */
+    /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
-    uint32_t got_last; /* node of the last of them, or IPS_NO_NODE */
-    /* The state of struct inflow after the final receives. */
+    uint32_t got_last; /* node of the last dropped receive, or IPS_NO_NODE */
+    /* The state of struct inflow after the final receives here; the send at
+     * `at` is the peer's. */
     struct g_at at;
     bool at_send; /* `sent` includes the send at `at` */
     uint64_t read, sent;
-    /* As a sender: its first send that is not final, the bytes sent before
-     * that, and the last return of a final send that blocked. */
+    /* For the sends here: the first that is not final, the bytes sent before
+     * it, and the latest return of a final send that blocked. */
     struct g_at first;
     uint64_t first_sent, room_ns;
-    uint32_t seen;    /* reads as of the start of this call */
+    uint32_t seen;    /* reads.n at the start of this call */
     uint64_t ext_pos; /* position after all receives from other machines */
 };
 
-/* A send that blocked, but not for space: the row of its thread counts less
- * wait. */
+/* A send that did not wait for space but was preempted: `slept` ns are not
+ * counted as a wait of its thread. */
 struct g_roomless {
     uint32_t node, chain;
     uint64_t slept;
 };
 
-#define G_BENT_MOST (1u << 22) /* limit; more are a sign of damaged records */
-/* A node that was passed at the same time as `by`: it is final only if `by`
- * is. */
+#define G_BENT_MOST (1u << 22) /* limit; more of them mean damaged records */
+/* Node `node` got the time of node `by`, which depends on it: it is final only
+ * if `by` is. */
 struct g_bent {
     uint32_t node, by;
 };
@@ -102,21 +109,22 @@ struct b_incremental {
     struct build b;
     struct ips_built built;
     uint64_t lag_ns;
-    /* only tables are wanted: final nodes are dropped
+    /* only tables are wanted, so final nodes are dropped
      * (build/incremental/slide.c) */
     bool tables;
     bool slid; /* nodes were dropped at least once */
-    /* From the first drop on all columns of nodes are in one array; and a
-     * second such array. */
+    /* After the first drop: the array that has all columns of the nodes, and a
+     * spare one for the next drop. */
     void *set, *spare_set;
     size_t set_capacity, spare_capacity; /* in nodes */
-    /* input of `b`, with streams in the caller's order */
+    /* input of `b`, with the streams in the caller's order */
     struct ips_build_input in;
     struct ips_control control;
     struct ips_stream_in *streams;
     struct g_chain *chains;
     struct g_end *ends;
-    /* The rows after the last record, before chains get their END. */
+    /* The rows as they were after the last record, before chains got their END.
+     */
     struct ips_thread_row *rows;
     struct ips_proc *procs;
     struct ips_end *end_rows;
@@ -124,23 +132,24 @@ struct b_incremental {
     uint64_t *traffic_last;
     struct ips_build_counts counts;
     uint32_t traffic_count;
-    /* [traffic_count] last use as of the end of the last call */
+    /* [traffic_count] time of the last use, at the end of the last call */
     uint64_t *used;
     uint8_t *names;
-    /* [traffic_count] a close was taken for a release because no later use of
-     * the end had come */
+    /* [traffic_count] 1: a close counted as the end's release, because the
+     * process did not use the end later */
     uint8_t *let_go;
-    /* Counts of the passes from `match` on, for final nodes. */
+    /* matched: counts of pass `match` and later passes for final nodes. The
+     * others: all counts before and after the passes that make arcs. */
     struct ips_build_counts matched, before_match, behind_match;
     B_ARRAY(struct ips_spun) spun;
     B_ARRAY(struct g_roomless) roomless;
     B_ARRAY(struct g_bent) bent;
     uint32_t fork_count, event_count, dgram_count, hold_count, ext_count;
-    uint32_t unended_count; /* before chains get their END */
+    uint32_t unended_count; /* number of entries before chains got their END */
 };
 
-/* Returns the send at *at and moves *at to it; NULL: that send does not exist
- * yet. */
+/* Returns the send at *at, and moves *at to the next block if it is at the end
+ * of one; NULL: the send does not exist yet. */
 struct b_op *g_send_at(const struct build *b, const struct b_end *e,
                        struct g_at *at);
 struct inflow g_inflow(const struct build *b, const struct g_end *k,
@@ -159,26 +168,31 @@ static inline uint32_t g_end_of(const struct b_incremental *k, uint32_t c)
     return k->built.g.chains[c].first + k->chains[c].nodes;
 }
 
-/* build/incremental/nodes.c: scans the new records; restores the rows as they
- * were after the last record; makes the nodes of the new records. */
+/* build/incremental/nodes.c: g_scan_more() scans the new records,
+ * g_take_rows_back() restores the rows as they were after the last record, and
+ * g_more_nodes() makes the nodes of the new records. */
 int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_incremental *k);
 int g_more_nodes(struct b_incremental *k) IPS_MUST_USE;
-void g_raw_drop(struct g_raw *r, uint32_t n); /* drops the first n */
+/* drops the first n nodes of *r */
+void g_raw_drop(struct g_raw *r, uint32_t n);
 int g_match(struct b_incremental *k)
     IPS_MUST_USE; /* build/incremental/match.c */
-/* build/incremental/slide.c: makes space if some chain has too little for its
- * new records. For tables alone. */
+/* build/incremental/slide.c, for tables alone: if some chain has too little
+ * space for its new records, drops final nodes to make space. */
 int g_slide(struct b_incremental *k) IPS_MUST_USE;
 void g_slide_release(struct b_incremental *k);
 /* build/incremental/tables.c: the part of b_weights() that tables need. */
 int g_table_weights(struct b_incremental *k) IPS_MUST_USE;
-/* The time of the newest record of all chains; the first node of a chain that
- * is not old enough to be final. build/incremental/finalize.c */
+/* build/incremental/finalize.c: g_newest() returns the time of the newest
+ * record, in ns; g_first_young_node() returns the first node of a chain that is
+ * less than lag_ns older. */
 uint64_t g_newest(const struct b_incremental *k);
 uint32_t g_first_young_node(const struct b_incremental *k, uint32_t chain,
                             uint64_t newest);
-/* build/incremental/finalize.c. b->broken: the state cannot be kept. */
+/* build/incremental/finalize.c: both set b->broken if the state cannot be kept.
+ * g_init_state() runs after the first call, g_finalize() moves the borders
+ * after each call. */
 int g_init_state(struct b_incremental *k) IPS_MUST_USE;
 int g_finalize(struct b_incremental *k) IPS_MUST_USE;
 /* build/incremental/copy.c */

@@ -1,5 +1,6 @@
-/* Quicker versions of passes for a build of tables alone: they leave out what
- * only a graph needs (build/incremental/grow.h). */
+/* Faster versions of passes for a build of tables alone
+ * (build/incremental/grow.h): they do not compute columns that only a graph
+ * needs. */
 #include "slave/build/incremental/state.h"
 #include "slave/build/match.h"
 
@@ -7,9 +8,9 @@
 
 /* ---- scan ---- */
 
-/* Scans one record that moves bytes or waits, as nearly all do. False: another
- * kind of record, or one that an incremental build may not accept;
- * b_scan_more() then handles it. */
+/* Scans one record that moves bytes or waits: nearly all records do. False: the
+ * record is of another kind, or an incremental build may not accept it; then
+ * b_scan_more() handles it. */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
 {
     const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
@@ -18,9 +19,9 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
         return false;
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
-        return false; /* rare: handled as any record */
-    if (block && (b_ready_needs_search(r->ready) ||
-                  b_is_of_tries(r->op) || (s->try_count && !r->result)))
+        return false; /* rare: b_scan_more() handles it */
+    if (block && (b_ready_needs_search(r->ready) || b_is_of_tries(r->op) ||
+                  (s->try_count && !r->result)))
         return false;
     if (s->napped_count || s->naps.count || (block && r->op == IPS_OP_SLEEP))
         return false;
@@ -38,7 +39,7 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
 
 /* ---- weights ---- */
 
-/* Sums over the nodes so far, and values of the last node. */
+/* Sums over the nodes so far, and values of the last of them. */
 struct weight_sums {
     uint64_t at, t, cpu, unknown, probe;
     ips_u128 xlen;
@@ -77,8 +78,9 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
     *sums = s;
 }
 
-/* As chain_weights() in build/weights.c, but without `at` and without clamping
- * the recording cost of each arc. */
+/* Like chain_weights() in build/weights.c, but does not compute g.at, and does
+ * not clamp the recording cost of each arc. Returns the CPU time of the chain,
+ * ns. */
 static uint64_t chain_weights(struct b_incremental *k, uint32_t c,
                               ips_u128 *sum)
 {

@@ -1,14 +1,13 @@
 /*
- * Matches receives with their sends while nodes are made, chain by chain. This
- * works if the bytes come from a chain that has all its nodes already, and no
- * other chain sends or reads on that channel. Then nothing else that pass
- * `match` knows is needed, and the columns of the receive are still in the
- * cache. Pass `match` matches the other receives. If a chain has both kinds,
- * `match` gets all of its receives, because no branch could predict which kind
- * is next.
+ * Matches receives with their sends already while nodes are made, chain by
+ * chain. This is possible if the bytes come from a chain that has all its
+ * nodes already, and no other chain sends or reads on that channel. Then the
+ * columns of the receive are still in the cache. Pass `match` matches all
+ * other receives. If a chain has receives of both kinds, pass `match` gets all
+ * of them, because the processor could not predict which kind is next.
  *
- * The scan finds out who uses which channel: the channels of the sends and
- * receives of each stream.
+ * Pass `scan` collects the channels on which each stream sends and receives
+ * (b->uses).
  */
 #include "slave/build/match.h"
 
@@ -39,8 +38,8 @@ static void used_by(uint32_t *is, uint32_t user)
     *is = *is == 0 || *is == user ? user : B_USERS;
 }
 
-/* Sets the only reader and writer of each end. Channels with a number that is
- * too great count as used by several chains. */
+/* Sets `reader` and `writer` of each end. Channels with an id of B_USED_IDS - 1
+ * or more count as used by several chains. */
 static void count_users(struct build *b)
 {
     for (uint32_t i = 0; i < b->uses.n; i++) {
@@ -62,8 +61,8 @@ static void count_users(struct build *b)
     }
 }
 
-/* Is chain `c` the only reader of `to`, and are all sends to `to` made before
- * `c`? */
+/* Is chain `c` the only reader of end `to`, and has the chain that sends to it
+ * a lower number, so that its nodes are made first? */
 static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
 {
     const struct b_end *e = &b->ends[to];

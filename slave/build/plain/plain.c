@@ -8,7 +8,8 @@
 
 /* ---- slots of ends ---- */
 
-/* Adds the slot's pending sends to the blocks of its end. */
+/* Counts the sends that the slot wrote into the end's blocks as sends of the
+ * end. */
 static void put_sends(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
@@ -25,7 +26,7 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
     x->put = x->messages;
 }
 
-/* Moves the flow forward to the last receive of the slot. */
+/* Brings the slot's flow up to date: to the send of the slot's last receive. */
 static void put_flow(struct b_plain_slot *x)
 {
     struct inflow *f = x->flow;
@@ -37,7 +38,7 @@ static void put_flow(struct b_plain_slot *x)
     x->op = x->last = NULL;
 }
 
-/* Adds what the slot holds to the tables and frees the slot. */
+/* Adds the slot's sums to the tables and frees the slot. */
 static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 {
     struct build *b = m->b;
@@ -68,8 +69,8 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     x->id++;
 }
 
-/* Gives slot `x` to channel `id`. Returns 0; 1: the record has to take the
- * general path; negative: error. */
+/* Flushes slot `x` and assigns it to channel `id`. Returns 0, or a negative
+ * error; 1: the record has to take the general path. */
 static int __attribute__((noinline))
 assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
             struct b_plain_slot *x)
@@ -191,8 +192,9 @@ static int listed_receive(struct maker *m, const struct b_plain *r,
     return 0;
 }
 
-/* The state of the loop. No pointer to it escapes, so the compiler can keep it
- * in registers. run_end() writes it back into the build. */
+/* The state of the loop over plain records. No pointer to it escapes, so the
+ * compiler can hold it in registers. run_end() writes it back into the build.
+ */
 struct run {
     struct maker *m;
     struct b_plain_slots *slots;
@@ -200,8 +202,8 @@ struct run {
     uint32_t *xpred, *site, *probe;
     uint8_t *kind, *xkind;
     uint32_t node, chain;
-    /* no_signal_after: no signal taken can have ended a call that begins
-     * later */
+    /* no_signal_after: calls that begin at this time or later were not ended by
+     * a signal */
     uint64_t last_ret, no_signal_after;
     uint64_t off_ns, probe_ps, cost_ps, call_ps, cold_ps;
     uint64_t wait_ns, waits; /* waits for peers */
@@ -266,8 +268,8 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     k->m->row->wait_count[IPS_WAIT_PEER] += (uint32_t)k->waits;
 }
 
-/* Prefetches the next lines of the columns: the loop writes more columns at a
- * time than the hardware prefetcher follows. */
+/* Prefetches the next cache lines of the columns: the loop writes more columns
+ * at a time than the hardware prefetcher can follow. */
 static inline __attribute__((always_inline)) void
 prefetch_columns(const struct run *k, uint32_t i)
 {
@@ -324,8 +326,8 @@ count_record(struct b_plain_slot *x, const struct b_plain *r)
     x->t_ret = r->t_ret;
 }
 
-/* plain_send() and plain_receive() return 0; 1: this record has to take the
- * general path; negative: error. */
+/* plain_send() and plain_receive() make the node of a record. They return 0, or
+ * a negative error; 1: the record has to take the general path. */
 static inline __attribute__((always_inline)) int
 plain_send(struct run *k, const struct b_plain *r)
 {
@@ -355,9 +357,10 @@ plain_send(struct run *k, const struct b_plain *r)
     return 0;
 }
 
-/* Finds the send of a receive on a channel whose sends are all made
- * (build/plain/early.c). If there is none, pass `match` continues from this
- * receive. */
+/* Finds the send of a receive on a channel whose sends all have nodes
+ * (build/plain/early.c), and returns the columns of the receive. If it finds
+ * none, returns `to`, and pass `match` matches the receives from this one on.
+ */
 static struct b_matched __attribute__((noinline))
 match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
             uint64_t slept, struct b_matched to)
@@ -427,8 +430,8 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
                                   r->len, slept);
 }
 
-/* Adds the cost of the record: only that of a call, unless the agent read a
- * clock. */
+/* Adds the recording cost of the record: that of a call, more if the agent may
+ * have read a clock or its code had left the cache. */
 static inline __attribute__((always_inline)) void
 plain_cost(struct run *k, const struct b_plain *r, bool blocked)
 {
@@ -451,7 +454,7 @@ plain_record(struct run *k, const struct b_plain *r)
     uint64_t slept = b_plain_slept(r);
     bool blocked = slept >= B_BLOCKED_NS;
     slept &= -(uint64_t)blocked;
-    if (r->send && blocked) /* needs two nodes */
+    if (r->send && blocked) /* such a send needs two nodes */
         return 1;
     int rc = r->send ? plain_send(k, r) : plain_receive(k, r, slept);
     if (rc)
@@ -462,20 +465,23 @@ plain_record(struct run *k, const struct b_plain *r)
     return 0;
 }
 
-/* The CPU baseline that short records refer to. One product of the stamps since
- * the baseline serves time and CPU; within the limits below no sum
- * overflows. */
+/* The CPU baseline that short records refer to, prepared so that one
+ * multiplication gives both the time and the CPU time of a stamp. Within the
+ * limits below no sum overflows. */
 struct cpu_baseline {
-    /* the baseline's stamp, its ns, and the rest in units of 2^-32 ns */
+    /* the baseline's stamp; the same in whole ns, and the fraction in units of
+     * 2^-32 ns */
     uint64_t t, ns, frac;
     uint64_t cpu;
     uint64_t mult; /* length of one tick, in units of 2^-32 ns */
 };
-#define LINE_BITS 30         /* limit of the stamps since the baseline */
-#define LINE_NS (1ull << 62) /* limit of the time and CPU at the baseline */
+/* limits: of a stamp less the baseline's, in bits; of the baseline's time and
+ * CPU time, in ns */
+#define LINE_BITS 30
+#define LINE_NS (1ull << 62)
 
-/* Computes the baseline after `r`. False: the limits do not hold, so
- * b_plain_read() has to compute the times. */
+/* Computes *l for the records after `r`. False: the limits do not hold, so
+ * b_plain_read() has to compute their times. */
 static inline __attribute__((always_inline)) bool
 baseline_of(const struct b_plain *r, const struct ips_clock *c,
             struct cpu_baseline *l)
@@ -494,9 +500,10 @@ baseline_of(const struct b_plain *r, const struct ips_clock *c,
     return ns < LINE_NS && l->cpu < LINE_NS && l->mult <= 1ull << 32;
 }
 
-/* Makes the nodes of the short records from `p` on, all relative to baseline
- * `l`. None of them slept, because their elapsed time equals their CPU time.
- * Returns the address after the last one; *rc as of plain_send(). */
+/* Makes the nodes of the short records from `p` on, which all refer to baseline
+ * `l`. None of them slept: the agent writes short records only if the elapsed
+ * time equals the CPU time. Returns the address after the last one; sets *rc to
+ * the result of plain_send() or plain_receive(). */
 static inline __attribute__((always_inline)) const uint8_t *
 short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
             const uint8_t *end, int *rc)
@@ -534,9 +541,10 @@ short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
     return p;
 }
 
-/* `lean`: leaves out what only some builds need; `uncosted`: also leaves out
- * the cost of recording. Both are compile-time constants, so the parts left out
- * cost nothing. */
+/* Makes the nodes of plain records; see b_plain_nodes(). `lean`: for builds
+ * without the column `off` that are not incremental; `uncosted`: does not count
+ * the cost of recording. Both are compile-time constants, so these parts cost
+ * nothing. */
 static inline __attribute__((always_inline)) int
 make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
 {
@@ -570,8 +578,10 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     if (uncosted)
         k.probe_ps = m->b->probe_ps;
     run_end(&k);
-    /* The position and baseline after the last record read; the general path
-     * reads a long record there again. */
+    /* Store the position after the last record that got a node, and the
+     * baseline after the last record that was read. If the latter is a long
+     * record for the general path, b_next() reads it again and sets the same
+     * baseline. */
     walk->proc_line.io_known = r.baseline_known;
     walk->proc_line.io_t = r.baseline_t;
     walk->proc_line.io_cpu = r.baseline_cpu;

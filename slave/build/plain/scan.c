@@ -10,18 +10,18 @@ struct seen {
     uint32_t used_top;
 };
 
-/* The values that the scan collects from records stamped by the stream's clock.
- * Converting stamps to ns keeps their order, so only the results are converted,
- * once. */
+/* The values that the scan collects from records with stamps of the stream's
+ * clock. The order of stamps is that of their times in ns, so only the results
+ * are converted to ns. */
 struct stamped {
     uint64_t first, last; /* earliest call; latest return */
     uint64_t last_cpu, n, sends, one_node;
     uint32_t used_top;
 };
 
-/* Scans short records from `p` on, all relative to the baseline of `r`. None
- * takes longer than its CPU, so no send slept and each needs one node. Returns
- * the address after the last one. */
+/* Scans short records from `p` on, which all refer to the baseline of `r`.
+ * Their elapsed time equals their CPU time, so no send slept, and each needs
+ * one node. Returns the address after the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_short(const struct b_plain *r, const struct ips_clock *clock,
            const uint8_t *p, const uint8_t *end, uint8_t *used,
@@ -67,9 +67,9 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
 }
 
 /* Scans long records from `p` on; afterwards `r` has the baseline of the last
- * one. The time that a send slept is known up to 1 ns here, so a send that may
- * have slept too long is counted with two nodes. Returns the address after the
- * last one. */
+ * one. Here the time that a send slept is known with an error of 1 ns. So a
+ * send that may have slept for B_BLOCKED_NS counts with two nodes. Returns the
+ * address after the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
           const uint8_t *end, uint8_t *used, struct stamped *to)
@@ -108,10 +108,10 @@ scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
     return p;
 }
 
-/* Scans the stamped records from `p` on, long or short, relative to the
- * baseline of `r`, which must be known. If stamps are not as the agent writes
- * them, sends are counted with two nodes. Returns the address after the last
- * one. */
+/* Scans the stamped records from `p` on, long or short. The baseline of `r`
+ * must be known. If a call starts before an earlier record's return (no agent
+ * writes this), all their sends count with two nodes. Returns the address after
+ * the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_stamped(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
              const uint8_t *end, struct seen *s)
@@ -189,7 +189,8 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     s->first_cpu = k.first_cpu;
     s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
     s->events += k.n;
-    if (b->incremental) /* the reserved space is for records to come */
+    if (b->incremental) /* an incremental build counts two nodes for each send:
+                           the excess is space for later records */
         k.one_node = 0;
     s->node_capacity += k.n + k.sends - k.one_node;
     s->one_node += k.one_node;
