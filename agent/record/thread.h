@@ -54,7 +54,8 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    struct ips_segment_map prev; /* closed, for reuse; part of a ring if any */
+    struct ips_segment_map
+        prev; /* closed, for reuse; also in the ring if any */
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
@@ -68,7 +69,8 @@ struct ips_stream {
     bool parked;  /* `seg` is CLOSED and will be used again once DRAINED */
     bool gave_up; /* waited for space in vain: waits again only after there was
                      some */
-    uint8_t start_kind;  /* START will contain these and those below */
+    uint8_t start_kind;  /* START will contain this and the fields below, except
+                            `lost` and `waits_at` */
     uint8_t start_flags; /* IPS_REC_F_NS */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet in a LOST record */
     uint64_t waits_at; /* stack address of the wait for space, 0 none */
@@ -166,9 +168,9 @@ struct ips_thread {
     uint32_t beyond_ns;   /* agent work beyond its probe costs: guessed_cpu.c */
     uint32_t said_ns;     /* total ns that records report as their own cost */
     uint32_t opens;       /* opens of files; costed in guessed_cpu.c */
-    uint32_t passes;      /* reads and writes without a record; costed there */
+    uint32_t passes;      /* transfers without a record; guessed_cpu.c */
     uint32_t handlers_run; /* runs of the program's handlers */
-    uint64_t locks;        /* free locks taken; costed there, too */
+    uint64_t locks;        /* free locks taken; costed in guessed_cpu.c */
     /* Calls that the kernel never restarts: agent/preload/sample/sample.h. */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];

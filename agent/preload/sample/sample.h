@@ -74,14 +74,15 @@
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 
-/* Before ips_core_init: registers the functions that the core calls at the
- * start and end of each stream. */
+/* Registers the functions that the core calls at the start and end of each
+ * stream. To be called before ips_core_init. */
 void ips_sample_init(void);
 
-/* After the first pthread_create: installs our handler again. */
+/* Installs our handler again after the first pthread_create. */
 void ips_sample_threads(void);
 
-/* First call in a new thread: the size of its stack in bytes. */
+/* Stores the size of the calling thread's stack in bytes. Called first in a new
+ * thread. */
 void ips_sample_stack(uint64_t bytes);
 
 /* Adds our signal to a handler's mask, or removes it. */
