@@ -97,7 +97,7 @@ int ipsrun_run_empty_image(const char *called)
 /* --- both sides of a start -------------------------------------------------
  */
 
-/* In a child: executes another image, or exits. */
+/* In a child: executes the empty image, or exits. */
 static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
                                                    enum ipsrun_child child)
 {
@@ -170,10 +170,11 @@ static int64_t compute_mean(const int64_t *ns, int count)
     return sum / count;
 }
 
-/* ps that recording adds to a start. Compares the quickest quarter of either
- * kind, which varies between measurements by a third as much as the mean of
- * all. The difference is scaled by mean over quickest quarter of the unrecorded
- * starts: other load and caches make ours dearer in the same proportion. */
+/* Computes the ps that recording adds to a start. Compares the quickest quarter
+ * of either kind, which varies between measurements by a third as much as the
+ * mean of all. The difference is scaled by mean over quickest quarter of the
+ * unrecorded starts: other load and caches make ours dearer in the same
+ * proportion. */
 static int64_t start_added(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)

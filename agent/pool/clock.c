@@ -60,8 +60,8 @@ static bool counter_usable(void)
     return good;
 }
 
-/* Reads the raw clock between two counter readings; keeps the tightest of many.
- */
+/* Reads the raw clock between two readings of the counter. Does so many times,
+ * and keeps the result whose counter readings are closest together. */
 static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
 {
     uint64_t best = UINT64_MAX;

@@ -54,8 +54,8 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    struct ips_segment_map
-        prev; /* closed, for reuse; also in the ring if any */
+    /* The last closed segment, for reuse; a ring has it as well. */
+    struct ips_segment_map prev;
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */

@@ -342,8 +342,8 @@ static bool was_taken(int r)
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
-/* A request that does not wait failed, perhaps one of several tries; or it got
- * the lock after such tries. */
+/* Notes a request that does not wait. If it failed, it may be one of several
+ * tries. If it got the lock after such tries, writes ACQUIRE. */
 static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                      struct ips_moment call, uint64_t site)
 {
@@ -359,7 +359,8 @@ static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                           call, IPS_GOT_SPUN, 0, site);
 }
 
-/* A request for a lock has returned. If it did not wait, it only marks `fd`. */
+/* Records a request for a lock, which has returned: writes ACQUIRE if it
+ * waited, and notes that the close of `fd` releases the lock. */
 static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
                        struct ips_moment call, int r, uint64_t site)
 {
@@ -414,7 +415,7 @@ IPS_EXPORT int flock(int fd, int operation)
     return ips_flock_at(fd, operation, IPS_SITE);
 }
 
-/* Offset in the file at which an fcntl lock starts. */
+/* Returns the offset in the file at which an fcntl lock starts. */
 static uint64_t lock_start(int fd, const struct flock *lock)
 {
     int64_t start = lock->l_start;
@@ -428,7 +429,8 @@ static uint64_t lock_start(int fd, const struct flock *lock)
     return (uint64_t)start;
 }
 
-/* Reads the caller's structure only after the kernel did so successfully. */
+/* Reads the caller's structure only after the kernel has read it: the address
+ * may be invalid. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site)
 {

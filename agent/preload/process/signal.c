@@ -175,9 +175,9 @@ static bool is_wrapped_signal(int sig)
 
 /* --- setting handlers ----------------------------------------------------- */
 
-/* Signals whose handler SA_RESETHAND removed and whose program gave no
- * SA_SIGINFO: the kernel keeps the flags of a removed handler, ours among
- * them. */
+/* A bit for each signal whose handler the program set with SA_RESETHAND and
+ * without SA_SIGINFO. When the kernel has removed such a handler it keeps its
+ * flags, among them the SA_SIGINFO that we added. */
 static _Atomic uint64_t plain_resets;
 
 static void note_reset(int sig, const struct sigaction *act)
@@ -303,8 +303,9 @@ __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
-    if (!must_wrap_handler(sig, handler)) /* SIG_HOLD too: it only queries the
-                                   handler and blocks the signal */
+    /* Also for SIG_HOLD, which only queries the handler and blocks the
+     * signal. */
+    if (!must_wrap_handler(sig, handler))
         return handler_before(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);

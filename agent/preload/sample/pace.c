@@ -200,8 +200,8 @@ static bool may_set(void)
 /* --- moments ----------------------------------------------------------------
  */
 
-/* How long before the moment returns are examined: the more returns there are,
- * the shorter. */
+/* How long (ns) before the moment the examination of returns begins: the more
+ * returns there are, the shorter. */
 static uint64_t near_ns(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,

@@ -46,7 +46,7 @@ struct table {
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    /* of all slots; each slot's last 63 or fewer are not included yet */
+    /* pairs of all slots, without the last 63 or fewer of each slot */
     uint64_t pairs;
     uint64_t flushed; /* stamp of the last COUNT records */
 };
@@ -62,7 +62,8 @@ TLS struct {
 static struct table *_Atomic tables;
 static enum mode first_mode;
 static bool on, exact;
-/* CPU budget in ps per ns, Q32 */
+/* pair_ps: cost of an ENTER and EXIT; budget_q32: ps that they may cost per ns
+ * of CPU time, Q32; flush_stamps: FLUSH_NS in stamps */
 static uint64_t pair_ps, budget_q32, flush_stamps;
 
 /* Increments in one instruction, so this thread's own signal handlers cannot

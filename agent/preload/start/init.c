@@ -154,7 +154,7 @@ IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 }
 
 /* Several threads can come at once only if a constructor of another library
- * made threads before ours ran. What they do twice is harmless, and ON is
+ * made threads before ours ran. It is harmless if two do the same, and ON is
  * stored last. */
 void ips_wrap_init(void)
 {

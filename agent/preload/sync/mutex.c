@@ -98,7 +98,8 @@ static inline bool is_single_threaded(const pthread_mutex_t *m)
     return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
 
-/* The lock was free and the lock call returned r. */
+/* Records, with --locks=all, that a free lock was taken; `r` is what the lock
+ * call returned. Returns r. */
 static inline int record_free_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
