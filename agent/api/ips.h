@@ -76,8 +76,8 @@ IPS_API void ips_task_join(struct ips_task *task, struct ips_task *child,
                            const struct ips_stamp *call,
                            const struct ips_stamp *ret);
 
-/* Ends the chain; the handle stays valid for one ips_task_join and is freed
- * by ips_task_free. */
+/* Ends the task's chain of events. The handle stays valid for one
+ * ips_task_join; ips_task_free frees it. */
 IPS_API void ips_task_end(struct ips_task *task, const struct ips_stamp *at);
 IPS_API void ips_task_free(struct ips_task *task);
 

@@ -28,9 +28,9 @@ static inline uint32_t first_place(const char *text)
 }
 _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 
-/* Is the slot's text still at `text`? Reads up to 7 bytes after its NUL, within
- * a page (at least 4096 bytes); they do not count. Returns false if the text is
- * too near to the end of a page for that. */
+/* Is the slot's text still at `text`? Reads, and ignores, up to 7 bytes after
+ * the text's NUL, but only within its page (at least 4096 bytes). Returns false
+ * if the text is too near to the end of a page for that. */
 __attribute__((no_sanitize("address"))) static inline bool
 same_text(const char *text, const struct ips_mark_slot *p)
 {

@@ -58,7 +58,7 @@ static void leave_outer_run(char **argv)
 }
 
 /* Makes a run name of the command's basename, the date and time, and a random
- * number, so that nobody can guess it. */
+ * number, so that it cannot be guessed. */
 static void make_up_name(char out[64], const char *command)
 {
     const char *slash = strrchr(command, '/');
@@ -210,7 +210,7 @@ static void look_at_command(char **command, struct ips_target *target)
     ips_target_started(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        return; /* described in preload/process/exec.c */
+        return; /* preload/process/exec.c has the reason for these variables */
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
     if (!rest)

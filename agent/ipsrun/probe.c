@@ -112,8 +112,8 @@ static void a_spin(void)
         continue;
 }
 
-/* Did the mark survive a switch? In this order an unintended switch makes no
- * difference. */
+/* Did the mark survive a switch by `action`? The readings are in such an order
+ * that a further switch, which was not intended, never makes this true. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
     ips_cpu_read(); /* sets a mark */

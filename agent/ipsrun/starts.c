@@ -30,8 +30,8 @@
 /* Starts per subject; there are several subjects. With fewer, the cost of an
  * image differed by half from one measurement to the next. */
 #define STARTS 32
-/* Starts with spare segments: spares are found by the pid, and this many starts
- * find one. */
+/* Number of starts with spare segments: a spare is found by the pid, and this
+ * many starts find one. */
 #define SPARED 12
 
 /* Defined by the interposer. */
@@ -43,8 +43,8 @@ static volatile uint32_t *said_ns;
 /* The environment without the variable that preloads us. */
 static char *bare[1024];
 
-/* Programs work between two starts: little of the last start is then in the
- * first-level caches. */
+/* Programs work between two starts, so that little of the last start is left in
+ * the first-level caches. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
 static void work_between(void)
@@ -133,8 +133,8 @@ static long spawn_image(bool wrapped)
     return err ? -1 : pid;
 }
 
-/* CPU time of one start, parent and child together, without what the agent
- * itself reports for it. */
+/* Measures the CPU time (ns) of one start, parent and child together, without
+ * what the agent itself reports for it. */
 static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
 {
     int status = -1;

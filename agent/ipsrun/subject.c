@@ -29,7 +29,7 @@
 #include "agent/record/sys.h"
 #include "common/types.h"
 
-/* Per subject; there are several subjects. */
+/* Numbers of batches per subject; there are several subjects. */
 #define BATCHES 21
 #define WAITS 5
 

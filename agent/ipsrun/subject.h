@@ -10,8 +10,8 @@
 
 #define IPSRUN_SUBJECT "ipsrun: what a call costs"
 
-/* Steps in their order; each measures the ps that the interposer adds. Steps
- * that wait come last. */
+/* The steps in the order in which they are made. Each measures the ps that the
+ * interposer adds to a call or start. Steps that wait come last. */
 enum ipsrun_step {
     IPSRUN_CALL,
     IPSRUN_COLD, /* a call after other code and data filled the caches;
@@ -55,7 +55,7 @@ bool ipsrun_starts_begin(void);
  * together, beyond what the agent itself reports for it; clears *good on
  * failure. `spared`: there are spare segments. */
 int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good);
-/* The same for a thread that starts and ends. */
+/* Returns the same for a thread, from its creation to its end. */
 int64_t ipsrun_thread_added(bool *good);
 /* Is the interposer loaded in this process? */
 bool ipsrun_recorded(void);

@@ -154,7 +154,8 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
     return 0;
 }
 
-/* One line: version, boot id, kind, counter0, raw0, mult, marks, the costs. */
+/* Reads the file, which has one line: version, boot id, kind, counter0, raw0,
+ * mult, marks, the costs. */
 static bool read_stored(const char *path, const char *boot_id,
                         struct ips_clock *clock, struct ips_measured *m)
 {

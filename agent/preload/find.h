@@ -56,12 +56,12 @@ bool ips_module_is_libc(const struct ips_module *m);
  * notes those names to which references are bound in it
  * (preload/start/foreign.c). */
 bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
-/* Makes the noted names resolve to those libraries, as if we did not define
- * them. */
+/* Makes the names noted so far resolve to the libraries of the program that
+ * define them, as if we did not. */
 void ips_give_up_foreign_names(void);
-/* Writes UNSEEN if one of those functions may pass calls on to the C library's
- * function of that name: such calls are not recorded. Needs a running stream.
- */
+/* Writes UNSEEN if a function with a noted name may pass its calls on to the C
+ * library's function of that name: such calls are not recorded. Needs a running
+ * stream. */
 void ips_report_foreign_names(void);
 
 #endif

@@ -81,9 +81,9 @@ ips_name_sync_object(const volatile void *at, bool shared)
     return t;
 }
 
-/* A wait for the object at address (or with number) `at` is about to start;
- * `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK before
- * it. */
+/* Notes that a wait for the object at address (or with number) `at` is about to
+ * start; `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK
+ * before it. */
 static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
                                         uint64_t at, uint32_t holder,
                                         uint64_t site,

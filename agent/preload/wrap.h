@@ -152,7 +152,8 @@ void ips_report_start_cost(uint64_t from);
  * this thread has reported or will report apart from probe costs, its start
  * included. */
 uint32_t ips_reported_overhead_ns(void);
-/* The process ends: ends its file locks, then its records. */
+/* To be called when the process ends: closes calls under way, records the
+ * release of file locks, and ends the records. */
 void ips_end_process_records(enum ips_end_kind kind, int status);
 
 /* The first call in every wrapper. Finds the real functions if our constructor
@@ -282,7 +283,8 @@ static inline void ips_call_close(const uint32_t *mark)
 /* To be called when a signal handler of the program starts, which interrupted
  * the thread at `context`: notes whether the call in progress was waiting. */
 void ips_note_interrupted_call(const void *context);
-/* The process ends here: closes the calls that are still under way. */
+/* To be called when the process ends: closes the calls that are still under
+ * way. */
 void ips_calls_end(void);
 /* The thread leaves the call in which it waits (cancellation, longjmp): records
  * the call as if a signal had ended it. */
@@ -465,8 +467,8 @@ void ips_forbidden_in_vfork(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
-/* Names descriptors 0, 1 and 2: at the start of an image and in a fork
- * child. */
+/* Names descriptors 0, 1 and 2. To be called at the start of an image and in a
+ * fork child. */
 void ips_wrap_name_standard(void);
 
 /* Finds out what exec or posix_spawn is about to execute
@@ -522,7 +524,7 @@ uint64_t ips_reap_end(struct ips_reap since);
 /* The next three functions are in preload/process/thread.c. */
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
-/* the thread is about to be cancelled */
+/* notes that the thread is about to be cancelled */
 void ips_thread_cancels(pthread_t thread);
 
 /* preload/io/spin.c. An attempt failed. True: it continues a run of failed
@@ -551,8 +553,9 @@ static inline void ips_spin_first(struct ips_thread *me,
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
 }
-/* The attempt of `call` succeeded; call this before it is recorded. Fewer than
- * IPS_SPIN_LEAST failed attempts before it are no run. */
+/* Ends a run of failed attempts: that of `call` succeeded. To be called before
+ * it is recorded. Fewer than IPS_SPIN_LEAST failed attempts before it are no
+ * run. */
 #define IPS_SPIN_LEAST 3u
 void ips_spin_ended_slow(const struct ips_moment *call);
 static inline void ips_spin_ended(struct ips_thread *me,
@@ -562,7 +565,7 @@ static inline void ips_spin_ended(struct ips_thread *me,
         ips_spin_ended_slow(call);
     me->spin_count = 0;
 }
-/* The thread recorded something else, which ends the run. */
+/* Ends a run of failed attempts: the thread recorded something else. */
 static inline void ips_spin_over(void)
 {
     ips_me.spin_count = 0;
@@ -583,8 +586,8 @@ static inline void ips_joined_child(void)
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->joins++;
 }
-/* The try for `key` succeeded. True: earlier tries failed, with sleeps between
- * them; *run describes them. */
+/* Ends the run of tries for `key`, of which one has succeeded. True: earlier
+ * tries failed, with sleeps between them; *run describes them. */
 bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
                           struct ips_retry *run);
 static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
@@ -610,7 +613,8 @@ void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site);
 struct ips_moment ips_file_call(bool exact);
 void ips_file_done(const struct ips_moment *call, int64_t result,
                    uint64_t site);
-/* fcntl's F_SETLK and its like; `real` is the function that makes the call. */
+/* Makes and records an fcntl with F_SETLK or its like; `real` is the function
+ * that makes the call. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site);
 void ips_locks_end(void); /* the process ends and releases its locks */

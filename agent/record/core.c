@@ -531,8 +531,8 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     set_alive();
 }
 
-/* Did the kernel zero the page? Then this is a child of a fork that the agent
- * did not see. */
+/* Did the kernel zero the page? Then this process is the child of a fork that
+ * the agent did not see: makes it a new image. */
 static bool fork_noticed(void)
 {
     if (ips_core.alive == &not_alive)

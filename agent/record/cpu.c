@@ -99,7 +99,8 @@ static struct reading read_clock(void)
     return r;
 }
 
-/* Stores the slot's baseline: through the reading, but not below `floor`. */
+/* Stores the slot's baseline: the CPU time that the reading shows, but not less
+ * than `floor`. */
 static void draw_baseline(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)

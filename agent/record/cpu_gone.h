@@ -20,8 +20,8 @@
 #define IPS_GUESS_BLOCK_NS 25000u
 #define ips_barrier() __asm__ volatile("" ::: "memory")
 
-/* An unannounced fork: the state here is the parent's. Also true before the run
- * is attached. */
+/* Whether this process is the child of a fork that the agent did not see: the
+ * state here is then the parent's. Also true before the run is attached. */
 static inline bool ips_is_unannounced_fork(void)
 {
     return *ips_core.alive == 0;
@@ -96,9 +96,9 @@ static inline bool ips_may_guess(struct ips_thread *me,
         1);
 }
 
-/* The thread was switched out within the call. The mark is set before the
- * stamp: the next moment notices a switch between the two, without a further
- * stamp. */
+/* Finds the moment of the return of a call in which the thread was switched
+ * out. The new mark is set before the stamp: the next moment notices a switch
+ * between the two, without a further stamp. */
 static inline __attribute__((always_inline)) void
 ips_return_after_switch(struct ips_thread *me, const struct ips_moment *call,
                         bool waits, struct ips_moment *ret)

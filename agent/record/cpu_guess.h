@@ -53,9 +53,9 @@ struct ips_guess {
 #define IPS_GUESS_WINDOW_MIN 16u
 #define IPS_GUESS_WINDOW_MAX 64u
 #define IPS_GUESS_GOOD 8u
-/* After the first 16 blocks a window ends when this much was guessed. */
+/* After the first 16 blocks a window ends when this much (ns) was guessed. */
 #define IPS_GUESS_GIVEN_NS 100000u
-/* A larger error is not due to guesses: it is reported at once. */
+/* A larger error (ns) is not due to guesses: it is reported at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
 /* `cost` of a call that was switched out, limited so that the call looks like a
@@ -146,8 +146,8 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
  * to later blocks; the caller corrects the rest. */
 static inline int64_t ips_guess_correct(struct ips_guess *g, int64_t off)
 {
-    /* Reported too much: limited to what was guessed and the blocks of a window
-     * can give back. */
+    /* If too much was reported, `off` is limited to what was guessed, and to
+     * what the blocks of one window can give back. */
     uint64_t given =
         g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
     int64_t least =

@@ -138,8 +138,8 @@ struct ips_open {
  */
 
 struct ips_thread {
-    /* Two cache lines that every record needs. They lie within 127 bytes of the
-     * end of the first, so that an instruction needs one byte for the offset
+    /* Two cache lines that every record needs. They are within 127 bytes of the
+     * start, so that an instruction needs only one byte for the offset
      * (ips_here). */
     struct ips_open outermost;
     struct ips_cpu_baseline io_baseline;
@@ -158,8 +158,8 @@ struct ips_thread {
                        nothing */
     bool own_table; /* an own_table.h thread runs on its behalf */
     bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
-    /* Samples (preload/sample/pace.h): whether calls must check for one;
-     * complement of the stamp from which returns must check. */
+    /* preload/sample/pace.h: bits that are set while calls must check for a
+     * sample; complement of the stamp from which returns must check. */
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
@@ -171,7 +171,8 @@ struct ips_thread {
     uint32_t passes;      /* transfers without a record; guessed_cpu.c */
     uint32_t handlers_run; /* runs of the program's handlers */
     uint64_t locks;        /* free locks taken; costed in guessed_cpu.c */
-    /* Calls that the kernel never restarts: agent/preload/sample/sample.h. */
+    /* Stack pointer of a call that a sample made fail with EINTR, 0 none:
+     * agent/preload/sample/sample.h. */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     struct ips_cpu cpu;

@@ -35,7 +35,7 @@ static bool is_known(uint32_t tid)
     return false;
 }
 
-/* Also called repeatedly for a thread that can make no segment. */
+/* May be called again for the same thread, if it can make no segment. */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;

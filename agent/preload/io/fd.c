@@ -65,8 +65,8 @@ IPS_EXPORT int close(int fd)
 }
 int __close(int) IPS_ALIAS(close);
 
-/* Drops the descriptors in [first, last] that may be channels: those up to the
- * greatest one that this process or its parents ever named. */
+/* Records the close of the descriptors in [first, last] that may be channels:
+ * those up to the greatest one that this process or its parents ever named. */
 static void drop_range(unsigned first, unsigned last, uint64_t site)
 {
     unsigned top = (unsigned)ips_fd_top();
@@ -314,7 +314,8 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
     return note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
 }
 
-/* Replaces descriptors 0, 1 and 2 by the C library's own dup2. */
+/* The C library replaces descriptors 0, 1 and 2 in this call, by its own dup2.
+ */
 IPS_EXPORT int login_tty(int fd)
 {
     if (ips_wrap_on())

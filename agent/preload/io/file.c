@@ -91,8 +91,8 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
                       result < 0 ? err : 0, ips_site_now(site), 0);
 }
 
-/* A sample may be due, but the CPU time at `call` is only an estimate: corrects
- * it to what is possible. */
+/* Takes a sample if one is due. The CPU time at `call` is only an estimate, so
+ * it is first corrected to what is possible. */
 static __attribute__((noinline, cold)) void
 take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 {
@@ -122,7 +122,8 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
 /* --- calls on files only
  * ------------------------------------------------------ */
 
-/* False: not a file, so pread and the like will fail. */
+/* Starts the record of a call on a file. False: `fd` is not a file, so pread
+ * and the like will fail. */
 static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
 {
     return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;

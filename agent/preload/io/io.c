@@ -19,9 +19,9 @@
 /* Receives that consume nothing, or not in the order of the stream. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
-/* A receive on a datagram socket whose caller did not ask for the sender. We
- * ask: recvfrom with our own address buffer does the same and also returns the
- * sender. */
+/* Receives on a datagram socket for a caller that did not ask for the sender.
+ * Since the record needs the sender, makes the call as a recvfrom with our own
+ * address buffer, which is the same otherwise. */
 static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;

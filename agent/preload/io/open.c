@@ -39,8 +39,8 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
     }
 }
 
-/* `stream`: opened for a C library stream, which uses it at once by internal
- * calls, so it is examined now. */
+/* Records an open that returned `fd`. `stream`: the C library opened it for a
+ * stream, which uses it at once by internal calls, so it is examined now. */
 static int record_open(int fd, bool stream, struct ips_moment call,
                        uint64_t site)
 {

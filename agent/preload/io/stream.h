@@ -21,9 +21,9 @@
 #define IPS_INLINE static inline __attribute__((always_inline))
 
 /* Whether `mark`, read after the stamp `t`, is the mark of the baseline `line`.
- * If so, the CPU time at `t` is computed from the baseline. Must be read in
- * this order: a signal handler that has set another baseline meanwhile leaves
- * one that starts after `t`. */
+ * If so, the CPU time at `t` is computed from the baseline. The stamp must be
+ * read before the mark: then a baseline that a signal handler has set meanwhile
+ * starts after `t`, and does not match. */
 IPS_INLINE bool
 ips_stream_on_baseline(struct ips_thread *me,
                        const volatile struct ips_cpu_baseline *line,
@@ -127,7 +127,7 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
         IPS_SELDOM(io, type);
         return ips_stream_in_full(seldom_, type, result, t);
     }
-    /* counted before the space is reserved (xadd): see segment_drop */
+    /* counted before the space is reserved (xadd): see ips_segment_drop */
     me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     /* A short record is valid only if no mark and no other baseline was set

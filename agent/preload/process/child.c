@@ -37,8 +37,8 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
-/* A wait for `which` reaped a child. With WNOHANG, earlier waits may have tried
- * in vain: that run of tries is recorded. */
+/* To be called when a wait for `which` has reaped a child: records the earlier
+ * waits with WNOHANG that found none, with sleeps between them. */
 static void note_success(pid_t which, int options, struct ips_moment call,
                          uint64_t site)
 {

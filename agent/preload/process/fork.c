@@ -32,8 +32,9 @@ static void child_begins(const struct origin *from)
     errno = saved;
 }
 
-/* The rest of the state is in the thread's `extra->fork`. If that cannot be
- * allocated, the FORK is lost; our own fork() does not need it. */
+/* State of a fork that this thread makes. The rest of it is in the thread's
+ * `extra->fork`. If that cannot be allocated, the FORK is lost; our own fork()
+ * does not need it. */
 static IPS_TLS struct {
     bool wrapped; /* our fork() records the parent's side */
     /* `from` is of the fork under way, and so is extra->fork.call */

@@ -35,8 +35,8 @@ typedef void handler_fn(int, siginfo_t *, void *);
 /* --- stubs ---------------------------------------------------------------- */
 
 #define STUBS 128u
-/* handler << 1 | plain; 0: free; written once. plain: the program gave no
- * SA_SIGINFO */
+/* The key of each stub: handler << 1 | plain, where plain is 1 if the program
+ * gave no SA_SIGINFO. 0: the stub is free. Written once. */
 static _Atomic uint64_t stub_of[STUBS] IPS_TABLE;
 
 static uint64_t key_of(const void *handler, bool plain)
@@ -133,8 +133,8 @@ static handler_fn *stub_at(unsigned i)
     return (handler_fn *)(uintptr_t)at;
 }
 
-/* The stub for `handler`, taken from the free ones if it has none; `handler`
- * itself if all are taken. */
+/* Returns the stub for `handler`, a free one if it has none yet; `handler`
+ * itself if all stubs are taken. */
 static handler_fn *stub_for(handler_fn *handler, bool plain)
 {
     uint64_t key = key_of((const void *)(uintptr_t)handler, plain);

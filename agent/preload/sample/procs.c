@@ -33,7 +33,7 @@ struct slot {
     uint64_t written;   /* of these, calls that are in COUNT records */
     uint64_t pairs;     /* calls with an ENTER so far */
     uint32_t open;      /* of these, calls without an EXIT yet */
-    uint32_t deep;      /* LEAVING: depth of counted calls inside those */
+    uint32_t deep; /* LEAVING: depth of counted calls inside the open ones */
     enum mode mode;
     uint32_t pad;
 };
@@ -166,7 +166,8 @@ static bool grow_procedure_table(struct table *t)
     return true;
 }
 
-/* The slot of a procedure; NULL: none can be made. */
+/* Returns the slot of a procedure, which is made if there is none yet; NULL: it
+ * cannot be made. */
 COLD struct slot *add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
@@ -219,7 +220,8 @@ static bool write_count(const struct table *t, uint64_t procedure,
     return true;
 }
 
-/* To be called with all signals blocked. */
+/* Writes the COUNT records of the table. To be called with all signals blocked.
+ */
 static void flush_table(struct table *t)
 {
     uint32_t no = 0;
@@ -351,7 +353,8 @@ static inline void count_call(struct slot *s, const struct slot *slots)
         follow_slot(s);
 }
 
-/* Checks the budget, at every 64th ENTER of a procedure. */
+/* Checks the budget, at every 64th ENTER of a procedure. If it is exceeded,
+ * calls of the procedure are only counted from now on. */
 COLD void check_slot_budget(struct slot *s)
 {
     struct table *t = here.table;

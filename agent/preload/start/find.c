@@ -221,7 +221,7 @@ bool ips_find_defined(const char *name, uint32_t hash)
     return search_noted(name, hash, &l) != NULL;
 }
 
-/* Searches the noted libraries. *unsure: the caller must ask dlsym. */
+/* Searches the listed libraries. *unsure: the caller must ask dlsym. */
 static void *search_name(const char *name, bool *unsure)
 {
     const struct link_map *l;

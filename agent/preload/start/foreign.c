@@ -39,7 +39,8 @@ static struct foreign_name {
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
-/* the first name whose calls may be passed on; its library */
+/* the first name whose function may pass calls on to the C library's; the
+ * library that defines it */
 static const char *passed_on, *passed_by;
 static uint32_t passed_names;
 
@@ -224,8 +225,8 @@ static bool is_asked_for(const char *name, const char *version)
 
 /* --- finding such names --------------------------------------------------- */
 
-/* Whether the name is given to another library already, or this version of ours
- * is given. */
+/* Whether the name was noted already for another library, or for the same
+ * version of our symbol. */
 static bool is_known_name(const struct foreign_name *g)
 {
     for (uint32_t i = 0; i < given_count; i++)

@@ -90,9 +90,9 @@ static inline bool is_held(const pthread_mutex_t *m)
            (m->__data.__kind & KIND_TYPE) != PTHREAD_MUTEX_RECURSIVE_NP;
 }
 
-/* In a single-threaded process only the caller can hold the mutex, and the C
- * library then saves the atomic operation that a try would cost. (If it is
- * held, locking it again waits for ever.) */
+/* Whether the process has one thread, and the mutex is private and free. Only
+ * the caller can hold it then, and the C library saves the atomic operation
+ * that a try would cost. (If it is held, locking it again waits for ever.) */
 static inline bool is_single_threaded(const pthread_mutex_t *m)
 {
     return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);

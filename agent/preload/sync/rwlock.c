@@ -38,8 +38,9 @@ static bool lock_waited(const pthread_rwlock_t *l)
     return ips_take_tried_mark(l);
 }
 
-/* Like `is_held` of a mutex: WRITING with WRITER excludes readers; readers
- * exclude writers as well. */
+/* Whether the lock seems to be held so that `kind` must wait (for the reason
+ * see is_held in preload/sync/mutex.c). WRITING with WRITER excludes readers;
+ * readers exclude writers as well. */
 static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
 {
     if (!ips_sync_known.rwlock)
