@@ -8,7 +8,7 @@
  *    ..." (NAME one word) enclose a request, which `ipsq requests` reports.
  *  - tasks: separate chains of events (green threads, simulated processes, a
  *    message system in shared memory). The caller gives a task's stamps or,
- *    with IPS_NOW, lets the clocks be read.
+ *    with IPS_NOW, lets the library read the clocks.
  *
  * A task belongs to one thread at a time; different threads may use different
  * tasks at once. The stamps of one task are all given or all IPS_NOW. With
@@ -33,8 +33,9 @@ extern "C" {
 
 struct ips_task;
 
-/* A moment: elapsed ns on this machine's clock (any zero) and the task's own
- * CPU ns since its start. IPS_NOW (NULL): read the clocks. */
+/* A moment: elapsed ns on this machine's clock, from any zero point, and the
+ * task's own CPU time in ns since its start. IPS_NOW (NULL): read the clocks.
+ */
 struct ips_stamp {
     uint64_t t_ns;
     uint64_t cpu_ns;
@@ -47,10 +48,11 @@ IPS_API int ips_active(void);
 /* Writes `text` (truncated to 511 bytes) into the calling thread's stream. */
 IPS_API void ips_mark(const char *text);
 
-/* Starts a chain named `name`. Returns NULL if nothing is recorded; every other
- * function accepts a NULL task and does nothing. `parent` NULL: a root.
- * Otherwise a FORK is recorded in `parent` at `parent_at`, and the child's
- * START depends on it. */
+/* ips_task_start starts a chain of events named `name`, without a parent.
+ * ips_task_fork also records a FORK in `parent` at `parent_at`, on which the
+ * START of the new task depends; with `parent` NULL it does the same as
+ * ips_task_start. Both return NULL if nothing is recorded; every other function
+ * accepts a NULL task and does nothing. */
 IPS_API struct ips_task *ips_task_start(const char *name,
                                         const struct ips_stamp *at);
 IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
@@ -74,8 +76,8 @@ IPS_API void ips_task_join(struct ips_task *task, struct ips_task *child,
                            const struct ips_stamp *call,
                            const struct ips_stamp *ret);
 
-/* Ends the chain; the handle stays valid for one ips_task_join and is freed
- * by ips_task_free. */
+/* Ends the task's chain of events. The handle stays valid for one
+ * ips_task_join; ips_task_free frees it. */
 IPS_API void ips_task_end(struct ips_task *task, const struct ips_stamp *at);
 IPS_API void ips_task_free(struct ips_task *task);
 

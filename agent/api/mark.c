@@ -20,16 +20,17 @@
 #include "agent/record/extra.h"
 #include "agent/record/proc_event.h"
 
-/* Different addresses may share a slot, but texts side by side do not. */
+/* Index of the first slot that may hold `text`. Different addresses may share a
+ * slot, but texts side by side do not. */
 static inline uint32_t first_place(const char *text)
 {
     return (uint32_t)((uintptr_t)text * 0x9e3779b97f4a7c15ull >> 61);
 }
 _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 
-/* Is the slot's text still at `text`? Reads up to 7 bytes after its NUL, within
- * a page (at least 4096 bytes); they do not count. Returns false if the text is
- * too near to the end of a page for that. */
+/* Is the slot's text still at `text`? Reads, and ignores, up to 7 bytes after
+ * the text's NUL, but only within its page (at least 4096 bytes). Returns false
+ * if the text is too near to the end of a page for that. */
 __attribute__((no_sanitize("address"))) static inline bool
 same_text(const char *text, const struct ips_mark_slot *p)
 {
@@ -58,7 +59,8 @@ static __attribute__((noinline)) void mark_long(const char *text)
 {
     if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
-    /* Mapped before a record is begun that would wait for it. */
+    /* Maps the extra state before the record is begun: the record would stay
+     * unpublished meanwhile. */
     bool plain = ips_me.recs_open || !ips_core.cpu_marks;
     struct ips_extra *extra = plain ? NULL : ips_extra();
     struct ips_moment now = ips_moment_now();
@@ -133,7 +135,7 @@ void ips_mark_record(const char *text)
     }
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
-    /* A NULL text has no slot: its era is 0. */
+    /* A slot without a text has era 0, so a NULL text matches none. */
     if (unlikely(!may_be_in_slot(me, p, text, era) || !same_text(text, p))) {
         mark_other(text);
         return;

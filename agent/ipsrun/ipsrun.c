@@ -57,7 +57,8 @@ static void leave_outer_run(char **argv)
     free(rest); /* no /proc: continue as it is */
 }
 
-/* Basename of the command, date, time, random: cannot be guessed. */
+/* Makes a run name of the command's basename, the date and time, and a random
+ * number, so that it cannot be guessed. */
 static void make_up_name(char out[64], const char *command)
 {
     const char *slash = strrchr(command, '/');
@@ -107,7 +108,7 @@ static int pool_lock(const char *pool, struct ips_err *err)
 }
 
 /* Does this run exist in the pool of another user? Then that user's slave
- * drains it, and its locks are not ours. */
+ * drains it, and the locks of that pool are not ours to take. */
 static bool foreign_run(const struct ipsrun_options *o)
 {
     char path[IPS_PATH_BYTES + 80];
@@ -118,8 +119,9 @@ static bool foreign_run(const struct ipsrun_options *o)
     return access(path, R_OK | W_OK) == 0;
 }
 
-/* A drained run has left the pool, but its data in the state directory would be
- * merged with what we record: refuses the name. */
+/* Refuses the name of a run that this machine's slave has drained. Such a run
+ * has left the pool, but its data in the state directory would be merged with
+ * what we record. */
 static int new_to_slave(const struct ipsrun_options *o, const char *name,
                         struct ips_err *err)
 {
@@ -200,14 +202,15 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     return bad ? ipsrun_failed("environment: %s", strerror(errno)) : -1;
 }
 
-/* A command whose loader cannot load our library is started without it. */
+/* Examines the command, and takes our library out of LD_PRELOAD if the
+ * command's loader cannot load it. */
 static void look_at_command(char **command, struct ips_target *target)
 {
     ips_target_find(target, command[0], getenv("PATH"), getenv("IPS_PRELOAD"));
     ips_target_started(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        return; /* described in preload/process/exec.c */
+        return; /* preload/process/exec.c has the reason for these variables */
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
     if (!rest)

@@ -22,7 +22,7 @@
 struct ipsrun_options {
     const char *name; /* --name; NULL = generated */
     const char *join; /* --join */
-    char tags[256];   /* NUL separated, ends with an empty one */
+    char tags[256];   /* each ends with NUL; an empty one ends the list */
     char pool[IPS_PATH_BYTES];
     char state[IPS_PATH_BYTES];
     char master[IPS_PATH_BYTES];
@@ -59,9 +59,9 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name);
 /* Prints a message on standard error; returns IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* --join: does the run exist, here or at the master? Returns -1 to continue,
- * also if that cannot be known (and says so); else the exit status to end with.
- */
+/* --join: waits for a while until the run exists, on this machine or at the
+ * master. Returns -1 to continue, also (with a message) if that cannot be
+ * known; else the exit status to end with. */
 int ipsrun_join_check(const struct ipsrun_options *o);
 
 /* Changes the library's path to one that the loader accepts for every user of
@@ -76,17 +76,19 @@ int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
  * printed on standard error (not if quiet). */
 void ipsrun_daemons(const struct ipsrun_options *o);
 
-/* Tests marks and measures the probes (ipsrun/probe.c, then
- * ipsrun/probe_costs.c): takes about 0.7 s, in children. false = no result. */
+/* Tests whether marks (agent/record/cpu.h) show every thread switch, and
+ * measures the probe costs (ipsrun/probe.c, then ipsrun/probe_costs.c). Takes
+ * about 0.7 s, in child processes. Returns false if there is no result. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
 
-/* Measures the cost of the whole interposer into `m`, which has the costs of
- * the recording core alone (ipsrun/probe_costs.c). */
+/* Measures probe costs again, now with the whole interposer, and stores them in
+ * `m` over those of the recording core alone (ipsrun/probe_costs.c). */
 void ipsrun_measure_calls(const struct ips_clock *clock,
                           struct ips_measured *m);
 
-/* Call it first in main: returns the exit status if ipsrun_measure_calls
- * started this ipsrun, with `called` as its argv[0]; else -1. */
+/* To be called first in main, with argv[0] as `called`. If ipsrun_measure_calls
+ * started this process only to measure it, does that and returns the exit
+ * status; else returns -1. */
 int ipsrun_subject(const char *called);
 
 #endif

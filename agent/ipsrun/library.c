@@ -26,7 +26,7 @@ static bool reached_by_all(const char *path)
     return true;
 }
 
-/* Can any user open that file? */
+/* Can any user open the file `path`? */
 static bool open_to_all(const char *path)
 {
     struct stat st;

@@ -92,7 +92,7 @@ static void end_witness(pid_t witness)
     waitpid(witness, NULL, 0);
 }
 
-/* The witness's pending signals: bit 0 is signal 1. */
+/* Returns the signals that are pending in the witness; bit 0 is signal 1. */
 static uint64_t pending_signals(pid_t witness)
 {
     char path[64], line[256];
@@ -108,9 +108,10 @@ static uint64_t pending_signals(pid_t witness)
     return set;
 }
 
-/* Was the signal sent to ipsrun alone? The fork of a new witness waits in the
- * kernel until a kill() of the group in progress has reached all members; so
- * afterwards the old witness has the signal, if the group was its target. */
+/* Was the signal sent to ipsrun alone? Replaces the witness by a new one. The
+ * fork of a new witness waits in the kernel until a kill() of the group in
+ * progress has reached all members; so afterwards the old witness has the
+ * signal, if the group was its target. */
 static bool is_for_us(const siginfo_t *info, pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
@@ -258,7 +259,8 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
     if (child <= 0) {
         sigaction(SIGCHLD, &old, NULL);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        /* SIGKILL to ipsrun cannot be passed on. */
+        /* A SIGKILL to ipsrun cannot be passed on, so the kernel sends the
+         * command one when ipsrun dies. */
         if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
             getppid() != parent)
             raise(SIGKILL);

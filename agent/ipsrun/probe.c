@@ -2,8 +2,8 @@
  * What ipsrun tests before the first run of a boot (results in POOL/clock):
  * does this kernel clear our mark in the rseq area whenever it switches a
  * thread out (agent/record/cpu.h), and what does each kind of probe cost on
- * this machine? Done in a child of our own: a kernel that kills for it, or a
- * handler, then does no harm.
+ * this machine? The tests run in a child process of our own: if the kernel
+ * kills it for them, or they install a signal handler, that does no harm.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -112,8 +112,8 @@ static void a_spin(void)
         continue;
 }
 
-/* Did the mark survive a switch? In this order an unintended switch makes no
- * difference. */
+/* Did the mark survive a switch by `action`? The readings are in such an order
+ * that a further switch, which was not intended, never makes this true. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
     ips_cpu_read(); /* sets a mark */
@@ -202,8 +202,8 @@ static void one_sync(void)
     ips_rec_publish(r);
 }
 
-/* Replaces the contents of the caches: a program that did other work has the
- * kernel's code and data for the clock not in them. */
+/* Replaces the contents of the caches: in a program that did other work, the
+ * kernel's code and data for the clock are not in them. */
 static char used[64 << 10];
 static void use_caches(void)
 {
@@ -341,8 +341,8 @@ static void measure_child(void *arg)
     told->ok = measure_clock(told->clock, &told->m);
 }
 
-/* In an uncounted child: the process that becomes the command must have no CPU
- * time of children yet. */
+/* Measures in a child whose CPU time does not count as that of our children:
+ * this process becomes the command, which must start without any. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
 {
     struct measurement *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,

@@ -62,7 +62,8 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
     return ips_pool_clock_store(p->root, clock, m, &err) == 0 &&
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
-           /* As a slave would: an image then needs fewer system calls. */
+           /* Store our identity as a slave does: an image then needs fewer
+            * system calls. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
             st.st_ino != IPS_PIDNS_INITIAL ||
             ips_control_store_slave_identity(dir, &err) == 0);
@@ -148,7 +149,7 @@ static void without_libc(struct ipsrun_said *said, int64_t end)
         said->ps[with_fork[i]] -= bare.ps[IPSRUN_FORK];
 }
 
-/* Median of the subjects that completed `step`; false: none did. */
+/* Stores the median of the subjects that completed `step`; false: none did. */
 static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
                         int64_t *ps)
 {

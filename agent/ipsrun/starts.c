@@ -30,8 +30,8 @@
 /* Starts per subject; there are several subjects. With fewer, the cost of an
  * image differed by half from one measurement to the next. */
 #define STARTS 32
-/* Starts with spare segments: spares are found by the pid, and this many starts
- * find one. */
+/* Number of starts with spare segments: a spare is found by the pid, and this
+ * many starts find one. */
 #define SPARED 12
 
 /* Defined by the interposer. */
@@ -43,8 +43,8 @@ static volatile uint32_t *said_ns;
 /* The environment without the variable that preloads us. */
 static char *bare[1024];
 
-/* Programs work between two starts: little of the last start is then in the
- * first-level caches. */
+/* Programs work between two starts, so that little of the last start is left in
+ * the first-level caches. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
 static void work_between(void)
@@ -97,7 +97,7 @@ int ipsrun_run_empty_image(const char *called)
 /* --- both sides of a start -------------------------------------------------
  */
 
-/* In a child: executes another image, or exits. */
+/* In a child: executes the empty image, or exits. */
 static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
                                                    enum ipsrun_child child)
 {
@@ -133,8 +133,8 @@ static long spawn_image(bool wrapped)
     return err ? -1 : pid;
 }
 
-/* CPU time of one start, parent and child together, without what the agent
- * itself reports for it. */
+/* Measures the CPU time (ns) of one start, parent and child together, without
+ * what the agent itself reports for it. */
 static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
 {
     int status = -1;
@@ -170,10 +170,11 @@ static int64_t compute_mean(const int64_t *ns, int count)
     return sum / count;
 }
 
-/* ps that recording adds to a start. Compares the quickest quarter of either
- * kind, which varies between measurements by a third as much as the mean of
- * all. The difference is scaled by mean over quickest quarter of the unrecorded
- * starts: other load and caches make ours dearer in the same proportion. */
+/* Computes the ps that recording adds to a start. Compares the quickest quarter
+ * of either kind, which varies between measurements by a third as much as the
+ * mean of all. The difference is scaled by mean over quickest quarter of the
+ * unrecorded starts: other load and caches make ours dearer in the same
+ * proportion. */
 static int64_t start_added(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)

@@ -29,7 +29,7 @@
 #include "agent/record/sys.h"
 #include "common/types.h"
 
-/* Per subject; there are several subjects. */
+/* Numbers of batches per subject; there are several subjects. */
 #define BATCHES 21
 #define WAITS 5
 
@@ -101,7 +101,8 @@ static bool two_cold_calls(bool wrapped)
     return good;
 }
 
-/* Leaves no record: for files only the duration is checked. */
+/* A call that leaves no record: for a file the interposer only checks how long
+ * the call took. */
 static bool file_call(bool wrapped)
 {
     do_work();
@@ -195,8 +196,9 @@ static int64_t mean_of_middle(int64_t *values, int count)
     return sum / (count - 2 * cut);
 }
 
-/* ps that the interposer adds to `one`. In short batches, since the machine
- * changes from one moment to the next; clears *good on failure. */
+/* Measures the ps that the interposer adds to `one`. The batches are short,
+ * since the machine's speed changes from one moment to the next. Clears *good
+ * on failure. */
 static int64_t measure_added(bool (*one)(bool), int batches, int times,
                              bool *good)
 {
@@ -218,7 +220,7 @@ static int64_t measure_added(bool (*one)(bool), int batches, int times,
     return mean_of_middle(more, batches);
 }
 
-/* Past the interposer means the C library's own functions. */
+/* If not `wrapped`, calls the C library's own functions. */
 static bool lock_and_unlock(bool wrapped)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -236,7 +238,7 @@ static bool lock_and_unlock(bool wrapped)
     return past_unlock && past_lock(&mutex) == 0 && past_unlock(&mutex) == 0;
 }
 
-/* Makes them as a slave does for processes that come and go. */
+/* Makes spare segments, as a slave does where processes come and go. */
 static bool make_spare_segments(void)
 {
     const struct ips_control *c = NULL;
@@ -261,7 +263,8 @@ static bool make_spare_segments(void)
     return good;
 }
 
-/* The other process; it bypasses the interposer. */
+/* Runs in the other process: answers each question. Makes raw system calls,
+ * which bypass the interposer. */
 static void answer_questions(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -10,11 +10,12 @@
 
 #define IPSRUN_SUBJECT "ipsrun: what a call costs"
 
-/* Steps in their order; each measures the ps that the interposer adds. Steps
- * that wait come last. */
+/* The steps in the order in which they are made. Each measures the ps that the
+ * interposer adds to a call or start. Steps that wait come last. */
 enum ipsrun_step {
     IPSRUN_CALL,
-    IPSRUN_COLD, /* after other code and data, not data alone */
+    IPSRUN_COLD, /* a call after other code and data filled the caches;
+                    IPSRUN_CALL: after other data only */
     IPSRUN_FILE,
     IPSRUN_OPEN,
     IPSRUN_PASS,
@@ -35,7 +36,7 @@ struct ipsrun_said {
     int64_t ps[IPSRUN_STEPS];
 };
 
-/* For qsort. */
+/* Compares two int64_t, for qsort. */
 static inline int ipsrun_by_value(const void *a, const void *b)
 {
     const int64_t *x = a, *y = b;
@@ -46,22 +47,23 @@ static inline int ipsrun_by_value(const void *a, const void *b)
 
 enum ipsrun_child {
     IPSRUN_CHILD_FORK,
-    IPSRUN_CHILD_SPAWNED, /* an image that starts and ends */
-    IPSRUN_CHILD_IMAGE,   /* such an image, in a fork child */
+    IPSRUN_CHILD_SPAWNED, /* a spawned image that ends at once */
+    IPSRUN_CHILD_IMAGE,   /* a fork child that executes such an image */
 };
 bool ipsrun_starts_begin(void);
 /* Returns the ps that the interposer adds to one start, in parent and child
  * together, beyond what the agent itself reports for it; clears *good on
  * failure. `spared`: there are spare segments. */
 int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good);
-/* The same for a thread that starts and ends. */
+/* Returns the same for a thread, from its creation to its end. */
 int64_t ipsrun_thread_added(bool *good);
 /* Is the interposer loaded in this process? */
 bool ipsrun_recorded(void);
-/* Returns the C library's own function, not the interposer's; NULL none. */
+/* Returns the C library's own function, not the interposer's; NULL: not found.
+ */
 void *ipsrun_libc_function(const char *name);
-/* Runs such an image and returns its exit status; -1: argv[0] is not that of
- * such an image. */
+/* If `called` (argv[0]) says that this process is the empty image of a start,
+ * does the image's work and returns its exit status; else returns -1. */
 int ipsrun_run_empty_image(const char *called);
 
 #endif

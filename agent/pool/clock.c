@@ -60,8 +60,8 @@ static bool counter_usable(void)
     return good;
 }
 
-/* Reads the raw clock between two counter readings; keeps the tightest of many.
- */
+/* Reads the raw clock between two readings of the counter. Does so many times,
+ * and keeps the result whose counter readings are closest together. */
 static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
 {
     uint64_t best = UINT64_MAX;
@@ -154,7 +154,8 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
     return 0;
 }
 
-/* One line: version, boot id, kind, counter0, raw0, mult, marks, the costs. */
+/* Reads the file, which has one line: version, boot id, kind, counter0, raw0,
+ * mult, marks, the costs. */
 static bool read_stored(const char *path, const char *boot_id,
                         struct ips_clock *clock, struct ips_measured *m)
 {

@@ -138,9 +138,11 @@ struct ips_control {
     int64_t test_offset_ns;
     int64_t test_drift_ppm;
     int64_t test_step_ns;
-    uint64_t test_step_at_ns;              /* after created_raw_ns */
-    _Atomic uint64_t used_bytes;           /* populated by writers so far */
-    _Atomic uint64_t lost[IPS_LOST_COUNT]; /* threads without a segment */
+    uint64_t test_step_at_ns; /* after created_raw_ns */
+    /* Bytes of segments that their writers populated so far. */
+    _Atomic uint64_t used_bytes;
+    /* Records lost by threads that had no segment. */
+    _Atomic uint64_t lost[IPS_LOST_COUNT];
     /* Bytes that were freed by unlinking segments; only the slave stores it.
      * The bytes in use (ips_control_in_use()) are compared with quota_bytes. */
     _Atomic uint64_t released_bytes;
@@ -157,7 +159,8 @@ struct ips_control {
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
     uint32_t receive_stamps; /* 1: QUEUE before a datagram that waited */
     uint32_t delays;         /* 1: RUNDELAY records are written */
-    uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* next costs */
+    /* Costs from IPS_PROBE_FIRST on. */
+    uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST];
     uint32_t locks; /* enum ips_locks */
     /* Identifies the slave that drains the run, if it is in the initial pid
      * namespace: its pid there, and the address of its robust list in the
@@ -234,8 +237,8 @@ struct ips_segment_header { /* 256 bytes */
     _Atomic uint32_t state;     /* enum ips_segment_state */
     _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    /* Spare segments only (below): its writer has taken it; the slave has
-     * withdrawn it. */
+    /* Spare segments only (below). taken: a process has taken it; withdrawn:
+     * the slave has withdrawn it. */
     _Atomic uint32_t taken;
     _Atomic uint32_t withdrawn;
     struct ips_begun begun;
@@ -310,11 +313,13 @@ struct ips_rec_io {
     uint64_t t_ret;
     uint64_t cpu;     /* thread CPU ns at the call */
     uint64_t cpu_ret; /* and at the return */
-    int64_t result;   /* bytes moved; RECV 0 = end-of-file; BLOCK: the value */
+    int64_t result;   /* bytes moved; RECV 0 = end-of-file; BLOCK: what the call
+                         returned */
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
     uint16_t err;     /* errno if the call failed, else 0 */
-    uint32_t ready; /* BLOCK: the first ready descriptor, RECV: pool/ready.h */
+    uint32_t ready; /* pool/ready.h: BLOCK: the first ready descriptor; RECV of
+                       a datagram: whether it was cut off */
 };
 
 enum ips_start_kind {
@@ -545,11 +550,12 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t ino;
     uint64_t object;
     uint64_t site;
-    /* RELEASE: number of waiters released (broadcast -1). ACQUIRE of a barrier:
-     * 1 in the serial thread; of COND: 0; of MUTEX: 1 taken again at the end of
-     * the wait for the condition in the record before; otherwise 2 waited by
-     * spinning (trylock), 3 it was free (as ACQUIRE_SHORT, if the object is
-     * shared); with err EOWNERDEAD the tid of the thread that died */
+    /* RELEASE: number of waiters released (broadcast: -1). ACQUIRE of a
+     * barrier: 1 in the serial thread. ACQUIRE of COND: 0. ACQUIRE of a lock:
+     * 1: a MUTEX that was taken again at the end of the wait for the condition
+     * in the record before; 2: the thread waited by spinning (trylock); 3: the
+     * lock was free (as in ACQUIRE_SHORT, but for shared memory); with err
+     * EOWNERDEAD: the tid of the thread that died */
     int32_t value;
     uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
@@ -565,10 +571,10 @@ struct ips_rec_lock { /* a = enum ips_sync */
 };
 
 enum ips_signal_how {
-    IPS_KILL_PROCESS = 1, /* kill, killpg, raise of a process */
+    IPS_KILL_PROCESS = 1, /* kill, killpg, pidfd_send_signal */
     IPS_KILL_QUEUE = 2,   /* sigqueue */
-    IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue,
-                             pthread_cancel */
+    /* raise, pthread_kill, tgkill, pthread_sigqueue, pthread_cancel */
+    IPS_KILL_THREAD = 3,
     IPS_SIGNAL_HANDLER = 16,
     /* sigwait, sigwaitinfo, sigtimedwait; also a wait that reported a change of
        child `pid`: SIGCHLD, CLD_STOPPED or CLD_CONTINUED */

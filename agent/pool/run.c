@@ -411,8 +411,8 @@ int ips_control_store_slave_identity(const char *dir, struct ips_err *err)
     int fd = control_open(dir, O_RDWR, err), rc = 0;
     if (fd < 0)
         return fd;
-    /* The pid last: with the previous slave's pid, no program trusts the list.
-     */
+    /* The pid is written last: no program trusts the list together with the
+     * previous slave's pid. */
     if (pwrite(fd, &own.list, sizeof(own.list),
                offsetof(struct ips_control, slave_list)) != sizeof(own.list) ||
         pwrite(fd, &own.pid, sizeof(own.pid),

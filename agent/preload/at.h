@@ -1,11 +1,11 @@
 /*
  * Calls made on behalf of another call site. Each function here does what the C
  * library's function of its name does, as if the program called it at `site`.
- * The wrappers themselves (preload/io/io.c, preload/io/msg.c) call the `_other`
- * functions for descriptors that are no streams. The wrapper of syscall()
- * (preload/start/syscall.c) calls all of them. They take `site` as a parameter
- * because their own return address lies inside the interposer and would be
- * useless in a record.
+ * The first ones are also the slow paths of the wrappers in preload/io/io.c and
+ * preload/io/msg.c, for descriptors that are not streams. The wrapper of
+ * syscall() (preload/start/syscall.c) calls all functions. They take `site` as
+ * a parameter because their own return address lies inside the interposer and
+ * would be useless in a record.
  */
 #ifndef IPS_AGENT_PRELOAD_AT_H
 #define IPS_AGENT_PRELOAD_AT_H
@@ -26,7 +26,8 @@ ssize_t ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
                            uint64_t site);
 ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
                           uint64_t site);
-/* A recvmsg whose caller did not ask for the sender's address. */
+/* Does a recvmsg for a caller that did not ask for the sender's address or the
+ * segment size; asks for both, to record them. */
 ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
@@ -47,8 +48,8 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site);
 
 /* The next functions are in preload/io/fd.c. */
-/* A send with MSG_FASTOPEN, made at `call`, returned `r`: it connected the
- * socket, too. */
+/* Records a send with MSG_FASTOPEN, made at `call`, that returned `r`. Such a
+ * send also connects the socket. */
 void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
                       socklen_t len, struct ips_moment call, uint64_t site);
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,

@@ -1,8 +1,9 @@
 /*
  * Names the ends of channels: asks the kernel what a descriptor is at its first
  * use in this process, and writes the answer as one CHAN record. Makes only raw
- * system calls and opens at most one descriptor (close-on-exec, closed before
- * the return; for netlink and Unix stream sockets). Async-signal-safe; errno
+ * system calls and opens at most one descriptor at a time: a netlink socket to
+ * find the peer of a Unix socket, or a file of /proc for an eventfd or pidfd;
+ * it is close-on-exec, and closed before the return. Async-signal-safe; errno
  * stays as it was. Cost: 1 system call for a file, 3 for a pipe, about 12 for a
  * socket, once per descriptor.
  */
@@ -26,8 +27,8 @@ struct ips_chan_hint {
     const struct sockaddr *peer;
     socklen_t peer_len;
     uint64_t peer_ino; /* socketpair: inode of the other end; 0: unknown */
-    bool sent_too;     /* a send connected it; the bytes of that send are not
-                          recorded yet */
+    bool sent_too; /* a send (MSG_FASTOPEN) connected the socket; the bytes of
+                      that send are not recorded yet */
 };
 
 /* Finds out what `fd` is and stores it in the table; for a channel it writes
@@ -52,7 +53,8 @@ bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
  * Makes three system calls. */
 bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 
-/* The table's word of `fd`. A descriptor not seen before is named first. */
+/* Returns the table's word of `fd`. A descriptor that was not seen before is
+ * named first, which writes its CHAN. */
 static inline uint64_t ips_chan_of(int fd)
 {
     uint64_t word = ips_fd_get(fd);
@@ -60,7 +62,7 @@ static inline uint64_t ips_chan_of(int fd)
 }
 
 /* The same for callers that need channels only: a file opened by path (class
- * OPENED) is no channel and is not looked at. */
+ * OPENED) is no channel, so it is not examined. */
 static inline uint64_t ips_chan_of_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
@@ -77,8 +79,8 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
  * from the table. Call this while the descriptor is still open. */
 void ips_chan_record_close_and_forget(int fd, uint64_t site);
 
-/* preload/io/file.c: a descriptor by which this process took a file lock is
- * about to be closed. */
+/* preload/io/file.c: records the release of the file locks that this process
+ * took through `fd`, which is about to be closed. */
 void ips_lock_dropped(int fd);
 
 /* Writes DGRAM for the `len` bytes at the start of `iov`: one datagram, or
@@ -89,8 +91,8 @@ void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
                     uint64_t segment, const struct sockaddr *name,
                     socklen_t name_len);
 
-/* preload/io/segments.c: sockets of which one call may move several datagrams.
- * Reads the options of a socket when it is named. */
+/* preload/io/segments.c: notes, when a UDP socket is named, whether one call on
+ * it may move several datagrams (UDP_SEGMENT, UDP_GRO). */
 void ips_segments_named(int fd);
 
 #endif

@@ -24,7 +24,7 @@
 #include "agent/record/stream.h"
 
 enum ips_fd_class {
-    IPS_FD_UNKNOWN = 0, /* not looked at since it was opened or changed */
+    IPS_FD_UNKNOWN = 0, /* not examined since it was opened or changed */
     IPS_FD_NONE,        /* a directory, /dev/null: nothing to record */
     IPS_FD_STREAM,      /* pipe, TCP, Unix stream and seqpacket */
     IPS_FD_DGRAM,       /* UDP, Unix datagram */
@@ -37,7 +37,7 @@ enum ips_fd_class {
     IPS_FD_WATCH, /* inotify and its like: a read waits, the waker is unknown */
     IPS_FD_PIDFD,
     IPS_FD_EPOLL,
-    IPS_FD_OPENED, /* opened by path, not a pipe: looked at when first used */
+    IPS_FD_OPENED, /* opened by path, not a pipe: examined when first used */
 };
 #define IPS_WATCH_INOTIFY 1u /* number of an IPS_FD_WATCH of inotify */
 
@@ -83,8 +83,8 @@ static inline uint32_t ips_fd_chan(uint64_t word)
     return ips_fd_class(word) <= IPS_FD_LISTEN ? (uint32_t)word : 0;
 }
 
-/* The word of `fd`. UNKNOWN: nothing was stored; NONE: the table cannot hold it
- * (negative, or at least IPS_FD_MAX). */
+/* Returns the word of `fd`. Its class is UNKNOWN if nothing was stored, and
+ * NONE if the table cannot hold `fd` (negative, or at least IPS_FD_MAX). */
 static inline uint64_t ips_fd_get(int fd)
 {
     unsigned at = (unsigned)fd;
@@ -101,7 +101,7 @@ static inline uint64_t ips_fd_get(int fd)
     return atomic_load_explicit(&chunk[at], memory_order_acquire);
 }
 
-/* Whether the descriptor still has to be looked at. */
+/* Whether the kernel must still be asked what the descriptor is. */
 static inline bool ips_fd_is_new(uint64_t word)
 {
     return ips_fd_class(word) == IPS_FD_UNKNOWN ||
@@ -120,13 +120,14 @@ static inline bool ips_fd_near(int fd)
 uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
                     uint32_t chan, uint64_t flags);
 
-/* To be called when the descriptor was closed, replaced or made anew. */
+/* Forgets what is known of `fd` and increments its generation. To be called
+ * when the descriptor was closed, replaced or made anew. */
 void ips_fd_clear(int fd);
 
 /* The greatest descriptor ever stored, plus one; inherited over fork. */
 int ips_fd_top(void);
 
-/* A new channel id, counted from 1. 0: no memory. */
+/* Returns a new channel id, counted from 1; 0: no memory. */
 uint32_t ips_fd_next_chan(void);
 
 #endif

@@ -25,7 +25,8 @@ struct ips_module {
 extern const ElfW(Dyn) ips_dynamic[] __asm__("_DYNAMIC")
     __attribute__((visibility("hidden")));
 
-/* False: `l` lacks one of the tables that we search. */
+/* Fills `m` with the symbol tables of the library `l`. False: it lacks one that
+ * we search. */
 bool ips_module_of(const struct link_map *l, struct ips_module *m);
 /* Converts an entry of the dynamic section to an address. glibc relocates such
  * entries in place, except where the section is read-only. */
@@ -35,10 +36,12 @@ static inline uint64_t ips_module_address(const struct link_map *l,
     return value && value < l->l_addr ? value + l->l_addr : value;
 }
 uint32_t ips_symbol_hash(const char *name);
-/* The default version of `name` in the library `m`; NULL: not defined there. */
+/* Finds the default version of `name` in the library `m`; `hash` is
+ * ips_symbol_hash(name). NULL: not defined there. */
 const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
                                  uint32_t hash);
-/* Whether one of the libraries noted so far defines `name`. */
+/* Whether one of the libraries listed so far (preload/start/find.c) defines
+ * `name`. */
 bool ips_find_defined(const char *name, uint32_t hash);
 
 /* End of the memory that the loader write-protected in `l` and that contains
@@ -48,15 +51,17 @@ uint64_t ips_module_protected_end(const struct link_map *l,
 
 /* Whether the module is one of the C library's own objects. */
 bool ips_module_is_libc(const struct ips_module *m);
-/* For a library `l` of the program that comes after ours in the search order:
- * notes those names of our wrappers that `l` defines and no library before it
- * does. Returns whether it noted any. */
+/* Returns whether `l`, which comes after ours in the search order, is a library
+ * of the program that uses names of our wrappers for its own functions. If so,
+ * notes those names to which references are bound in it
+ * (preload/start/foreign.c). */
 bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
-/* Makes the noted names resolve to those libraries, as if we did not define
- * them. */
+/* Makes the names noted so far resolve to the libraries of the program that
+ * define them, as if we did not. */
 void ips_give_up_foreign_names(void);
-/* Records which of those functions may pass calls on to the C library's
- * function: such calls are not recorded. Needs a running stream. */
+/* Writes UNSEEN if a function with a noted name may pass its calls on to the C
+ * library's function of that name: such calls are not recorded. Needs a running
+ * stream. */
 void ips_report_foreign_names(void);
 
 #endif

@@ -20,11 +20,11 @@
 /* To be called once per image, before other threads exist. */
 void ips_stdio_init(void);
 
-/* popen returned `stream`: its close waits for the child whose FORK has the
- * number `seq`. */
+/* Notes that popen returned `stream`, whose close waits for the child whose
+ * FORK has the number `seq`. */
 void ips_stdio_popened(FILE *stream, uint64_t seq);
 
-/* Some address of code in the C library. */
+/* The address of some function of the C library. */
 void *ips_stdio_code(void);
 
 #endif

@@ -40,8 +40,9 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
     (ips_sample_leave((uint64_t)(uintptr_t)ips_sync_real.name),                \
      ips_sync_real.name)
 
-/* The first call in every wrapper. Unlike ips_wrap_on it never starts the
- * library: the lock may belong to a malloc that starting would call. */
+/* True once ips_sync_begin has checked the layouts. ips_sync_on is the first
+ * call in every wrapper. Unlike ips_wrap_on it never starts the library: the
+ * lock may belong to a malloc that starting would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. Not under a checker of
  * races and lock order (helgrind): it must see the call that the program made,
@@ -80,9 +81,9 @@ ips_name_sync_object(const volatile void *at, bool shared)
     return t;
 }
 
-/* A wait for the object at address (or with number) `at` is about to start;
- * `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK before
- * it. */
+/* Notes that a wait for the object at address (or with number) `at` is about to
+ * start; `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK
+ * before it. */
 static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
                                         uint64_t at, uint32_t holder,
                                         uint64_t site,
@@ -121,7 +122,7 @@ void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
  * ------------------------------------------ */
 
 extern bool ips_sync_all IPS_HIDDEN;
-/* The object was free, and this thread has had it since `got`. */
+/* Records that this thread took a free object and has had it since `got`. */
 void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment got);
 static inline void ips_sync_took_now(enum ips_sync kind,
@@ -129,7 +130,8 @@ static inline void ips_sync_took_now(enum ips_sync kind,
 {
     ips_record_uncontended_acquire(kind, at, shared, ips_at_call());
 }
-/* The object at `at` may be freed already: `at` is used as a name only. */
+/* Records the release of an object for which no thread waits. The object at
+ * `at` may be freed already: `at` is used as a name only. */
 void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment call);
 
@@ -179,14 +181,15 @@ static inline bool ips_take_tried_mark(const volatile void *at)
 
 /* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */
 
-/* in __kind, like the bits in mutex_waited */
+/* Bit of the C library's __kind, like those in preload/sync/mutex.c: the mutex
+ * is process-shared. */
 #define IPS_MUTEX_SHARED 128
 static inline bool ips_mutex_shared(const pthread_mutex_t *m)
 {
     return !ips_sync_known.mutex || (m->__data.__kind & IPS_MUTEX_SHARED);
 }
-/* A recursive mutex that this thread holds more than once. Only its first
- * acquire and last release count. */
+/* Whether this thread holds the recursive mutex `m` more than once: only its
+ * first acquire and its last release count. */
 static inline bool ips_mutex_nested(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
@@ -196,8 +199,8 @@ static inline bool ips_mutex_nested(const pthread_mutex_t *m)
 /* Whether a thread may be waiting for this mutex, which we hold. */
 bool ips_mutex_waited(const pthread_mutex_t *m);
 
-/* The arguments that pthread_mutex_clocklock and its like accept. Others go to
- * the real call, which refuses them. */
+/* Whether pthread_mutex_clocklock and its like accept these arguments. If not,
+ * the wrapper only makes the real call, which refuses them. */
 static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
 {
     return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) &&

@@ -79,8 +79,8 @@ extern struct ips_real ips_real IPS_HIDDEN;
 #define REAL(name)                                                             \
     (ips_sample_leave((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
 
-/* Samples by the clock (preload/sample/pace.h), bits of `sample_watch`. SET:
- * the timer that could wake the thread runs. CLOSE: a sample is due soon. */
+/* Bits of `sample_watch` (preload/sample/pace.h). SET: the exact timer, which
+ * could wake the thread, is running. CLOSE: a sample is due soon. */
 #define IPS_SAMPLE_SET 1u
 #define IPS_SAMPLE_CLOSE 2u
 void ips_sample_before(uint64_t real) IPS_HIDDEN __attribute__((cold));
@@ -98,8 +98,9 @@ static inline void ips_sample_returned(const struct ips_moment *call,
     if (unlikely(ret->t >= ~ips_me.sample_off))
         ips_sample_returned_slow(call, ret);
 }
-/* A signal handler of the program starts; it interrupted the thread at
- * `context`. */
+/* To be called when a signal handler of the program starts, which interrupted
+ * the thread at `context`. If that is in a system call, the exact timer is not
+ * set until the thread has left the call. */
 void ips_sample_handler(const void *context);
 /* Must come before any use of REAL or SREAL: fills them with stubs, each of
  * which finds its function at the first call. Idempotent, async-signal-safe. */
@@ -151,7 +152,8 @@ void ips_report_start_cost(uint64_t from);
  * this thread has reported or will report apart from probe costs, its start
  * included. */
 uint32_t ips_reported_overhead_ns(void);
-/* The process ends: ends its file locks, then its records. */
+/* To be called when the process ends: closes calls under way, records the
+ * release of file locks, and ends the records. */
 void ips_end_process_records(enum ips_end_kind kind, int status);
 
 /* The first call in every wrapper. Finds the real functions if our constructor
@@ -164,7 +166,7 @@ static inline bool ips_wrap_on(void)
     return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
-/* 2 us in stamps: a shorter call cannot have blocked. */
+/* IPS_BLOCKED_NS (2 us) in stamps: a shorter call cannot have blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
 extern uint64_t ips_wrap_mult IPS_HIDDEN; /* factor from stamps to ns, Q32 */
 static inline uint64_t ips_wrap_ns(uint64_t stamps)
@@ -278,12 +280,14 @@ static inline void ips_call_close(const uint32_t *mark)
 /* Put after one of these marks and before the call. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
     ips_call_begins(&ips_me, mark_, what, site, &(call))
-/* A signal handler starts that interrupted the thread at `context`. */
+/* To be called when a signal handler of the program starts, which interrupted
+ * the thread at `context`: notes whether the call in progress was waiting. */
 void ips_note_interrupted_call(const void *context);
-/* The process ends here: closes the calls that are still under way. */
+/* To be called when the process ends: closes the calls that are still under
+ * way. */
 void ips_calls_end(void);
-/* The thread leaves, while it waits, the call that it is in: records the call
- * as if a signal had ended it. */
+/* The thread leaves the call in which it waits (cancellation, longjmp): records
+ * the call as if a signal had ended it. */
 void ips_record_abandoned_call(void);
 
 /* The same as IPS_CALL_BEGINS for a wait for a process (`pid`, 0: any) or for
@@ -385,8 +389,8 @@ ips_wait_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
     ips_call_begins(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
-/* The field `ready` of a poll's BLOCK and, in the upper half, its `a`
- * (pool/format.h). */
+/* Packs two fields of a poll's BLOCK into one word: `ready` and, in the upper
+ * half, `a` (pool/format.h). */
 static inline uint64_t ips_ready(uint32_t what, uint32_t why)
 {
     return what | (uint64_t)why << 32;
@@ -403,7 +407,8 @@ void ips_arrival_note(const struct ips_io *io);
 /* preload/io/segments.c: bytes of each datagram but the last that the call of
  * `io` sent; 0: it sent one datagram. */
 uint32_t ips_segment_sent(const struct ips_io *io);
-/* The segment size in the control data of a message. */
+/* Returns the segment size in the control data of a message; 0: it has none;
+ * UINT32_MAX: it says one datagram. */
 uint32_t ips_segment_in(const struct msghdr *m, int type);
 /* Whether a receive from this socket must ask the kernel for the segment
  * size. */
@@ -462,8 +467,8 @@ void ips_forbidden_in_vfork(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
-/* Names descriptors 0, 1 and 2: at the start of an image and in a fork
- * child. */
+/* Names descriptors 0, 1 and 2. To be called at the start of an image and in a
+ * fork child. */
 void ips_wrap_name_standard(void);
 
 /* Finds out what exec or posix_spawn is about to execute
@@ -519,7 +524,7 @@ uint64_t ips_reap_end(struct ips_reap since);
 /* The next three functions are in preload/process/thread.c. */
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
-/* the thread is about to be cancelled */
+/* notes that the thread is about to be cancelled */
 void ips_thread_cancels(pthread_t thread);
 
 /* preload/io/spin.c. An attempt failed. True: it continues a run of failed
@@ -548,8 +553,9 @@ static inline void ips_spin_first(struct ips_thread *me,
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
 }
-/* The attempt of `call` succeeded; call this before it is recorded. Fewer than
- * IPS_SPIN_LEAST failed attempts before it are no run. */
+/* Ends a run of failed attempts: that of `call` succeeded. To be called before
+ * it is recorded. Fewer than IPS_SPIN_LEAST failed attempts before it are no
+ * run. */
 #define IPS_SPIN_LEAST 3u
 void ips_spin_ended_slow(const struct ips_moment *call);
 static inline void ips_spin_ended(struct ips_thread *me,
@@ -559,13 +565,14 @@ static inline void ips_spin_ended(struct ips_thread *me,
         ips_spin_ended_slow(call);
     me->spin_count = 0;
 }
-/* The thread recorded something else, which ends the run. */
+/* Ends a run of failed attempts: the thread recorded something else. */
 static inline void ips_spin_over(void)
 {
     ips_me.spin_count = 0;
 }
 
-/* preload/io/retry.c. The try of `call` for the object `key` failed. */
+/* preload/io/retry.c. Counts the try of `call` for the object `key`, which
+ * failed. */
 void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
                       struct ips_moment call);
 /* The thread slept on purpose, or reaped a child. */
@@ -579,8 +586,8 @@ static inline void ips_joined_child(void)
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->joins++;
 }
-/* The try for `key` succeeded. True: earlier tries failed, with sleeps between
- * them; *run describes them. */
+/* Ends the run of tries for `key`, of which one has succeeded. True: earlier
+ * tries failed, with sleeps between them; *run describes them. */
 bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
                           struct ips_retry *run);
 static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
@@ -593,11 +600,12 @@ static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
                       uint64_t site);
 
-/* preload/io/path.c. A call that needs the file at `path` (relative to
- * directory `at`) returned `r`: -1 with errno if the file does not exist.
- * Returns `r`. */
+/* preload/io/path.c. Notes the result `r` of a call that needs the file at
+ * `path` (relative to directory `at`): -1 with errno if the file does not
+ * exist. Returns `r`. */
 int ips_path_tried(int at, const char *path, int r, uint64_t site);
-/* An open made at `call` returned `fd`. */
+/* Writes RELEASE WATCH and MADE for an open of `path` at `call` that returned
+ * `fd`, if it may have created the file. */
 void ips_path_opened(const char *path, int fd, int flags,
                      struct ips_moment call, uint64_t site);
 /* A read of the watch `io` returned `bytes` of events: writes ACQUIRE for the
@@ -611,7 +619,8 @@ bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
 struct ips_moment ips_file_call(bool exact);
 void ips_file_done(const struct ips_moment *call, int64_t result,
                    uint64_t site);
-/* fcntl's F_SETLK and its like; `real` is the function that makes the call. */
+/* Makes and records an fcntl with F_SETLK or its like; `real` is the function
+ * that makes the call. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site);
 void ips_locks_end(void); /* the process ends and releases its locks */
@@ -636,8 +645,8 @@ uint64_t ips_notice_value(int sig, int code, int fd, long band, uint64_t value);
  * ips_notice_value returns it. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
-/* The raw system calls that send signals or set handlers. True: done, *r is the
- * result. */
+/* Records raw system calls that send signals, and makes those that set
+ * handlers. True: the call was made, *r is its result. */
 bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site);
 
 /* Called by preload/start/entry.S. */
@@ -645,7 +654,5 @@ void ips_vfork_before(uint64_t site);
 long ips_vfork_after(long result);
 long ips_syscall_failed(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
-
-/* fork's work in atfork handlers (preload/process/fork.c) */
 
 #endif

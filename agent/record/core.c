@@ -105,12 +105,12 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
         if (rc == 0 || !ips_ring_on())
             return rc;
     }
-    /* A handler after the xadd switched to a new segment. Our reservation in
-     * the old one is still valid. */
+    /* A handler that ran after the xadd has gone to a new segment. Our
+     * reservation in the old one is still valid. */
     if (ips_segment_is_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
-        s->cur = *at; /* give it back: it did not fit */
+        s->cur = *at; /* give the reservation back: it did not fit */
     int rc = ips_segment_next(s);
     if (rc == 0) {
         *at = s->cur;
@@ -188,7 +188,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     s->retry_at = 0;
     s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
-        /* START comes first: give it our place. */
+        /* START must come first: it gets the space that we reserved. */
         s->cur = at;
         ips_start_write(s);
         rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
@@ -531,8 +531,8 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     set_alive();
 }
 
-/* Did the kernel zero the page? Then this is a child of a fork that the agent
- * did not see. */
+/* Did the kernel zero the page? Then this process is the child of a fork that
+ * the agent did not see: makes it a new image. */
 static bool fork_noticed(void)
 {
     if (ips_core.alive == &not_alive)

@@ -55,10 +55,10 @@ void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
 void ips_rec_publish(void *rec);
 void ips_core_lost(enum ips_lost_cause cause, uint64_t count);
 
-/* Fork. `before` returns the fork_seq for FORK. The child must first call
- * `child`: it drops the parent's segments and starts its own stream with START
- * (IPS_START_FORK, cpu 0). A fork without these calls is noticed at the next
- * record, by a MADV_WIPEONFORK page. */
+/* Fork. ips_core_fork_before returns the fork_seq for FORK. The child must
+ * first call ips_core_fork_child, which drops the parent's segments and starts
+ * the child's own stream with START (IPS_START_FORK, cpu 0). A fork without
+ * these calls is noticed at the next record, by a MADV_WIPEONFORK page. */
 uint64_t ips_core_fork_before(void);
 void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
                          uint64_t parent_image);

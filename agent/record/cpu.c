@@ -99,7 +99,8 @@ static struct reading read_clock(void)
     return r;
 }
 
-/* Stores the slot's baseline: through the reading, but not below `floor`. */
+/* Stores the slot's baseline: the CPU time that the reading shows, but not less
+ * than `floor`. */
 static void draw_baseline(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)
@@ -116,8 +117,8 @@ static uint64_t cpu_by_baseline(const struct ips_cpu_slot *s, uint64_t t)
                       : ips_sub_sat(s->cpu0, ips_stamps_to_ns(s->t0 - t));
 }
 
-/* Called after each reading of the clock: writes RUNDELAY and GUESSED if due;
- * most calls only compare. */
+/* Writes RUNDELAY and GUESSED if they are due. Called after each reading of the
+ * clock; most calls only compare. */
 static void write_records_due(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&

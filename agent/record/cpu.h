@@ -94,8 +94,8 @@ static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 
 struct ips_moment ips_moment_slow(void);
 struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
-/* The return of a call whose mark is gone; the stamp is not taken yet. `waits`:
- * the call does nothing but wait. */
+/* Takes the stamp of the return of a call whose mark is gone, and finds its CPU
+ * time. `waits`: the call does nothing but wait. */
 struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
 /* Stores the moment of the stamp `t` into `out`. Field by field: a struct that
@@ -110,7 +110,7 @@ ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
         const volatile struct ips_cpu_slot *s =
             (const volatile struct ips_cpu_slot *)(uintptr_t)mark;
         uint64_t since = t - s->t0, cpu0 = s->cpu0;
-        /* Below cpu_limit, so the product has 64 bits. */
+        /* `since` is below cpu_limit, so the product fits into 64 bits. */
         if (__builtin_expect(
                 since < ips_core.cpu_limit && me->cpu_next == taken, 1)) {
             uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);

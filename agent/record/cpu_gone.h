@@ -20,8 +20,8 @@
 #define IPS_GUESS_BLOCK_NS 25000u
 #define ips_barrier() __asm__ volatile("" ::: "memory")
 
-/* An unannounced fork: the state here is the parent's. Also true before the run
- * is attached. */
+/* Whether this process is the child of a fork that the agent did not see: the
+ * state here is then the parent's. Also true before the run is attached. */
 static inline bool ips_is_unannounced_fork(void)
 {
     return *ips_core.alive == 0;
@@ -30,7 +30,8 @@ static inline bool ips_is_unannounced_fork(void)
 /* Reads the clock now to find the CPU time of the call. */
 struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t);
 
-/* One instruction: only handlers of this thread take slots, too. */
+/* Takes the number of the next slot, in one instruction: of all other code only
+ * this thread's signal handlers do the same. */
 static inline uint32_t ips_next_slot(struct ips_thread *me)
 {
     uint32_t one = 1;
@@ -87,16 +88,17 @@ static inline bool ips_may_guess(struct ips_thread *me,
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark & IPS_MARK_NOT) && /* else too much so far */
+            !(call->mark &
+              IPS_MARK_NOT) && /* else too much CPU time was reported so far */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_at_mark(me, *ips_cpu_mark()),
         1);
 }
 
-/* The thread was switched out within the call. The mark is set before the
- * stamp: the next moment notices a switch between the two, without a further
- * stamp. */
+/* Finds the moment of the return of a call in which the thread was switched
+ * out. The new mark is set before the stamp: the next moment notices a switch
+ * between the two, without a further stamp. */
 static inline __attribute__((always_inline)) void
 ips_return_after_switch(struct ips_thread *me, const struct ips_moment *call,
                         bool waits, struct ips_moment *ret)
@@ -110,7 +112,7 @@ ips_return_after_switch(struct ips_thread *me, const struct ips_moment *call,
         return;
     }
     if (__builtin_expect(t < call->t, 0)) {
-        *ips_cpu_mark() = 0; /* it has no baseline */
+        *ips_cpu_mark() = 0; /* the new mark has no baseline */
         *ret = ips_return_slow(call, t);
         return;
     }

@@ -37,24 +37,25 @@ struct ips_guess {
     uint64_t block_ns; /* CPU time of a block in this thread; 0 not known yet */
     uint64_t given_ns; /* guessed since the last reading of the clock */
     uint32_t blocks;   /* number of blocks guessed since then */
-    uint32_t window;   /* at most this many blocks, one of them read; 0 new */
+    uint32_t window;   /* number of blocks after which the clock is read at the
+                          latest; 0: not set yet */
     int64_t off;       /* clock minus reported CPU time, as far as known */
-    int64_t off_read;  /* its value at the reading */
+    int64_t off_read;  /* value of `off` at the last reading */
     /* Totals of the guesses: struct ips_rec_guessed. */
     uint64_t all_ns, off_sum_ns, off_max_ns;
     uint32_t corrected_ns;
 };
 
-/* One block gets this fraction of `off`. */
+/* One block gets one part in IPS_GUESS_PART of `off`. */
 #define IPS_GUESS_PART 8
 /* A window grows while guesses are good: the error is within one part in
  * IPS_GUESS_GOOD. */
 #define IPS_GUESS_WINDOW_MIN 16u
 #define IPS_GUESS_WINDOW_MAX 64u
 #define IPS_GUESS_GOOD 8u
-/* After the first 16 blocks a window ends when this much was guessed. */
+/* After the first 16 blocks a window ends when this much (ns) was guessed. */
 #define IPS_GUESS_GIVEN_NS 100000u
-/* A larger error is not due to guesses: it is reported at once. */
+/* A larger error (ns) is not due to guesses: it is reported at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
 /* `cost` of a call that was switched out, limited so that the call looks like a
@@ -72,7 +73,8 @@ static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
                                       uint64_t elapsed)
 {
     cost = ips_min_u64(cost, elapsed);
-    /* By its measured cost it may be no block; then it gets no more. */
+    /* If the cost is so high that the call does not look like a block, nothing
+     * is added. */
     uint64_t most = ips_max_u64(ips_guess_as_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
     if (part == 0)
@@ -139,13 +141,13 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
     g->corrected_ns++;
 }
 
-/* The clock is `off` ns ahead of the reported CPU time. Returns the part that
- * guesses explain, to be given to later blocks; the caller corrects the rest.
- */
+/* Ends a window of guesses at a reading of the clock, which is `off` ns ahead
+ * of the reported CPU time. Returns the part that guesses explain, to be given
+ * to later blocks; the caller corrects the rest. */
 static inline int64_t ips_guess_correct(struct ips_guess *g, int64_t off)
 {
-    /* Reported too much: limited to what was guessed and the blocks of a window
-     * can give back. */
+    /* If too much was reported, `off` is limited to what was guessed, and to
+     * what the blocks of one window can give back. */
     uint64_t given =
         g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
     int64_t least =

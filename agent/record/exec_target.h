@@ -61,8 +61,8 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
 void ips_target_find(struct ips_target *t, const char *file, const char *search,
                      const char *library);
 
-/* Call it with the arguments and environment of the exec: BY_HAND becomes
- * TRACED or ASKED, FIRST may become TRACED. */
+/* Corrects t->kind by the arguments and the environment of the exec: BY_HAND
+ * becomes TRACED or ASKED, FIRST may become TRACED. */
 void ips_target_started(struct ips_target *t, char *const argv[],
                         char *const envp[]);
 

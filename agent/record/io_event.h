@@ -27,7 +27,7 @@ static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
         chan);
 }
 
-/* false: it must be a long record. */
+/* Writes a short record. false: a long one is needed. */
 static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       enum ips_op op,
                                       const struct ips_moment *call,
@@ -77,7 +77,8 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves && likely(!ips_ring_on())) { /* a digest needs long ones */
+    if (moves && likely(!ips_ring_on())) { /* ring.c condenses only long records
+                                              into a digest */
         ips_baseline_draw_inline(me, &me->io_baseline, ret, era);
         /* The baseline must end when returns have to check for samples
          * (preload/sample). */

@@ -11,11 +11,13 @@
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
-/* How often to check for a thread that has stored 0: a debugger may hold it. */
+/* How often to check whether a thread that has stored 0 is gone: a debugger may
+ * stop it before. */
 #define LOOKS 1000
 
 #define THREADS 16u
-#define COMING 1u /* no program thread has this tid */
+/* Stands for a tid that is not known yet; no thread of the program has it. */
+#define COMING 1u
 
 bool ips_own_table_on;
 static atomic_bool by_process; /* instead of by a thread */
@@ -79,8 +81,8 @@ static void wait_until_gone(long tid, const uint32_t *gone)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-/* A free slot in `threads`. If there is none, `spare`: ips_own_table_has() then
- * does not know that thread. */
+/* Claims a free slot in `threads`. If there is none, returns `spare`:
+ * ips_own_table_has() then does not know that thread. */
 static _Atomic uint32_t *claim_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {

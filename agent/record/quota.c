@@ -109,7 +109,8 @@ static bool slave_is_alive(void)
     return rc < 0 && rc != -ENOENT;
 }
 
-/* 1: a process in our view of pids holds the slave's POSIX lock. */
+/* Returns 1 if a process that is visible in our pid namespace holds the slave's
+ * POSIX lock. */
 static long slave_holds_lock(void *unused)
 {
     (void)unused;

@@ -128,7 +128,8 @@ static struct sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
     return NULL;
 }
 
-/* Do the record's bytes count in a channel's positions? A datagram's do not. */
+/* Do the record's bytes move a channel's position in the byte stream? A
+ * datagram's do not. */
 static bool adds_up(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
@@ -371,7 +372,7 @@ int ips_ring_next(struct ips_stream *s)
     if (s->seg.base) {
         ips_segment_close(s);
         r->old[r->old_count++] = s->seg;
-        s->prev = s->seg; /* a frame below may write there */
+        s->prev = s->seg; /* an interrupted frame may still write there */
         s->seg = (struct ips_segment_map){0};
         s->cur = s->tail = s->lo = s->limit = 0;
     }

@@ -18,7 +18,8 @@
 /* Shorter time off the core is not worth a reading. */
 #define OFF_NS 50000u
 
-/* The kernel does not give the figure; determined once per process. */
+/* true: the kernel does not report the run delay. Determined once per process.
+ */
 static bool never;
 
 /* Parses "CPU DELAY SLICES\n", ns; false: not known. A kernel that does not

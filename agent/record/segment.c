@@ -176,7 +176,7 @@ out:
 }
 
 /* Takes a spare for this stream's first segment, for threads and fork children
- * that come and go. An image has tried already. */
+ * that come and go. An image has tried to take one already (record/core.c). */
 static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
 {
     return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&

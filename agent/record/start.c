@@ -83,14 +83,16 @@ void ips_start_write(struct ips_stream *s)
     if (flags)
         ips_rec_add_flags(rec, flags);
     ips_rec_publish(rec);
-    /* ROOT has none: ipsrun writes the NAME of the command itself. */
+    /* A ROOT gets no NAME here: ipsrun writes the NAME of the command itself.
+     */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
     if (ips_core.begun && s == &ips_me.stream)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
-/* For a stream that starts with its first record: no creator announced it. */
+/* Called for each stream that starts; one that starts with its first record has
+ * no creator that announced it. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)

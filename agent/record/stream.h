@@ -197,7 +197,8 @@ void ips_segment_drop(struct ips_segment_map *m);
 /* Is [at, at + bytes) in a closed segment that is still mapped? */
 bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
                          uint64_t bytes);
-/* In a fork child: drops the parent's kept segments. */
+/* Frees the list of kept segments, not the segments themselves: a fork child
+ * has none of them mapped. */
 void ips_segment_drop_kept(struct ips_stream *s);
 static inline struct ips_segment_header *
 ips_segment_head(const struct ips_segment_map *m)

@@ -54,7 +54,8 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    struct ips_segment_map prev; /* closed, for reuse; part of a ring if any */
+    /* The last closed segment, for reuse; a ring has it as well. */
+    struct ips_segment_map prev;
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
@@ -68,7 +69,8 @@ struct ips_stream {
     bool parked;  /* `seg` is CLOSED and will be used again once DRAINED */
     bool gave_up; /* waited for space in vain: waits again only after there was
                      some */
-    uint8_t start_kind;  /* START will contain these and those below */
+    uint8_t start_kind;  /* START will contain this and the fields below, except
+                            `lost` and `waits_at` */
     uint8_t start_flags; /* IPS_REC_F_NS */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet in a LOST record */
     uint64_t waits_at; /* stack address of the wait for space, 0 none */
@@ -136,8 +138,8 @@ struct ips_open {
  */
 
 struct ips_thread {
-    /* Two cache lines that every record needs. They lie within 127 bytes of the
-     * end of the first, so that an instruction needs one byte for the offset
+    /* Two cache lines that every record needs. They are within 127 bytes of the
+     * start, so that an instruction needs only one byte for the offset
      * (ips_here). */
     struct ips_open outermost;
     struct ips_cpu_baseline io_baseline;
@@ -156,8 +158,8 @@ struct ips_thread {
                        nothing */
     bool own_table; /* an own_table.h thread runs on its behalf */
     bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
-    /* Samples (preload/sample/pace.h): whether calls must check for one;
-     * complement of the stamp from which returns must check. */
+    /* preload/sample/pace.h: bits that are set while calls must check for a
+     * sample; complement of the stamp from which returns must check. */
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
@@ -166,10 +168,11 @@ struct ips_thread {
     uint32_t beyond_ns;   /* agent work beyond its probe costs: guessed_cpu.c */
     uint32_t said_ns;     /* total ns that records report as their own cost */
     uint32_t opens;       /* opens of files; costed in guessed_cpu.c */
-    uint32_t passes;      /* reads and writes without a record; costed there */
+    uint32_t passes;      /* transfers without a record; guessed_cpu.c */
     uint32_t handlers_run; /* runs of the program's handlers */
-    uint64_t locks;        /* free locks taken; costed there, too */
-    /* Calls that the kernel never restarts: agent/preload/sample/sample.h. */
+    uint64_t locks;        /* free locks taken; costed in guessed_cpu.c */
+    /* Stack pointer of a call that a sample made fail with EINTR, 0 none:
+     * agent/preload/sample/sample.h. */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     struct ips_cpu cpu;

@@ -35,7 +35,7 @@ static bool is_known(uint32_t tid)
     return false;
 }
 
-/* Also called repeatedly for a thread that can make no segment. */
+/* May be called again for the same thread, if it can make no segment. */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
@@ -79,7 +79,8 @@ static bool has_ended(uint32_t tid)
 
 void ips_threads_remove(uint32_t tid)
 {
-    /* Before it is removed: one of the two always has it. */
+    /* Entered here before it leaves the list, so that one of the two always has
+     * the thread. */
     atomic_store(&ended[atomic_fetch_add(&next_ended, 1) % ENDED], tid);
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
@@ -97,8 +98,9 @@ void ips_threads_reset(void)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
     if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
-        return;                          /* nothing there; no page is touched */
-    for (unsigned i = 0; i < ENDED; i++) /* avoids copying the parent's page */
+        return; /* nothing there; no page is touched */
+    /* Stores only where needed: a store copies the parent's page. */
+    for (unsigned i = 0; i < ENDED; i++)
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))
             atomic_store(&ended[i], 0);
 }
@@ -212,7 +214,7 @@ void ips_threads_record_silent(void)
 {
     struct stat st;
     struct listing l = {.count = 0};
-    /* The C library has made no thread for anyone. */
+    /* The C library has created no thread, so there is no silent one. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
     /* The link count is two plus one per thread: most programs have one thread.

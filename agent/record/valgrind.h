@@ -2,8 +2,8 @@
  * Does valgrind run this program? Valgrind reports on the program's standard
  * error what it finds odd, and our samples do odd things. So there are no
  * samples under it; CPU time there is not the program's anyway. A request to
- * valgrind (valgrind.h) is a few rotations without effect on a real processor.
- * A few ns.
+ * valgrind (valgrind.h) is a few rotations without effect on a real processor,
+ * and costs a few ns.
  */
 #ifndef IPS_AGENT_RECORD_VALGRIND_H
 #define IPS_AGENT_RECORD_VALGRIND_H

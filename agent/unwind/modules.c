@@ -25,7 +25,8 @@ static struct known {
 } modules[MODULES] IPS_TABLE;
 static _Atomic unsigned used; /* slots from here on were never used */
 #define PAGES 256u
-static _Atomic uint64_t pages[PAGES] IPS_TABLE; /* module is written */
+/* Pages whose module is written. */
+static _Atomic uint64_t pages[PAGES] IPS_TABLE;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
@@ -221,7 +222,9 @@ static bool note_module(uint64_t pc)
 
 void ips_module_note_slow(uint64_t pc)
 {
-    uint64_t page = ips_module_page(pc); /* before: one unloaded now is new */
+    /* Read before the lookup: if a module is unloaded meanwhile, the page does
+     * not count as known. */
+    uint64_t page = ips_module_page(pc);
     _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
     /* Adds 0 instead of loading: a load from a page that was never written maps
      * the zero page, and the store below would fault once more. */

@@ -365,7 +365,8 @@ static bool restore_register(const struct ips_unwind *u,
     return reg != IPS_REG_PC;
 }
 
-/* At the return of a signal handler sp points at the ucontext. */
+/* Unwinds the frame of a signal handler: at its return, sp points at the
+ * ucontext. */
 static bool step_over_signal(struct ips_unwind *u)
 {
     static const struct {

@@ -29,8 +29,8 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
 
 /* --- closing -------------------------------------------------------------- */
 
-/* Some socket was told to linger: its close waits until the other end has what
- * was sent. Of others none does. */
+/* The program set SO_LINGER on some socket: its close waits until the other end
+ * has received what was sent. The close of any other socket does not wait. */
 static atomic_bool lingers;
 
 void ips_close_may_linger(void)
@@ -65,8 +65,8 @@ IPS_EXPORT int close(int fd)
 }
 int __close(int) IPS_ALIAS(close);
 
-/* Drops the descriptors in [first, last] that may be channels: those up to the
- * greatest one that this process or its parents ever named. */
+/* Records the close of the descriptors in [first, last] that may be channels:
+ * those up to the greatest one that this process or its parents ever named. */
 static void drop_range(unsigned first, unsigned last, uint64_t site)
 {
     unsigned top = (unsigned)ips_fd_top();
@@ -144,7 +144,8 @@ int fstat64(int, struct stat64 *)
 
 /* --- copying -------------------------------------------------------------- */
 
-/* `made` (>= 0) is now a copy of `fd`. */
+/* Notes that `made`, if it is not negative, is now a copy of `fd`. Returns
+ * `made`. */
 static int note_copy(int fd, int made)
 {
     if (made < 0 || made == fd || !ips_wrap_on())
@@ -159,7 +160,8 @@ static int note_copy(int fd, int made)
     return made;
 }
 
-/* `to` is about to be replaced by a copy of `fd`, if `fd` is open. */
+/* Records the close of `to`, which is about to be replaced by a copy of `fd`,
+ * if `fd` is open. */
 static void note_replacement(int fd, int to, uint64_t site)
 {
     if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
@@ -280,7 +282,8 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
     return r;
 }
 
-/* A new descriptor of class `klass`; UNKNOWN: examined when first used. */
+/* Notes a new descriptor of class `klass`; UNKNOWN: it is examined when first
+ * used. */
 static int note_new_fd(int fd, enum ips_fd_class klass)
 {
     if (fd >= 0 && ips_wrap_on()) {
@@ -313,7 +316,8 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
     return note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
 }
 
-/* Replaces descriptors 0, 1 and 2 by the C library's own dup2. */
+/* The C library replaces descriptors 0, 1 and 2 in this call, by its own dup2.
+ */
 IPS_EXPORT int login_tty(int fd)
 {
     if (ips_wrap_on())
@@ -348,9 +352,9 @@ IPS_EXPORT int listen(int fd, int backlog)
     return r;
 }
 
-/* The key of a connect's target, by which tries of one thread are recognised.
- * Of "localhost" a thread tries both addresses, so the key is the port (or the
- * hash of the Unix name). */
+/* Returns a key of the connect's target, by which repeated tries of one thread
+ * are recognised: the port (or the hash of the Unix name), since for
+ * "localhost" a thread tries both addresses. */
 static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
 {
     struct ips_listen_name at;

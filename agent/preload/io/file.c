@@ -91,8 +91,8 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
                       result < 0 ? err : 0, ips_site_now(site), 0);
 }
 
-/* A sample may be due, but the CPU time at `call` is only an estimate: corrects
- * it to what is possible. */
+/* Takes a sample if one is due. The CPU time at `call` is only an estimate, so
+ * it is first corrected to what is possible. */
 static __attribute__((noinline, cold)) void
 take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 {
@@ -122,7 +122,8 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
 /* --- calls on files only
  * ------------------------------------------------------ */
 
-/* False: not a file, so pread and the like will fail. */
+/* Starts the record of a call on a file. False: `fd` is not a file, so pread
+ * and the like will fail. */
 static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
 {
     return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
@@ -342,8 +343,8 @@ static bool was_taken(int r)
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
-/* A request that does not wait failed, perhaps one of several tries; or it got
- * the lock after such tries. */
+/* Notes a request that does not wait. If it failed, it may be one of several
+ * tries. If it got the lock after such tries, writes ACQUIRE. */
 static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                      struct ips_moment call, uint64_t site)
 {
@@ -359,7 +360,8 @@ static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                           call, IPS_GOT_SPUN, 0, site);
 }
 
-/* A request for a lock has returned. If it did not wait, it only marks `fd`. */
+/* Records a request for a lock, which has returned: writes ACQUIRE if it
+ * waited, and notes that the close of `fd` releases the lock. */
 static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
                        struct ips_moment call, int r, uint64_t site)
 {
@@ -414,7 +416,7 @@ IPS_EXPORT int flock(int fd, int operation)
     return ips_flock_at(fd, operation, IPS_SITE);
 }
 
-/* Offset in the file at which an fcntl lock starts. */
+/* Returns the offset in the file at which an fcntl lock starts. */
 static uint64_t lock_start(int fd, const struct flock *lock)
 {
     int64_t start = lock->l_start;
@@ -428,7 +430,8 @@ static uint64_t lock_start(int fd, const struct flock *lock)
     return (uint64_t)start;
 }
 
-/* Reads the caller's structure only after the kernel did so successfully. */
+/* Reads the caller's structure only after the kernel has read it: the address
+ * may be invalid. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site)
 {

@@ -19,9 +19,9 @@
 /* Receives that consume nothing, or not in the order of the stream. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
-/* A receive on a datagram socket whose caller did not ask for the sender. We
- * ask: recvfrom with our own address buffer does the same and also returns the
- * sender. */
+/* Receives on a datagram socket for a caller that did not ask for the sender.
+ * Since the record needs the sender, makes the call as a recvfrom with our own
+ * address buffer, which is the same otherwise. */
 static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;
@@ -40,8 +40,8 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 
 /* A peek that waited is recorded as a wait for this channel; nothing was
  * received. Urgent data is counted when it is received; a receive of it never
- * waits. Its sender counts it, too, so a receiver that never takes it stays one
- * byte behind. */
+ * waits. Its sender counts it, too, so the count of a receiver that never
+ * receives it stays one byte behind. */
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
@@ -278,8 +278,8 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
     return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
 
-/* The sender, as far as the caller's own buffer shows it; if the buffer is too
- * short for the address, the sender is unknown. */
+/* Records a receive with the sender that the kernel stored in the caller's own
+ * buffer. If the buffer is too short for the address, the sender is unknown. */
 static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
                              size_t n, const struct sockaddr *from,
                              const socklen_t *len, socklen_t room)
@@ -347,7 +347,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
 /* --- from descriptor to descriptor ------------------------------------------
  */
 
-/* Bytes moved between two descriptors: received from one and sent to the other.
+/* Records bytes that one call received from one descriptor and sent to another.
  * An error is recorded at the reading end if that is a channel. */
 static ssize_t record_move(struct ips_io *in, struct ips_io *out, ssize_t r,
                            size_t asked)

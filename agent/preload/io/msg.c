@@ -21,8 +21,8 @@ static size_t iov_count(const struct msghdr *m)
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
 
-/* Descriptors received in a message: what the table knew of their numbers is
- * out of date. */
+/* Clears what the table knew of the numbers of the descriptors that were
+ * received in a message: it is out of date. */
 static void take_rights(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))

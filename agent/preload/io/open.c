@@ -39,8 +39,8 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
     }
 }
 
-/* `stream`: opened for a C library stream, which uses it at once by internal
- * calls, so it is examined now. */
+/* Records an open that returned `fd`. `stream`: the C library opened it for a
+ * stream, which uses it at once by internal calls, so it is examined now. */
 static int record_open(int fd, bool stream, struct ips_moment call,
                        uint64_t site)
 {
@@ -58,7 +58,8 @@ static int record_open(int fd, bool stream, struct ips_moment call,
     return fd;
 }
 
-/* Records what an open shows about its path: it exists, or it was created. */
+/* Records what an open shows about its path: whether the file exists, or may
+ * have been created. */
 static int record_path(int fd, int at, const char *path, int flags,
                        struct ips_moment call, uint64_t site)
 {

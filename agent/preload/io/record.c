@@ -118,7 +118,7 @@ static bool asked_for_nothing(const struct iovec *iov, size_t iovcnt)
     return true;
 }
 
-/* A write to a descriptor that is not a channel. */
+/* Records a write to a descriptor that is not a channel. */
 static ssize_t sent_other(const struct ips_io *io, ssize_t result)
 {
     int saved = errno;
@@ -133,7 +133,8 @@ static ssize_t sent_other(const struct ips_io *io, ssize_t result)
     return result;
 }
 
-/* Datagrams, and descriptors that are no channels. */
+/* Records sends of datagrams, and writes to descriptors that are no channels.
+ */
 static __attribute__((noinline)) ssize_t
 record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
                       const struct iovec *iov, size_t iovcnt,
@@ -198,7 +199,7 @@ static enum ips_op wait_op(enum ips_fd_class klass)
                                       : IPS_OP_OTHER;
 }
 
-/* A read from a descriptor that is not a channel. */
+/* Records a read from a descriptor that is not a channel. */
 static ssize_t received_other(const struct ips_io *io, ssize_t result,
                               const struct iovec *iov, size_t iovcnt)
 {
@@ -237,8 +238,8 @@ static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
     return got == room ? IPS_CUT_MAYBE : IPS_CUT_KNOWN;
 }
 
-/* Datagrams, descriptors that are no channels, and stream reads that returned
- * no bytes. */
+/* Records receives of datagrams, reads from descriptors that are no channels,
+ * and stream reads that returned no bytes. */
 static __attribute__((noinline)) ssize_t
 record_received_rare_case(const struct ips_io *io, enum ips_op op,
                           ssize_t result, const struct iovec *iov,

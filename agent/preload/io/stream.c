@@ -100,9 +100,10 @@ ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     return result;
 }
 
-/* The first failed attempt in a row, of a loop that goes on to wait: the last
- * call in each turn of that loop. Records the same as
- * record_received_rare_case. */
+/* Records the first failed attempt in a row. A loop that receives until nothing
+ * is left, and then waits, makes one in each turn. Writes the same as
+ * record_received_rare_case. False: this is another case, and nothing was
+ * written. */
 static inline __attribute__((always_inline)) bool
 found_nothing(struct ips_thread *me, const struct ips_io *io)
 {

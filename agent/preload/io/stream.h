@@ -1,8 +1,9 @@
 /*
- * The fast path of the most common calls: on a known stream, and bytes are
- * moved. After a system call hardly any of our code and data is in the caches,
- * and no branch is predicted. So this path is straight code without a taken
- * jump, and all rare cases are out of line (tests/bench/run count).
+ * The fast path of the most common calls, those that move bytes on a stream
+ * that is named already. After a system call hardly any of our code and data is
+ * in the caches, and no branch is predicted. So this path is straight code
+ * without a taken jump, and all rare cases are out of line (tests/bench/run
+ * count).
  *
  * All of it is inlined into each wrapper. A send keeps its struct ips_io in
  * registers: its address is passed to no function, and the rare cases get a
@@ -20,9 +21,9 @@
 #define IPS_INLINE static inline __attribute__((always_inline))
 
 /* Whether `mark`, read after the stamp `t`, is the mark of the baseline `line`.
- * If so, the CPU time at `t` is computed from the baseline. Must be read in
- * this order: a signal handler that has set another baseline meanwhile leaves
- * one that starts after `t`. */
+ * If so, the CPU time at `t` is computed from the baseline. The stamp must be
+ * read before the mark: then a baseline that a signal handler has set meanwhile
+ * starts after `t`, and does not match. */
 IPS_INLINE bool
 ips_stream_on_baseline(struct ips_thread *me,
                        const volatile struct ips_cpu_baseline *line,
@@ -37,7 +38,8 @@ ips_stream_on_baseline(struct ips_thread *me,
     return true;
 }
 
-/* False: the fast path does not apply, and nothing has been done. */
+/* Starts the record of a call on `fd`; `frame` is an address in the wrapper's
+ * frame. False: the fast path does not apply, and nothing has been done. */
 IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site, const char *frame)
 {
@@ -94,7 +96,7 @@ ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
                                         enum ips_rec_type type, ssize_t result,
                                         uint64_t t, uint64_t place)
     __attribute__((cold));
-/* Called if the call moved no bytes. */
+/* Record a call that moved no bytes: it failed, or returned 0. */
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
 ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
@@ -125,7 +127,7 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
         IPS_SELDOM(io, type);
         return ips_stream_in_full(seldom_, type, result, t);
     }
-    /* counted before the space is reserved (xadd): see segment_drop */
+    /* counted before the space is reserved (xadd): see ips_segment_drop */
     me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     /* A short record is valid only if no mark and no other baseline was set

@@ -21,9 +21,9 @@ static uint32_t ready_queue(int fd)
                : 0;
 }
 
-/* The value of a BLOCK's `ready` for descriptor `fd`. A pipe or connection that
- * was not used before gets its channel id here, so that the following receive
- * has the same id. */
+/* Returns the value of a BLOCK's `ready` for the descriptor `fd`. A pipe or
+ * connection that was not used before gets its channel id here, so that the
+ * following receive has the same id. */
 static __attribute__((noinline, cold)) uint32_t ready_other(int fd)
 {
     int saved = errno;
@@ -177,7 +177,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         uint32_t mark;                                                         \
         if (unlikely(!ips_wait_begin(&call, &mark, op, IPS_SITE)))             \
             return real_call;                                                  \
-        bool asks = no_wait; /* now: the call may change the timeout */        \
+        bool asks = no_wait; /* read now: the call may change the timeout */   \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
         if (unlikely(r <= 0))                                                  \

@@ -37,8 +37,8 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
-/* A wait for `which` reaped a child. With WNOHANG, earlier waits may have tried
- * in vain: that run of tries is recorded. */
+/* To be called when a wait for `which` has reaped a child: records the earlier
+ * waits with WNOHANG that found none, with sleeps between them. */
 static void note_success(pid_t which, int options, struct ips_moment call,
                          uint64_t site)
 {
@@ -64,8 +64,8 @@ static void record_change(pid_t child, int code, struct ips_moment call,
     errno = saved;
 }
 
-/* The wait failed: no child is left to wait for (all ended unseen because
- * SIGCHLD is ignored), or a signal interrupted it. */
+/* Records a wait that failed: no child is left to wait for (SIGCHLD is ignored,
+ * so ended children are not kept), or a signal interrupted the wait. */
 static void record_failed_wait(struct ips_moment call, pid_t child,
                                uint64_t site)
 {
@@ -176,8 +176,9 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
 }
 
 /* libc's waitid returns no rusage; the kernel's does, but is no cancellation
- * point. So look first with WNOWAIT, then reap the child that was seen. If
- * another thread reaped it in between, look again, as the kernel would. */
+ * point. So the first call has WNOWAIT, and the second reaps the child that the
+ * first reported. If another thread reaped it in between, both are made again,
+ * as the kernel would go on waiting. */
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {

@@ -85,7 +85,8 @@ static size_t environ_bytes(char *const *envp)
     return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
 }
 
-/* `out` has space for environ_bytes(). */
+/* Copies the environment without our library and our variables; `out` has space
+ * for environ_bytes(). */
 static void copy_environ_without_library(char **out, char *const *envp)
 {
     size_t count = 0, head = sizeof(ld_preload) - 1;
@@ -109,8 +110,9 @@ static void copy_environ_without_library(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-/* With one of these variables the loader lists, checks or reports the libraries
- * that it would load, and ours would be in the list. */
+/* Whether the new image is to load our library. Not with one of these
+ * variables: the loader then lists, checks or reports the libraries that it
+ * would load, and ours would be in the list. */
 static bool preload_wanted(char *const *envp, const struct ips_target *target)
 {
     return ips_target_preload_stays(target->kind) &&

@@ -32,8 +32,9 @@ static void child_begins(const struct origin *from)
     errno = saved;
 }
 
-/* The rest of the state is in the thread's `extra->fork`. If that cannot be
- * allocated, the FORK is lost; our own fork() does not need it. */
+/* State of a fork that this thread makes. The rest of it is in the thread's
+ * `extra->fork`. If that cannot be allocated, the FORK is lost; our own fork()
+ * does not need it. */
 static IPS_TLS struct {
     bool wrapped; /* our fork() records the parent's side */
     /* `from` is of the fork under way, and so is extra->fork.call */
@@ -87,9 +88,9 @@ static void at_fork_child(void)
 /* Registers our handlers when first needed: most images never fork, and
  * registering takes 5 us of the 70 that we add to a start. They are registered
  * before the program's first handler, so the child's stream starts before the
- * program's handlers run. A thread that comes while another registers them (or
- * a handler that interrupts that) forks without: its child is noticed at the
- * child's first record. */
+ * program's handlers run. A thread that forks while another one registers them
+ * (or a signal handler that interrupts the registering) forks without them: the
+ * child is noticed at its first record. */
 static void handlers_ready(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -243,7 +244,8 @@ void ips_vfork_before(uint64_t site)
     ips_me.in_vfork = true;
 }
 
-/* The only thing that a vfork child leaves to its parent. */
+/* Leaves to the parent what the vfork child is about to execute: the only trace
+ * of the child's calls. */
 void ips_vfork_target(const struct ips_target *target)
 {
     if (ips_me.vfork_depth == 1 && ips_me.extra)

@@ -35,8 +35,8 @@ typedef void handler_fn(int, siginfo_t *, void *);
 /* --- stubs ---------------------------------------------------------------- */
 
 #define STUBS 128u
-/* handler << 1 | plain; 0: free; written once. plain: the program gave no
- * SA_SIGINFO */
+/* The key of each stub: handler << 1 | plain, where plain is 1 if the program
+ * gave no SA_SIGINFO. 0: the stub is free. Written once. */
 static _Atomic uint64_t stub_of[STUBS] IPS_TABLE;
 
 static uint64_t key_of(const void *handler, bool plain)
@@ -136,8 +136,8 @@ static handler_fn *stub_at(unsigned i)
     return (handler_fn *)(uintptr_t)at;
 }
 
-/* The stub for `handler`, taken from the free ones if it has none; `handler`
- * itself if all are taken. */
+/* Returns the stub for `handler`, a free one if it has none yet; `handler`
+ * itself if all stubs are taken. */
 static handler_fn *stub_for(handler_fn *handler, bool plain)
 {
     uint64_t key = key_of((const void *)(uintptr_t)handler, plain);
@@ -178,9 +178,9 @@ static bool is_wrapped_signal(int sig)
 
 /* --- setting handlers ----------------------------------------------------- */
 
-/* Signals whose handler SA_RESETHAND removed and whose program gave no
- * SA_SIGINFO: the kernel keeps the flags of a removed handler, ours among
- * them. */
+/* A bit for each signal whose handler the program set with SA_RESETHAND and
+ * without SA_SIGINFO. When the kernel has removed such a handler it keeps its
+ * flags, among them the SA_SIGINFO that we added. */
 static _Atomic uint64_t plain_resets;
 
 static void note_reset(int sig, const struct sigaction *act)
@@ -306,8 +306,9 @@ __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
-    if (!must_wrap_handler(sig, handler)) /* SIG_HOLD too: it only queries the
-                                   handler and blocks the signal */
+    /* Also for SIG_HOLD, which only queries the handler and blocks the
+     * signal. */
+    if (!must_wrap_handler(sig, handler))
         return handler_before(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);

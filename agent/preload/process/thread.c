@@ -164,7 +164,8 @@ void ips_thread_cancels(pthread_t thread)
         atomic_store(&k->cancelled, 1);
 }
 
-/* The calling thread returned by itself before a cancellation took effect. */
+/* Clears the mark that the calling thread was cancelled: it returned by itself
+ * before a cancellation took effect. */
 static void clear_own_cancellation(void)
 {
     struct known *k = find_known_thread((uint64_t)pthread_self(), false);

@@ -45,9 +45,9 @@ static IPS_TLS struct {
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
     uint8_t near;         /* exponent used in near_ns() */
-    /* postponed: returns to let pass; attempts that failed */
+    /* if postponed: returns to let pass; attempts that failed */
     uint8_t skip, tries;
-    /* times the exact timer was set for this moment; limit of that */
+    /* times the exact timer was set for this moment; their limit */
     uint8_t arms, budget;
     uint8_t returns; /* returns of calls examined for this moment */
     bool back_known : 1, put_off_set : 1, on : 1, busy : 1;
@@ -200,8 +200,8 @@ static bool may_set(void)
 /* --- moments ----------------------------------------------------------------
  */
 
-/* How long before the moment returns are examined: the more returns there are,
- * the shorter. */
+/* How long (ns) before the moment the examination of returns begins: the more
+ * returns there are, the shorter. */
 static uint64_t near_ns(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
@@ -411,8 +411,8 @@ static void sample_here(bool late)
     ips_sample_write_here(real, late);
 }
 
-/* A call returned while a moment is postponed. True: the exact timer is to be
- * set. */
+/* Handles the return of a call while a moment is postponed. True: the exact
+ * timer is to be set. */
 static bool handle_return_while_postponed(const struct ips_moment *call)
 {
     if (!pace.put_off_set) {
@@ -434,7 +434,8 @@ static bool handle_return_while_postponed(const struct ips_moment *call)
     return false;
 }
 
-/* The moment has passed without a sample. */
+/* Handles a moment that has passed without a sample: takes the sample now, or
+ * postpones the moment. */
 static void moment_passed(const struct ips_moment *call, uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
@@ -453,7 +454,8 @@ static void moment_passed(const struct ips_moment *call, uint64_t cpu)
     set_watch(cpu);
 }
 
-/* A call returned near the moment, or while a moment is postponed. */
+/* Handles the return of a call near the moment, or while a moment is postponed.
+ */
 static void call_returned(const struct ips_moment *call, uint64_t cpu,
                           uint64_t t)
 {

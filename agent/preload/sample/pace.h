@@ -46,14 +46,16 @@
 #define IPS_PACE_WATCH 0x53706d61u
 #define IPS_PACE_EXACT 0x53706d62u
 
-/* To be called at the start of an image. */
+/* Reads the lengths of a tick and of a sampling period. To be called at the
+ * start of an image. */
 void ips_pace_init(void);
 /* Create and delete the timers of the calling thread. */
 void ips_pace_begin(void);
 void ips_pace_end(void);
 
-/* A timer's signal interrupted the thread at `uc`. `in_call` returns whether
- * that is in a wrapper, or in a function that a wrapper called. */
+/* Handles a timer's signal, which interrupted the thread at `uc`. `in_call`
+ * returns whether that is in a wrapper, or in a function that a wrapper called.
+ */
 void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
                      bool (*in_call)(const ucontext_t *uc));
 

@@ -33,7 +33,7 @@ struct slot {
     uint64_t written;   /* of these, calls that are in COUNT records */
     uint64_t pairs;     /* calls with an ENTER so far */
     uint32_t open;      /* of these, calls without an EXIT yet */
-    uint32_t deep;      /* LEAVING: depth of counted calls inside those */
+    uint32_t deep; /* LEAVING: depth of counted calls inside the open ones */
     enum mode mode;
     uint32_t pad;
 };
@@ -46,7 +46,7 @@ struct table {
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    /* of all slots; each slot's last 63 or fewer are not included yet */
+    /* pairs of all slots, without the last 63 or fewer of each slot */
     uint64_t pairs;
     uint64_t flushed; /* stamp of the last COUNT records */
 };
@@ -62,7 +62,8 @@ TLS struct {
 static struct table *_Atomic tables;
 static enum mode first_mode;
 static bool on, exact;
-/* CPU budget in ps per ns, Q32 */
+/* pair_ps: cost of an ENTER and EXIT; budget_q32: ps that they may cost per ns
+ * of CPU time, Q32; flush_stamps: FLUSH_NS in stamps */
 static uint64_t pair_ps, budget_q32, flush_stamps;
 
 /* Increments in one instruction, so this thread's own signal handlers cannot
@@ -165,7 +166,8 @@ static bool grow_procedure_table(struct table *t)
     return true;
 }
 
-/* The slot of a procedure; NULL: none can be made. */
+/* Returns the slot of a procedure, which is made if there is none yet; NULL: it
+ * cannot be made. */
 COLD struct slot *add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
@@ -218,7 +220,8 @@ static bool write_count(const struct table *t, uint64_t procedure,
     return true;
 }
 
-/* To be called with all signals blocked. */
+/* Writes the COUNT records of the table. To be called with all signals blocked.
+ */
 static void flush_table(struct table *t)
 {
     uint32_t no = 0;
@@ -350,7 +353,8 @@ static inline void count_call(struct slot *s, const struct slot *slots)
         follow_slot(s);
 }
 
-/* Checks the budget, at every 64th ENTER of a procedure. */
+/* Checks the budget, at every 64th ENTER of a procedure. If it is exceeded,
+ * calls of the procedure are only counted from now on. */
 COLD void check_slot_budget(struct slot *s)
 {
     struct table *t = here.table;

@@ -38,11 +38,12 @@
 
 #include "agent/pool/format.h"
 
-/* At the start of a stream, and before the thread's stream ends. All signals
- * are blocked. */
+/* To be called at the start of a stream, and before the thread's stream ends,
+ * with all signals blocked. */
 void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);
-/* At a sample, with all signals blocked; `t` is the sample's stamp. */
+/* To be called at a sample, with all signals blocked: writes this thread's
+ * COUNT records if the last ones are 100 ms old. `t` is the sample's stamp. */
 void ips_procs_sampled(uint64_t t);
 /* Writes COUNT records of all threads. */
 void ips_procs_flush_all(void);

@@ -21,7 +21,8 @@
 #include "common/types.h"
 
 #define SMALL_STACK (64u << 10)
-/* Below the main thread's stack the kernel keeps more than this free. */
+/* Assumed size of the main thread's stack; the kernel keeps more address space
+ * than this free for it. */
 #define MAIN_STACK (64u << 20)
 #define STACK_BLOCK_NS 50000u
 
@@ -352,7 +353,8 @@ static void install_handler(bool first)
         atomic_store(&their_handler, old.handler);
 }
 
-/* To be called with all signals blocked. */
+/* Hook at the start of a stream: starts the sampling of its thread; at the
+ * start of an image, prepares the process first. All signals are blocked. */
 static void on_begin(enum ips_start_kind kind)
 {
     if (ips_core_control()->procedures == IPS_PROCEDURES_OFF)

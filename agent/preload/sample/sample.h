@@ -74,14 +74,15 @@
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 
-/* Before ips_core_init: registers the functions that the core calls at the
- * start and end of each stream. */
+/* Registers the functions that the core calls at the start and end of each
+ * stream. To be called before ips_core_init. */
 void ips_sample_init(void);
 
-/* After the first pthread_create: installs our handler again. */
+/* Installs our handler again after the first pthread_create. */
 void ips_sample_threads(void);
 
-/* First call in a new thread: the size of its stack in bytes. */
+/* Stores the size of the calling thread's stack in bytes. Called first in a new
+ * thread. */
 void ips_sample_stack(uint64_t bytes);
 
 /* Adds our signal to a handler's mask, or removes it. */
@@ -147,10 +148,11 @@ static inline uint64_t ips_site_now(uint64_t site)
     return site == IPS_SITE_LATER ? ips_site_behind_libc() : site;
 }
 
-/* To be called right after the record of a call from `site` that took from `t`
- * to `t_ret` (stamps). site 0: the stack starts where it leaves this library.
- * The stack is not written again if the last one in the slot had the same site
- * and depth: so a loop of waits costs a comparison. */
+/* Writes the call stack of a call from `site` that took from `t` to `t_ret`
+ * (stamps), if it was long. To be called right after the record of the call.
+ * site 0: the stack starts where it leaves this library. The stack is not
+ * written again if the last one in the slot had the same site and depth: so a
+ * loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
     if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {

@@ -138,7 +138,7 @@ const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
     return find_version(m, name, hash, DEFAULT);
 }
 
-/* Stores the tables of the noted library number `i`. */
+/* Fills `m` with the tables of library number `i` of the list. */
 static bool module_at(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
@@ -157,7 +157,8 @@ static bool note_library(const struct link_map *l, const struct ips_module *m)
     return true;
 }
 
-/* True: a library of the program defines names of our wrappers. */
+/* Lists the libraries. True: a library of the program uses names of our
+ * wrappers for its own functions. */
 static bool note_libraries(void)
 {
     struct ips_module m;
@@ -220,7 +221,7 @@ bool ips_find_defined(const char *name, uint32_t hash)
     return search_noted(name, hash, &l) != NULL;
 }
 
-/* Searches the noted libraries. *unsure: the caller must ask dlsym. */
+/* Searches the listed libraries. *unsure: the caller must ask dlsym. */
 static void *search_name(const char *name, bool *unsure)
 {
     const struct link_map *l;

@@ -31,14 +31,16 @@
 
 static struct foreign_name {
     const char *name;
-    const char *version; /* of their definition; NULL: matches any reference */
+    /* version of the library's definition; NULL: matches any reference */
+    const char *version;
     /* no earlier library has the name: matches a reference without a version */
     bool first;
     uint32_t symbol; /* index of the name in our symbol table */
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
-/* the first name whose calls may be passed on; its library */
+/* the first name whose function may pass calls on to the C library's; the
+ * library that defines it */
 static const char *passed_on, *passed_by;
 static uint32_t passed_names;
 
@@ -196,8 +198,8 @@ static bool names_symbol(const struct object *o, uint32_t symbol,
     return strcmp(o->m.names + o->m.symbols[symbol].st_name, name) == 0;
 }
 
-/* In the symbol table, undefined symbols come before those in the hash
- * table. */
+/* Whether `o` refers to `name` in this version. In the symbol table, undefined
+ * symbols come before those in the hash table. */
 static bool asks_for(const struct object *o, const char *name,
                      const char *version)
 {
@@ -223,8 +225,8 @@ static bool is_asked_for(const char *name, const char *version)
 
 /* --- finding such names --------------------------------------------------- */
 
-/* Whether the name is given to another library already, or this version of ours
- * is given. */
+/* Whether the name was noted already for another library, or for the same
+ * version of our symbol. */
 static bool is_known_name(const struct foreign_name *g)
 {
     for (uint32_t i = 0; i < given_count; i++)
@@ -277,7 +279,8 @@ void ips_report_foreign_names(void)
     ips_report_unrecorded(text);
 }
 
-/* False: the library is not the program's own. */
+/* Notes `name` if the library `l` defines it; sets *foreign if `l` is a library
+ * of the program. False: it is not, so no other name need be checked. */
 static bool note_name(const struct link_map *l, const struct ips_module *m,
                       const char *name, uint32_t symbol, bool *foreign)
 {

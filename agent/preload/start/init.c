@@ -116,9 +116,10 @@ static void at_quick_exit_last(void *unused)
         ips_end_process_records(IPS_END_EXIT, quick_status);
 }
 
-/* Registered before the program's first function, so it runs after all of them;
- * not at the start of an image, because hardly any program uses this. If it
- * cannot be registered, END is missing. */
+/* Registers at_quick_exit_last, before the program's first function of this
+ * kind, so that it runs after all of them. Not at the start of an image,
+ * because hardly any program uses quick_exit. If it cannot be registered, END
+ * is missing. */
 static void end_quick_exit(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -154,7 +155,7 @@ IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 }
 
 /* Several threads can come at once only if a constructor of another library
- * made threads before ours ran. What they do twice is harmless, and ON is
+ * made threads before ours ran. It is harmless if two do the same, and ON is
  * stored last. */
 void ips_wrap_init(void)
 {

@@ -294,8 +294,8 @@ static long call_unrecorded_interface(long n, const long args[6],
     return r;
 }
 
-/* For these calls the raw form differs: it ends the process, or returns
- * rusage. */
+/* Calls on processes. Returns false also where the raw call must be made: exit
+ * and exit_group, and a waitid whose caller wants rusage. */
 static bool processes_by_number(long *r, long n, const long args[6],
                                 uint64_t site)
 {

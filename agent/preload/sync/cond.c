@@ -66,7 +66,8 @@ static void wait_end(const struct wait *w, int err)
                       0, w->site);
 }
 
-/* `sane`: otherwise the call fails at once and does not release the mutex. */
+/* `sane`: the arguments are valid; if not, the call fails at once and does not
+ * release the mutex. */
 #define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \

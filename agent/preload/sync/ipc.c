@@ -93,8 +93,9 @@ static inline bool wait_tries(struct wait *w, const struct timespec *given)
     return tries;
 }
 
-/* The try without waiting `failed`; `would_wait` is the errno that means
- * nothing was available. True: the real call must be made. */
+/* To be called after the try without waiting: stores whether it `failed`
+ * because nothing was available (errno `would_wait`). True: the real call must
+ * be made. */
 static inline bool wait_refused(struct wait *w, bool failed, int would_wait)
 {
     w->refused = failed && errno == would_wait;

@@ -90,15 +90,16 @@ static inline bool is_held(const pthread_mutex_t *m)
            (m->__data.__kind & KIND_TYPE) != PTHREAD_MUTEX_RECURSIVE_NP;
 }
 
-/* In a single-threaded process only the caller can hold the mutex, and the C
- * library then saves the atomic operation that a try would cost. (If it is
- * held, locking it again waits for ever.) */
+/* Whether the process has one thread, and the mutex is private and free. Only
+ * the caller can hold it then, and the C library saves the atomic operation
+ * that a try would cost. (If it is held, locking it again waits for ever.) */
 static inline bool is_single_threaded(const pthread_mutex_t *m)
 {
     return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
 
-/* The lock was free and the lock call returned r. */
+/* Records, with --locks=all, that a free lock was taken; `r` is what the lock
+ * call returned. Returns r. */
 static inline int record_free_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&

@@ -8,7 +8,7 @@
 #define READER_SHIFT 3
 /* in __writers: a flag, not a waiter */
 #define WRITER_HANDS_OVER (1u << 31)
-/* in the futex words on which threads sleep */
+/* Bit of a futex word: threads may sleep on it. */
 #define FUTEX_USED 2u
 
 static bool lock_shared(const pthread_rwlock_t *l)
@@ -17,8 +17,9 @@ static bool lock_shared(const pthread_rwlock_t *l)
 }
 
 /* Whether a thread may be waiting for this lock, which we hold to read or
- * write. A reader's unlock may leave other readers inside and so wakes no one;
- * the unlock that does comes later, and the waiter is matched with that one. */
+ * write. A reader's unlock wakes no thread if other readers still hold the
+ * lock. The last reader's unlock does, and the waiter is matched with that one.
+ */
 static bool lock_waited(const pthread_rwlock_t *l)
 {
     if (!ips_sync_known.rwlock)
@@ -37,8 +38,9 @@ static bool lock_waited(const pthread_rwlock_t *l)
     return ips_take_tried_mark(l);
 }
 
-/* Like `is_held` of a mutex: WRITING with WRITER excludes readers; readers
- * exclude writers as well. */
+/* Whether the lock seems to be held so that `kind` must wait (for the reason
+ * see is_held in preload/sync/mutex.c). WRITING with WRITER excludes readers;
+ * readers exclude writers as well. */
 static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
 {
     if (!ips_sync_known.rwlock)

@@ -4,8 +4,9 @@
 
 /* --- semaphores ----------------------------------------------------------- */
 
-/* The C library's layout: the value, above it the count of waiters; then
- * whether the semaphore is process-shared. */
+/* Whether a thread may be waiting for the semaphore. The C library's layout:
+ * the value, above it the count of waiters; then whether the semaphore is
+ * process-shared. */
 static bool sem_waited(const sem_t *s)
 {
     if (!ips_sync_known.sem)

@@ -109,8 +109,9 @@ static void try_barrier(void)
         good && word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* At the first call of a wrapper; also in a signal handler (sem_post). Two
- * threads at once do no harm: both store the same values, `ready` last. */
+/* Checks the layouts, at the first call of a wrapper; also in a signal handler
+ * (sem_post). Two threads at once do no harm: both store the same values,
+ * `ready` last. */
 bool ips_sync_begin(void)
 {
     ips_find_begin();
@@ -240,8 +241,9 @@ struct finding {
     struct map_row *m;
 };
 
-/* The buffer is small, because a signal handler's stack may be; only the start
- * of each line must fit. */
+/* Reads /proc/self/maps up to the line with the address. The buffer is small,
+ * because a signal handler's stack may be small; only the start of each line
+ * must fit. */
 static long find_with_own_table(void *arg)
 {
     struct map_row *m = ((struct finding *)arg)->m;
@@ -376,9 +378,9 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
 
 /* --- spinning ------------------------------------------------------------- */
 
-/* Two tries belong to one wait if the thread used at most 100 us of CPU (50
- * times what counts as blocked) between them. Time off the CPU between them
- * counts as waiting. */
+/* Returns, in stamps, the CPU time that a thread may use between two tries of
+ * one wait: 100 us, 50 times what counts as blocked. Time off the CPU between
+ * them counts as waiting. */
 static uint64_t attempt_gap(void)
 {
     return ips_wrap_blocked * 50;
@@ -395,8 +397,9 @@ static bool same_loop(const struct ips_try *t, uint64_t now)
     return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(attempt_gap());
 }
 
-/* Clears the mark. A thread that still tries sets it again, so each failed try
- * costs a releasing thread at most one record. */
+/* Clears the mark of `slot`, and returns whether it was recent. A thread that
+ * still tries sets the mark again, so each failed try costs a releasing thread
+ * at most one record. */
 bool ips_take_tried_mark_slow(uint32_t slot)
 {
     uint64_t last =
