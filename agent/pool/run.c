@@ -252,10 +252,11 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
     if (n < 0 || (size_t)n >= dir_len || n >= IPS_PATH_BYTES)
         return ips_err_set(err, IPS_E_LIMIT, "pool path too long");
     const struct ips_control *there = NULL;
-    if (opt->join && access(dir, F_OK) == 0 &&
-        ips_control_read_copy(dir, &there, NULL) == 0) {
+    if (opt->join && access(dir, F_OK) == 0) {
+        rc = ips_control_read_copy(dir, &there, err);
         ips_control_free(there);
-        return 0;
+        if (rc != IPS_E_NOT_FOUND)
+            return rc;
     }
     rc = ips_pool_make_root(opt->pool_root, err);
     if (rc < 0)

@@ -452,11 +452,12 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      uint32_t status, uint64_t site);
 
 /* preload/process/seccomp.c: call ips_prepare_for_forbidden_calls before a call
- * that installs a seccomp filter or forbids the time stamp counter, and
- * ips_forbid_undo if that call failed. */
+ * that installs a seccomp filter or forbids the time stamp counter. It returns
+ * whether calls were forbidden already. If the call failed, pass that to
+ * ips_forbid_undo. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
-void ips_prepare_for_forbidden_calls(enum ips_forbids what);
-void ips_forbid_undo(enum ips_forbids what);
+bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
+void ips_forbid_undo(enum ips_forbids what, bool before);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* True: a new image must not load our library. */
 bool ips_forbidden(void);

@@ -214,6 +214,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
             note_success(as_waitpid(type, id), options, call, site);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                             rusage_cpu(&ru), wait_status(info), site);
+            ips_joined_child();
         } else if (info->si_code == CLD_STOPPED ||
                    info->si_code == CLD_CONTINUED) {
             record_change(info->si_pid, info->si_code, call, site);

@@ -65,15 +65,16 @@ static enum ips_forbids prctl_forbids(int option, unsigned long value)
                : IPS_FORBIDS_NOTHING;
 }
 
-void ips_prepare_for_forbidden_calls(enum ips_forbids what)
+bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
 {
+    const bool before = ips_forbidden();
     if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
-        return;
+        return before;
     if (ips_me.in_vfork) {
         ips_me.vfork_filter = true;
-        return;
+        return before;
     }
-    if (!ips_sys_quiet)
+    if (!before)
         ips_report_unrecorded(
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
@@ -85,13 +86,18 @@ void ips_prepare_for_forbidden_calls(enum ips_forbids what)
     } else {
         ips_core_quiet(true);
     }
+    return before;
 }
 
 /* A complete stop (IPS_FORBIDS_ALL) is not undone, though the call failed: the
  * program showed that it wants no such calls. */
-void ips_forbid_undo(enum ips_forbids what)
+void ips_forbid_undo(enum ips_forbids what, bool before)
 {
-    if (what == IPS_FORBIDS_CALLS && !ips_me.in_vfork)
+    if (what != IPS_FORBIDS_CALLS || before)
+        return;
+    if (ips_me.in_vfork)
+        ips_me.vfork_filter = false;
+    else
         ips_core_quiet(false);
 }
 
@@ -114,11 +120,10 @@ IPS_EXPORT int prctl(int option, ...)
     unsigned long d = va_arg(ap, unsigned long);
     va_end(ap);
     ips_wrap_on();
-    bool before = ips_sys_quiet;
     enum ips_forbids what = prctl_forbids(option, a);
-    ips_prepare_for_forbidden_calls(what);
+    bool before = ips_prepare_for_forbidden_calls(what);
     int r = REAL(prctl)(option, a, b, c, d);
-    if (r < 0 && !before)
-        ips_forbid_undo(what);
+    if (r < 0)
+        ips_forbid_undo(what, before);
     return r;
 }

@@ -395,10 +395,10 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {
         enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
-        ips_prepare_for_forbidden_calls(what);
+        bool before = ips_prepare_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
-        if (r != 0)
-            ips_forbid_undo(what);
+        if (r < 0) /* a success may return a descriptor */
+            ips_forbid_undo(what, before);
         return r;
     }
     if (!on)

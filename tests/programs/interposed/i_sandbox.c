@@ -37,9 +37,21 @@ static void flood(long count)
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(value) BPF_STMT(BPF_RET | BPF_K, value)
 
+/* By what a filter is installed. */
+enum by { BY_SYSCALL, BY_PRCTL, WITH_LISTENER };
+
+static int set_filter(const struct sock_fprog *program, enum by by)
+{
+    long flags = by == WITH_LISTENER ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
+    if (by == BY_PRCTL)
+        return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program);
+    long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program);
+    return by == WITH_LISTENER ? r < 3 : (int)r;
+}
+
 /* Every call in `list` gets `listed`, all else `others`. */
 static void install(const int *list, size_t n, unsigned listed, unsigned others,
-                    int by_prctl)
+                    enum by by)
 {
     struct sock_filter code[200] = {LOAD(nr)};
     unsigned short at = 1;
@@ -53,15 +65,12 @@ static void install(const int *list, size_t n, unsigned listed, unsigned others,
     const struct sock_filter rest = RETURN(others);
     code[at++] = rest;
     struct sock_fprog program = {at, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-        (by_prctl
-             ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
-             : (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)))
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || set_filter(&program, by))
         _exit(99);
 }
 
-static const int few[] = {SYS_read, SYS_write, SYS_exit, SYS_exit_group,
-                          SYS_rt_sigreturn};
+static const int few[] = {SYS_read,       SYS_write,        SYS_exit,
+                          SYS_exit_group, SYS_rt_sigreturn, SYS_seccomp};
 /* What the C library and the loader do without at the start of a process, a
  * thread and a program, and a recorder might not. */
 static const int unusual[] = {
@@ -121,9 +130,13 @@ int main(int argc, char **argv)
         flood(30000);
         say("done\n");
         syscall(SYS_exit, 3);
-    } else if (!strcmp(what, "kill") || !strcmp(what, "kill-syscall")) {
+    } else if (!strncmp(what, "kill", 4)) {
         install(few, COUNT(few), SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS,
-                !strcmp(what, "kill"));
+                !strcmp(what, "kill")            ? BY_PRCTL
+                : !strcmp(what, "kill-listener") ? WITH_LISTENER
+                                                 : BY_SYSCALL);
+        if (!strcmp(what, "kill-twice")) /* this one fails */
+            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, -1L, NULL);
         flood(30000);
         say("done\n");
         _exit(3);

@@ -228,8 +228,8 @@ def test_race_checkers(build, guest, tool, words, status):
 # --- seccomp ------------------------------------------------------------------
 
 @pytest.mark.parametrize("case,status", [
-    ("strict", 3), ("kill", 3), ("kill-syscall", 3), ("eperm", 3), ("live", 0),
-    ("vfork", 0), ("refused", 0), ("no-tsc", 3)])
+    ("strict", 3), ("kill", 3), ("kill-syscall", 3), ("kill-listener", 3),
+    ("kill-twice", 3), ("eperm", 3), ("live", 0), ("vfork", 0), ("refused", 0), ("no-tsc", 3)])
 def test_sandboxed(build, guest, case, status):
     """Would catch one system call of ours too many: the filter kills."""
     out = guest.run([build.program("i_sandbox"), case], status)

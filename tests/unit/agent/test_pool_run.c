@@ -289,6 +289,8 @@ static void all_ways(void)
                      IPS_E_BUSY);
     assert_int_equal(truncate(path_of("cut", "/control"), 100), 0);
     assert_int_equal(ips_control_read_copy(cut, &c, &err), IPS_E_CORRUPT);
+    /* would catch: a run joined of which nothing can be recorded */
+    assert_int_equal(make_run("cut", join, &err), IPS_E_CORRUPT);
     assert_int_equal(ips_control_add_released_bytes(cut, 1, &err),
                      IPS_E_CORRUPT);
     assert_int_equal(ips_control_store_slave_identity(cut, &err),
