@@ -36,12 +36,12 @@ int b_run_passes(struct build *b)
         rc = b_processes(b);
     if (rc == 0)
         rc = b_links(b);
-    if (rc == 0)
-        rc = b_signals(b);
     if (rc < 0)
         return rc;
     b_states(b);
-    rc = b_untraced(b);
+    rc = b_signals(b);
+    if (rc == 0)
+        rc = b_untraced(b);
     b->careful = b->out->untraced_count > 0;
     if (rc == 0)
         rc = b_ends(b);
