@@ -332,7 +332,7 @@ static int wait_async(void)
         if (mq_notify(mine, &e))
             fail("mq_notify");
     } else if (fcntl(mine, F_SETOWN, getpid()) ||
-               fcntl(mine, F_SETSIG, SIGUSR1) ||
+               (!is(way, "sigio-plain") && fcntl(mine, F_SETSIG, SIGUSR1)) ||
                fcntl(mine, F_SETFL, O_RDWR | O_ASYNC)) {
         fail("fcntl");
     }
@@ -373,8 +373,7 @@ static int wait_for_it(void)
         f.events = 0;
     if (is(channel, "directory"))
         return wait_watch();
-    if (is(way, "sigio") || is(way, "sigio-wait") || is(way, "notify") ||
-        is(way, "notify-wait"))
+    if (strncmp(way, "sigio", 5) == 0 || strncmp(way, "notify", 6) == 0)
         return wait_async();
     if (is(way, "aio"))
         return wait_aio();
@@ -402,12 +401,12 @@ static int wait_for_it(void)
 /* ---- the table ---- */
 
 static const char *const ways[] = {
-    "poll",        "ppoll",      "select",       "pselect",       "epoll",
-    "epoll-pwait", "epoll-edge", "epoll-nested", "peek",          "read",
-    "write",       "wait",       "waitpid",      "waitid-look",   "sigwait",
-    "pause",       "sigsuspend", "signalfd",     "poll-signalfd", "sigio",
-    "sigio-wait",  "aio",        "linger",       "receive",       "notify",
-    "notify-wait"};
+    "poll",        "ppoll",       "select",       "pselect",       "epoll",
+    "epoll-pwait", "epoll-edge",  "epoll-nested", "peek",          "read",
+    "write",       "wait",        "waitpid",      "waitid-look",   "sigwait",
+    "pause",       "sigsuspend",  "signalfd",     "poll-signalfd", "sigio",
+    "sigio-wait",  "sigio-plain", "aio",          "linger",        "receive",
+    "notify",      "notify-wait"};
 static const char *const enders[] = {
     "byte",   "event",       "close",  "death",   "shutdown", "own-shutdown",
     "reset",  "reader-gone", "room",   "ignored", "kill",     "create",
@@ -487,8 +486,10 @@ static bool there_is(void)
     if (is_special())
         return there_is_special();
     if (of_child() || is(channel, "child") || is(ender, "ignored"))
-        return of_child() && is(channel, "child") && is(where, "process") &&
-               (is(ender, "ignored") || is(ender, "death"));
+        return is(channel, "child") && is(where, "process") &&
+               ((of_child() && is(ender, "ignored")) ||
+                ((of_child() || is(way, "poll-signalfd")) &&
+                 is(ender, "death")));
     if (of_signal() || is(channel, "signal") || is(ender, "kill"))
         return of_signal() && is(channel, "signal") && is(ender, "kill") &&
                !is(where, "machine");
@@ -524,10 +525,12 @@ int main(int argc, char **argv)
     ms = argc > 5 ? atol(argv[5]) : ms;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGUSR1, on_signal);
+    signal(SIGIO, on_signal);
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
-    if (is(channel, "signal") || strncmp(way, "sigio", 5) == 0 ||
-        strncmp(way, "notify", 6) == 0)
+    sigaddset(&usr1, is(way, "sigio-plain") ? SIGIO : SIGCHLD);
+    if (is(channel, "signal") || is(way, "poll-signalfd") ||
+        strncmp(way, "sigio", 5) == 0 || strncmp(way, "notify", 6) == 0)
         sigprocmask(SIG_BLOCK, &usr1, NULL);
     if (is(ender, "ignored"))
         signal(SIGCHLD, SIG_IGN);
