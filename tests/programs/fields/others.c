@@ -243,6 +243,9 @@ void use_locks(void)
     struct stat st;
     must(fd >= 0 && unlink(name) == 0 && ftruncate(fd, 16384) == 0 &&
          fstat(fd, &st) == 0);
+    const char *base = strrchr(name, '/') + 1;
+    want("RELEASE a=15 dev=0 ino=%lu object=0 value=1 err=0 in=use_locks",
+         (unsigned long)(fnv(FNV, base, strlen(base)) | 1));
     char *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 8192);
     must(at != MAP_FAILED);
     sem_t *shared = (sem_t *)(void *)(at + 4096 + 64);
@@ -280,12 +283,13 @@ void use_queue(void)
     snprintf(name, sizeof(name), "/ips-fields-%d", (int)getpid());
     mqd_t q = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, &attr);
     must(q >= 0 && mq_unlink(name) == 0 && fstat(q, &st) == 0);
+    const unsigned long number = 1ul << 29 | (st.st_ino & ((1ul << 29) - 1));
     must(mq_send(q, "message", 8, 0) == 0 && mq_receive(q, out, 8, NULL) == 8);
-    want("RELEASE a=6 dev=%lu ino=%lu object=0 value=1 err=0 in=use_queue",
-         (unsigned long)st.st_dev, (unsigned long)st.st_ino);
-    want("ACQUIRE a=6 dev=%lu ino=%lu object=0 value=3 err=0 in=use_queue",
-         (unsigned long)st.st_dev, (unsigned long)st.st_ino);
-    want("RELEASE a=6 dev=%lu ino=%lu object=4294967296 value=1 err=0 "
+    want("RELEASE a=6 dev=0 ino=%lu object=0 value=1 err=0 in=use_queue",
+         number);
+    want("ACQUIRE a=6 dev=0 ino=%lu object=0 value=3 err=0 in=use_queue",
+         number);
+    want("RELEASE a=6 dev=0 ino=%lu object=4294967296 value=1 err=0 "
          "in=use_queue",
-         (unsigned long)st.st_dev, (unsigned long)st.st_ino);
+         number);
 }

@@ -199,6 +199,10 @@ class Run:
 
     def object(self, r):
         """By address, or (of what has a file or a number) by that."""
+        if not r["dev"] and r["ino"] >> 29 == 1: # a queue: low bits of its inode
+            low = {ino & (1 << 29) - 1: end for (ino, _), end in self.ends.items()}
+            return "%s/%s" % (low.get(r["ino"] & (1 << 29) - 1),
+                              "room" if r["object"] >> 32 else "")
         if not r["dev"]:
             return self.objects.get(r["object"], hex(r["object"]))
         what, number = r["ino"] >> 32, r["ino"] & 0xffffffff
