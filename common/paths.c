@@ -108,10 +108,10 @@ int ips_path_make_state(const char *dir, struct ips_err *err)
     int rc = ips_path_make(dir, 0700, err);
     if (rc == 0 && access(dir, W_OK | X_OK) < 0)
         rc = ips_err_errno(err, "%s", dir);
-    return rc < 0
-               ? ips_err_wrap(err, "no state directory (name one that can be "
-                                   "written: --state DIR, or IPS_STATE)")
-               : 0;
+    return rc < 0 ? ips_err_wrap(err, rc,
+                                 "no state directory (name one that can be "
+                                 "written: --state DIR, or IPS_STATE)")
+                  : 0;
 }
 
 void ips_path_machine(char *out, unsigned long len)

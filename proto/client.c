@@ -344,7 +344,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
         return 0;
     }
 out:
-    ips_err_wrap(err, "%s", address);
+    ips_err_wrap(err, rc, "%s", address);
     ips_client_free(c);
     return rc;
 }

@@ -316,7 +316,7 @@ int ips_listener_new(struct event_base *base, const char *address,
     l->lock_fd = -1;
     int rc = listener_start(l, address, err);
     if (rc < 0) {
-        ips_err_wrap(err, "%s", address);
+        ips_err_wrap(err, rc, "%s", address);
         ips_listener_free(l);
         return rc;
     }

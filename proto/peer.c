@@ -165,7 +165,7 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
         return 0;
     ips_tls_other(tls, &owner);
     int rc = ips_tls_check_role(&owner, hello->role, hello->machine, err);
-    return rc < 0 ? ips_err_wrap(err, "%s", p->name) : 0;
+    return rc < 0 ? ips_err_wrap(err, rc, "%s", p->name) : 0;
 }
 
 /* Checks the first message. False: the peer was closed. */

@@ -360,7 +360,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
     g->built_in = ips_large_use();
-    return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
+    return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;
 }
 
 struct slave_store *slave_graphs_store(struct slave_graphs *gs,

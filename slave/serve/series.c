@@ -77,7 +77,7 @@ static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
     if (rc == 0)
         rc = slave_series_make(&in.in, b, &how, &a->s, &j->job.err);
     slave_input_release(gs, &in);
-    return rc < 0 ? ips_err_wrap(&j->job.err, "run %s", j->graph->snap->run)
+    return rc < 0 ? ips_err_wrap(&j->job.err, rc, "run %s", j->graph->snap->run)
                   : 0;
 }
 
