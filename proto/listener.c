@@ -247,6 +247,8 @@ static int open_socket(const struct ips_address *to, int *out,
     umask(mask);
     if (rc < 0 || listen(fd, BACKLOG) < 0) {
         ips_err_errno(err, "listen");
+        if (rc == 0 && to->is_unix)
+            unlink(to->path);
         close(fd);
         return IPS_E_IO;
     }

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -474,6 +475,34 @@ static void test_peer__full_queue_is_waited_for(void **state)
     assert_int_equal(unlink(at.path), 0);
 }
 
+/* Replaces the function of the C library. */
+static bool listen_fails;
+int listen(int fd, int backlog)
+{
+    if (!listen_fails)
+        return (int)syscall(SYS_listen, fd, backlog);
+    errno = ENOMEM;
+    return -1;
+}
+
+/* Catches: a socket file that stays where no daemon listens. */
+static void test_peer__failed_listen_leaves_no_socket(void **state)
+{
+    struct fixture *f = *state;
+    char text[128], path[128];
+    struct ips_listener *l = NULL;
+    struct ips_err err = {0};
+    snprintf(text, sizeof(text), "unix:%s/t", f->dir);
+    listen_fails = true;
+    int rc = ips_listener_new(f->base, text, on_accept, f, &l, &err);
+    listen_fails = false;
+    assert_int_equal(rc, IPS_E_IO);
+    snprintf(path, sizeof(path), "%s/t", f->dir);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof(path), "%s/t.lock", f->dir);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_peer__socket_is_private_and_guarded(void **state)
 {
     struct fixture *f = *state;
@@ -592,6 +621,7 @@ int main(void)
         CASE(test_peer__both_sides_are_peers),
         CASE(test_peer__blocking_client),
         CASE(test_peer__full_queue_is_waited_for),
+        CASE(test_peer__failed_listen_leaves_no_socket),
         CASE(test_peer__socket_is_private_and_guarded),
         CASE(test_peer__stale_socket_is_removed),
         CASE(test_peer__tcp_is_loopback_only),
