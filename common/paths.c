@@ -84,6 +84,9 @@ int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
     char path[IPS_PATH_BYTES];
     if (path_format(path, err, "%s", dir) < 0)
         return IPS_E_LIMIT;
+    if (!*path)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "the name of a directory is empty");
     for (char *p = path + 1;; p++) {
         if (*p != '/' && *p != '\0')
             continue;
