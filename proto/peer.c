@@ -449,7 +449,7 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
         return;
     }
     if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)
-        peer_fail(p, "does not read its answers");
+        peer_fail(p, "does not read the data sent to it");
     else if (evbuffer_add(queue, data, len) < 0)
         peer_fail(p, "no memory for its answer");
     p->traffic.frames++;

@@ -78,8 +78,7 @@ struct sweep {
 static int no_memory(struct sweep *s)
 {
     return ips_err_set(s->err, IPS_E_NO_MEMORY,
-                       "no memory to look beside a "
-                       "path");
+                       "no memory to analyse concurrent activity");
 }
 
 /* ---- changes ------------------------------------------------------------- */
@@ -218,8 +217,8 @@ static void merge_simultaneous_changes(struct sweep *s)
             last->state = s->change[i].state;
             last->awaits_space = s->change[i].awaits_space;
         } else {
-        }
             s->change[kept++] = s->change[i];
+        }
     }
     s->changes = kept;
 }

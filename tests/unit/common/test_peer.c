@@ -315,7 +315,7 @@ static void test_peer__slow_reader_is_dropped(void **state)
         ips_send_reply(f->accepted, &reply);
     f->inside_call = false;
     assert_true(turn_until(f, &f->closes, 1));
-    assert_string_equal(f->why, "does not read its answers");
+    assert_string_equal(f->why, "does not read the data sent to it");
     free(text);
     close(fd);
 }
