@@ -25,10 +25,10 @@ int ips_err_set(struct ips_err *e, int code, const char *fmt, ...)
     return code;
 }
 
-int ips_err_wrap(struct ips_err *e, const char *fmt, ...)
+int ips_err_wrap(struct ips_err *e, int code, const char *fmt, ...)
 {
     if (!e)
-        return IPS_E_IO;
+        return code;
     char inner[sizeof(e->msg)];
     memcpy(inner, e->msg, sizeof(inner));
     va_list ap;
@@ -37,7 +37,7 @@ int ips_err_wrap(struct ips_err *e, const char *fmt, ...)
     va_end(ap);
     size_t at = strlen(e->msg);
     snprintf(e->msg + at, sizeof(e->msg) - at, ": %s", inner);
-    return e->code;
+    return code;
 }
 
 int ips_err_errno(struct ips_err *e, const char *fmt, ...)

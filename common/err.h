@@ -46,10 +46,10 @@ struct ips_err {
 int ips_err_set(struct ips_err *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts context before the message in `e` ("context: message") and returns the
- * code in `e`, or IPS_E_IO if `e` is NULL. */
-int ips_err_wrap(struct ips_err *e, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Puts context before the message in `e` (may be NULL): "context: message".
+ * Returns `code`, the code of the failure. */
+int ips_err_wrap(struct ips_err *e, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Sets the message "message: strerror(errno)" and returns IPS_E_IO. */
 int ips_err_errno(struct ips_err *e, const char *fmt, ...)

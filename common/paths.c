@@ -84,6 +84,9 @@ int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
     char path[IPS_PATH_BYTES];
     if (path_format(path, err, "%s", dir) < 0)
         return IPS_E_LIMIT;
+    if (!*path)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "the name of a directory is empty");
     for (char *p = path + 1;; p++) {
         if (*p != '/' && *p != '\0')
             continue;
@@ -108,10 +111,10 @@ int ips_path_make_state(const char *dir, struct ips_err *err)
     int rc = ips_path_make(dir, 0700, err);
     if (rc == 0 && access(dir, W_OK | X_OK) < 0)
         rc = ips_err_errno(err, "%s", dir);
-    return rc < 0
-               ? ips_err_wrap(err, "no state directory (name one that can be "
-                                   "written: --state DIR, or IPS_STATE)")
-               : 0;
+    return rc < 0 ? ips_err_wrap(err, rc,
+                                 "no state directory (name one that can be "
+                                 "written: --state DIR, or IPS_STATE)")
+                  : 0;
 }
 
 void ips_path_machine(char *out, unsigned long len)

@@ -88,7 +88,7 @@ static int listener_setup(struct master *m, struct ips_err *err)
     int rc =
         ips_tls_check_own_role(m->address, IPS__HELLO__ROLE__MASTER, "", err);
     if (rc < 0)
-        return ips_err_wrap(err, "--listen %s", m->address);
+        return ips_err_wrap(err, rc, "--listen %s", m->address);
     rc = ips_listener_new(m->base, m->address, session_on_accept, m,
                           &m->listener, err);
     if (rc == 0)

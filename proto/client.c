@@ -16,6 +16,7 @@
 #include "proto/tls.h"
 
 #define READ_STEP_BYTES (64u << 10)
+#define CONNECT_AGAIN_MS 10
 
 struct ips_client {
     int fd;
@@ -60,6 +61,13 @@ static int wait_for(int fd, short events, uint64_t deadline,
     }
 }
 
+/* Returns 0 or an errno. */
+static int start_connect(int fd, const struct ips_address *to)
+{
+    int rc = connect(fd, (const struct sockaddr *)&to->addr, to->len);
+    return rc < 0 ? errno : 0;
+}
+
 static int open_connection(const struct ips_address *to, uint64_t deadline,
                            int *out, struct ips_err *err)
 {
@@ -67,9 +75,13 @@ static int open_connection(const struct ips_address *to, uint64_t deadline,
                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return ips_err_errno(err, "socket");
-    int error = 0;
-    if (connect(fd, (const struct sockaddr *)&to->addr, to->len) < 0)
-        error = errno;
+    int error = start_connect(fd, to);
+    /* EAGAIN: the queue of a Unix socket is full. poll() does not report when
+     * the queue has room again. */
+    while (error == EAGAIN && (!deadline || now_ms() < deadline)) {
+        poll(NULL, 0, CONNECT_AGAIN_MS);
+        error = start_connect(fd, to);
+    }
     if (error == EINPROGRESS) {
         socklen_t len = sizeof(error);
         int rc = wait_for(fd, POLLOUT, deadline, err);
@@ -82,7 +94,9 @@ static int open_connection(const struct ips_address *to, uint64_t deadline,
     }
     if (error) {
         close(fd);
-        return ips_err_set(err, IPS_E_UNREACHABLE, "%s", strerror(error));
+        return ips_err_set(err, IPS_E_UNREACHABLE, "%s",
+                           error == EAGAIN ? "no answer in time"
+                                           : strerror(error));
     }
     *out = fd;
     return 0;
@@ -344,7 +358,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
         return 0;
     }
 out:
-    ips_err_wrap(err, "%s", address);
+    ips_err_wrap(err, rc, "%s", address);
     ips_client_free(c);
     return rc;
 }

@@ -264,8 +264,8 @@ static bool reserve_nodes(struct ips_wire_taker *t, uint32_t cap)
            (!t->detail || (reserve_array(&g->t_ns, cap, sizeof(uint64_t)) &&
                            reserve_array(&g->site, cap, sizeof(uint32_t)))) &&
            (!t->times || (reserve_array(&g->at, cap, sizeof(uint64_t)) &&
-                          reserve_array(&g->wait, cap, sizeof(uint64_t)) &&
-                          reserve_array(&g->delay, cap, sizeof(uint64_t)))) &&
+                          reserve_array(&g->wait, cap, sizeof(uint64_t)))) &&
+           (!t->delay || reserve_array(&g->delay, cap, sizeof(uint64_t))) &&
            (!t->probe || reserve_array(&g->probe, cap, sizeof(uint32_t))) &&
            (!t->unended || reserve_array(&g->unended, cap, sizeof(uint64_t))) &&
            (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
@@ -276,12 +276,13 @@ static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
 {
     if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
+        t->delay = m->n_delay > 0;
         t->probe = m->n_probe > 0;
         t->unended = m->n_unended > 0;
         t->sized = m->n_bytes > 0;
     }
     return m->n_at == (t->times ? n : 0) && m->n_wait == m->n_at &&
-           (m->n_delay == 0 || m->n_delay == m->n_at) &&
+           (t->times || !t->delay) && m->n_delay == (t->delay ? n : 0) &&
            m->n_probe == (t->probe ? n : 0) &&
            m->n_unended == (t->unended ? n : 0) &&
            m->n_bytes == (t->sized ? n : 0);
@@ -299,7 +300,8 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
         return too_many(t, "nodes", err);
-    if (cap != t->node_cap) {
+    /* The first nodes decide which columns there are. */
+    if (cap != t->node_cap || g->node_count == 0) {
         if (!reserve_nodes(t, cap))
             return no_memory(err);
         t->node_cap = cap;
@@ -323,8 +325,9 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     if (t->times) {
         append_items(g->at, at, m->at, n, sizeof(uint64_t));
         append_items(g->wait, at, m->wait, n, sizeof(uint64_t));
-        append_items(g->delay, at, m->delay, m->n_delay, sizeof(uint64_t));
     }
+    if (t->delay)
+        append_items(g->delay, at, m->delay, n, sizeof(uint64_t));
     if (t->probe)
         append_items(g->probe, at, m->probe, n, sizeof(uint32_t));
     if (t->unended)
@@ -372,7 +375,7 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
     uint32_t cap = next_cap(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
         return too_many(t, "remote sends", err);
-    if (cap != t->out_cap) {
+    if (cap != t->out_cap || g->out_count == 0) {
         if (!reserve_array(&g->out_node, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->out_end, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->out_len, cap, sizeof(uint32_t)) ||

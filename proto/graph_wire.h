@@ -72,6 +72,7 @@ struct ips_wire_taker {
     bool detail; /* the receiver expects t_ns and site */
     /* the first piece has `at` and `wait`, so all must have them */
     bool times;
+    bool delay; /* the first piece has `delay`, so all must have it */
     bool probe; /* the first piece has `probe`, so all must have it */
     bool unended;
     bool sized; /* the first piece has `bytes`, so all must have it */

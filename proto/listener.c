@@ -247,6 +247,8 @@ static int open_socket(const struct ips_address *to, int *out,
     umask(mask);
     if (rc < 0 || listen(fd, BACKLOG) < 0) {
         ips_err_errno(err, "listen");
+        if (rc == 0 && to->is_unix)
+            unlink(to->path);
         close(fd);
         return IPS_E_IO;
     }
@@ -316,7 +318,7 @@ int ips_listener_new(struct event_base *base, const char *address,
     l->lock_fd = -1;
     int rc = listener_start(l, address, err);
     if (rc < 0) {
-        ips_err_wrap(err, "%s", address);
+        ips_err_wrap(err, rc, "%s", address);
         ips_listener_free(l);
         return rc;
     }

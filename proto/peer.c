@@ -165,7 +165,7 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
         return 0;
     ips_tls_other(tls, &owner);
     int rc = ips_tls_check_role(&owner, hello->role, hello->machine, err);
-    return rc < 0 ? ips_err_wrap(err, "%s", p->name) : 0;
+    return rc < 0 ? ips_err_wrap(err, rc, "%s", p->name) : 0;
 }
 
 /* Checks the first message. False: the peer was closed. */
@@ -449,7 +449,7 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
         return;
     }
     if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)
-        peer_fail(p, "does not read its answers");
+        peer_fail(p, "does not read the data sent to it");
     else if (evbuffer_add(queue, data, len) < 0)
         peer_fail(p, "no memory for its answer");
     p->traffic.frames++;

@@ -283,7 +283,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         return 0;
     if (made) /* frees the name, unless another process joined meanwhile */
         (void)rmdir(dir);
-    return ips_err_wrap(err, "run %s", opt->run);
+    return ips_err_wrap(err, rc, "run %s", opt->run);
 }
 
 /* --- reading and changing control ------------------------------------ */

@@ -499,9 +499,10 @@ int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
     if (a->failed)
         return refuse_failed(err);
     if (a->parent != IPS_CM_NONE || a->waiting > 0)
-        return fail_with(a, ips_err_set(err, IPS_E_PROTOCOL,
-                                        "told that values are final while some "
-                                        "are on the way"));
+        return fail_with(
+            a, ips_err_set(err, IPS_E_PROTOCOL,
+                           "the values were declared final while this "
+                           "machine still computes"));
     a->failed = true; /* no further call may use the state */
     int rc = ips_longest_path(a->g, &a->scenario, a->in_value, out, err);
     if (rc == 0 && a->g->node_count &&

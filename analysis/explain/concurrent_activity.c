@@ -78,8 +78,7 @@ struct sweep {
 static int no_memory(struct sweep *s)
 {
     return ips_err_set(s->err, IPS_E_NO_MEMORY,
-                       "no memory to look beside a "
-                       "path");
+                       "no memory to analyse concurrent activity");
 }
 
 /* ---- changes ------------------------------------------------------------- */
@@ -214,10 +213,12 @@ static void merge_simultaneous_changes(struct sweep *s)
     for (size_t i = 0; i < s->changes; i++) {
         struct change *last = kept ? &s->change[kept - 1] : NULL;
         if (last && last->chain == s->change[i].chain && last->state < STATES &&
-            s->change[i].state < STATES && last->t == s->change[i].t)
+            s->change[i].state < STATES && last->t == s->change[i].t) {
             last->state = s->change[i].state;
-        else
+            last->awaits_space = s->change[i].awaits_space;
+        } else {
             s->change[kept++] = s->change[i];
+        }
     }
     s->changes = kept;
 }

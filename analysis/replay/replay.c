@@ -88,7 +88,9 @@ static int check_places(const struct ips_graph *g,
                 k, ask->move[k].node, g->node_count, ask->move[k].machine, n);
         if (k && ask->move[k - 1].node >= ask->move[k].node)
             return ips_err_set(err, IPS_E_USAGE,
-                               "move %u is not behind the one before", k);
+                               "move %u: moves must be sorted by node, with at "
+                               "most one per node",
+                               k);
     }
     for (uint32_t k = 0; k < ask->load_count; k++) {
         if (ask->load[k].machine >= n)
@@ -97,7 +99,8 @@ static int check_places(const struct ips_graph *g,
                                ask->load[k].machine, n);
         if (k && ask->load[k - 1].at_ns > ask->load[k].at_ns)
             return ips_err_set(err, IPS_E_USAGE,
-                               "load change %u is before the one before", k);
+                               "load change %u is earlier than the one before",
+                               k);
         int rc = check_load(ask->load[k].load, ask->load[k].machine, err);
         if (rc < 0)
             return rc;
@@ -132,8 +135,9 @@ static int check_locks(const struct ips_graph *g,
         if (e->lock >= l->lock_count || e->node >= g->node_count ||
             (k && l->event[k - 1].node >= e->node))
             return ips_err_set(err, IPS_E_USAGE,
-                               "event %u of a lock: node %u of %u, lock %u of "
-                               "%u, or not behind the one before",
+                               "lock event %u: node %u of %u, lock %u of %u; "
+                               "nodes and locks must exist, and the events "
+                               "must be sorted by node",
                                k, e->node, g->node_count, e->lock,
                                l->lock_count);
         if (g->kind[e->node] == IPS_NODE_START ||
@@ -181,7 +185,8 @@ static int check_ask(const struct ips_graph *g,
         rc = check_locks(g, ask->locks, err);
     if (rc == 0 && ask->queues && (ask->move_count || ask->relabel))
         rc = ips_err_set(err, IPS_E_USAGE,
-                         "queues are settled without moves and weights");
+                         "a replay with work queues can neither have moves "
+                         "nor compute weights");
     return rc < 0 ? rc : check_places(g, ask, err);
 }
 

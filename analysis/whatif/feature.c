@@ -11,7 +11,9 @@ static int check_arc_shares(const struct ips_graph *g,
         uint64_t sum = 0;
         if (f->first[i + 1] < f->first[i])
             return ips_err_set(err, IPS_E_CORRUPT,
-                               "node %u: portions out of order", i);
+                               "node %u: the shares of its arc end before they "
+                               "begin",
+                               i);
         for (uint64_t p = f->first[i]; p < f->first[i + 1]; p++) {
             if (f->arc_share[p].feature >= f->count)
                 return ips_err_set(err, IPS_E_CORRUPT,
@@ -20,9 +22,11 @@ static int check_arc_shares(const struct ips_graph *g,
             sum = ips_add_sat(sum, f->arc_share[p].ns);
         }
         if (sum > g->w[i])
-            return ips_err_set(
-                err, IPS_E_CORRUPT, "node %u: portions of %llu ns in %llu ns",
-                i, (unsigned long long)sum, (unsigned long long)g->w[i]);
+            return ips_err_set(err, IPS_E_CORRUPT,
+                               "node %u: the shares of its arc add up to %llu "
+                               "ns, the arc has %llu ns",
+                               i, (unsigned long long)sum,
+                               (unsigned long long)g->w[i]);
     }
     return 0;
 }

@@ -31,7 +31,8 @@ static int put_change(struct changes *c, uint64_t begin, uint64_t end,
         size_t cap = c->cap * 2 + 64;
         struct change *more = realloc(c->item, cap * sizeof(*more));
         if (!more)
-            return ips_err_set(err, IPS_E_NO_MEMORY, "%zu stretches of work",
+            return ips_err_set(err, IPS_E_NO_MEMORY,
+                               "no memory for %zu starts and ends of work",
                                cap);
         c->item = more;
         c->cap = cap;

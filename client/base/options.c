@@ -202,7 +202,7 @@ static int take_lengths(struct ipsq_options *o, const char *text,
         snprintf(word, sizeof(word), "%.*s", (int)(len < 23 ? len : 23), at);
         int rc = ipsq_parse_bytes(word, &o->lengths[o->length_count++], err);
         if (rc < 0)
-            return ips_err_wrap(err, "--lengths");
+            return ips_err_wrap(err, rc, "--lengths");
         if (!at[len])
             return 0;
         at += len + 1;
@@ -404,7 +404,7 @@ static int take_named(struct ipsq_options *o, enum ipsq_option option,
 {
     int rc = take_option(o, option, text, err);
     return rc < 0 && err && strncmp(err->msg, "--", 2) != 0
-               ? ips_err_wrap(err, "--%s", longs[option].name)
+               ? ips_err_wrap(err, rc, "--%s", longs[option].name)
                : rc;
 }
 

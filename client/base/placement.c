@@ -131,7 +131,7 @@ static int take_value(Ips__PredictMachine *m, const char *word,
 {
     int rc = take_word(m, word, err);
     if (rc == IPS_E_USAGE)
-        return ips_err_wrap(err, "machine %.80s: %.80s", m->name, word);
+        return ips_err_wrap(err, rc, "machine %.80s: %.80s", m->name, word);
     return rc;
 }
 

@@ -71,7 +71,7 @@ static int start_master(struct ipsq_session *s, struct ips_err *err)
 {
     int rc = ipsq_start_master(s->state, err);
     if (rc < 0)
-        return ips_err_wrap(err,
+        return ips_err_wrap(err, rc,
                             "no master answers at %s and none could be "
                             "started",
                             s->address);
@@ -81,7 +81,7 @@ static int start_master(struct ipsq_session *s, struct ips_err *err)
         if (rc != IPS_E_UNREACHABLE)
             return rc;
     }
-    return ips_err_wrap(err,
+    return ips_err_wrap(err, IPS_E_UNREACHABLE,
                         "the master that was started does not answer (see "
                         "%s/master.log)",
                         s->state);
@@ -114,7 +114,7 @@ int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
     int rc = ipsq_session_connect(s, o, err);
     if (o->master)
         return rc == IPS_E_UNREACHABLE
-                   ? ips_err_wrap(err, "the master cannot be reached")
+                   ? ips_err_wrap(err, rc, "the master cannot be reached")
                    : rc;
     if (rc == IPS_E_UNREACHABLE)
         rc = start_master(s, err);
@@ -157,7 +157,7 @@ static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
     *reply = NULL;
     int rc = ips_client_recv(s->client, 0, env, err);
     if (rc < 0)
-        return ips_err_wrap(err, "the master at %s", s->address);
+        return ips_err_wrap(err, rc, "the master at %s", s->address);
     if ((*env)->body_case != IPS__ENVELOPE__BODY_REPLY ||
         (*env)->reply->id != id)
         return 0;
@@ -184,7 +184,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
         *last = NULL;
     int rc = ips_client_send(s->client, &env, err);
     if (rc < 0)
-        return ips_err_wrap(err, "the master at %s", s->address);
+        return ips_err_wrap(err, rc, "the master at %s", s->address);
     for (bool done = false; rc == 0 && !done;) {
         Ips__Envelope *got = NULL;
         const Ips__Reply *reply;
@@ -333,8 +333,11 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
     if (word && is_known(s, word, run))
         return 0;
     int rc = fetch_runs(s, NULL, true, &rows, &count, &left_out, err);
-    if (rc == 0 && ipsq_pick_run(rows, count, word, run, err) < 0)
-        rc = ips_err_wrap(err, "the master at %s", s->address);
+    if (rc == 0) {
+        rc = ipsq_pick_run(rows, count, word, run, err);
+        if (rc < 0)
+            ips_err_wrap(err, rc, "the master at %s", s->address);
+    }
     free(rows);
     return rc;
 }

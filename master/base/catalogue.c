@@ -131,7 +131,7 @@ int catalogue_open(const char *dir, struct catalogue **out, struct ips_err *err)
     snprintf(path, sizeof(path), "%s/master.db", dir);
     rc = open_all(c, path, err);
     if (rc < 0) {
-        ips_err_wrap(err, "%s", path);
+        ips_err_wrap(err, rc, "%s", path);
         catalogue_close(c);
         return rc;
     }

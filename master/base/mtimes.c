@@ -351,7 +351,7 @@ int mtimes_save(struct mtimes *t, struct ips_err *err)
     if (rc == 0)
         memset(&t->broken, 0, sizeof(t->broken));
     else
-        ips_err_wrap(err, "%s", t->path);
+        ips_err_wrap(err, rc, "%s", t->path);
     free(text);
     return rc;
 }

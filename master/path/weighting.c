@@ -93,8 +93,7 @@ static int find_goal(struct query *q, const char *object, struct ips_err *err)
             return 0;
         }
     }
-    gather_no_object(q, object, err);
-    return ips_err_wrap(err, "--goal");
+    return ips_err_wrap(err, gather_no_object(q, object, err), "--goal");
 }
 
 int weighting_goal(struct query *q, const char *object, struct ips_err *err)

@@ -209,7 +209,7 @@ static int search_maps(struct asking *s, struct ips_err *err)
         rc = ips_search(&ask, &d->search_result.s, err);
     if (rc == 0)
         set_map(d, d->search_result.s.best[0].machine);
-    return rc < 0 ? ips_err_wrap(err, "--search") : 0;
+    return rc < 0 ? ips_err_wrap(err, rc, "--search") : 0;
 }
 
 int predict_search(struct query *q, struct ips_err *err)

@@ -85,18 +85,18 @@ static bool offer_object(const char *object, void *near)
     return false;
 }
 
-void gather_no_object(const struct query *q, const char *object,
-                      struct ips_err *err)
+int gather_no_object(const struct query *q, const char *object,
+                     struct ips_err *err)
 {
     char missing[800];
     struct ips_nearest near;
     gather_missing_text(q, missing, sizeof(missing));
     ips_nearest_begin(&near, object);
     (void)each_object(q, offer_object, &near);
-    ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                "no object %.300s in run %s%s%s%s", object, q->run,
-                *missing ? "; not asked: " : "", missing,
-                ips_nearest_text(&near));
+    return ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
+                       "no object %.300s in run %s%s%s%s", object, q->run,
+                       *missing ? "; not asked: " : "", missing,
+                       ips_nearest_text(&near));
 }
 
 void gather_release(struct query *q)

@@ -39,9 +39,10 @@ uint64_t gather_sample_ns(const struct query *q);
  * number or its name. A pattern with more than one component needs
  * GATHER_TABLE. */
 bool gather_has_object(const struct query *q, const char *object);
-/* Sets `err`: no machine that was asked has the object. The text names the
- * machines that were not asked and the most similar name that was gathered. */
-void gather_no_object(const struct query *q, const char *object,
-                      struct ips_err *err);
+/* Sets `err` and returns its code: no machine that was asked has the object.
+ * The text names the machines that were not asked and the most similar name
+ * that was gathered. */
+int gather_no_object(const struct query *q, const char *object,
+                     struct ips_err *err);
 
 #endif

@@ -23,7 +23,7 @@ int slave_lock_make_pool(const char *pool, struct ips_err *err)
         mode_t mode = geteuid() == 0 ? 0711 : 0700;
         int rc = ips_path_make(pool, mode, err);
         if (rc < 0)
-            return ips_err_wrap(err, "pool");
+            return ips_err_wrap(err, rc, "pool");
         if (chmod(pool, mode) < 0 || lstat(pool, &st) < 0)
             return ips_err_errno(err, "pool %s", pool);
     }

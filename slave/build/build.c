@@ -170,7 +170,7 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     b_release(&b);
     if (rc < 0) {
         ips_built_release(out);
-        return ips_err_wrap(err, "build of %u streams", in->stream_count);
+        return ips_err_wrap(err, rc, "build of %u streams", in->stream_count);
     }
     return 0;
 }

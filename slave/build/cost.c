@@ -123,8 +123,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
                      .cost = ips_sub_sat(r.cpu_ret, r.cpu),
                      .t = t,
                      .t_ret = t_ret,
-                     .blocked =
-                         b_blocked_ns(t, t_ret, r.cpu, r.cpu_ret) >= 2000};
+                     .blocked = b_blocked_ns(t, t_ret, r.cpu, r.cpu_ret) >=
+                                B_BLOCKED_NS};
     if (type == IPS_REC_BLOCK) {
         v.waits = io.op == IPS_OP_POLL || io.op == IPS_OP_SELECT ||
                   io.op == IPS_OP_EPOLL || io.op == IPS_OP_SLEEP ||
@@ -191,7 +191,8 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                      .cost = ips_sub_sat(cpu_ret, cpu),
                      .t = t,
                      .t_ret = t_ret,
-                     .blocked = b_blocked_ns(t, t_ret, cpu, cpu_ret) >= 2000};
+                     .blocked =
+                         b_blocked_ns(t, t_ret, cpu, cpu_ret) >= B_BLOCKED_NS};
     return span_ps(b, s, &v, ips_probe_ps(b->in->control, IPS_PROBE_CALL));
 }
 

@@ -566,7 +566,8 @@ int b_locks(struct build *b)
 {
     struct locks l = {.b = b,
                       .out = b->in->waits,
-                      .all = b->in->control->locks == IPS_LOCKS_ALL};
+                      .all = b->in->control &&
+                             b->in->control->locks == IPS_LOCKS_ALL};
     uint32_t n = b->syncs.n;
     int rc = 0;
     l.order = b_calloc(n, sizeof(*l.order), b->err);

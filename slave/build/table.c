@@ -216,9 +216,10 @@ static void name_threads(struct build *b)
 static void extend_key_by_host(const struct build *b, const struct b_end *e,
                                struct ips_end *row)
 {
-    const char *boot = b->in->control->boot_id;
-    uint64_t host = ips_fnv1a(IPS_FNV_SEED, boot,
-                              strnlen(boot, sizeof(b->in->control->boot_id)));
+    const struct ips_control *c = b->in->control;
+    uint64_t host = c ? ips_fnv1a(IPS_FNV_SEED, c->boot_id,
+                                  strnlen(c->boot_id, sizeof(c->boot_id)))
+                      : IPS_FNV_SEED;
     for (unsigned i = 0; i < 8; i++) {
         row->key_local[IPS_KEY_INET + i] = row->key_remote[IPS_KEY_INET + i] =
             (uint8_t)(host >> 8 * i);

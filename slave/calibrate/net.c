@@ -135,7 +135,7 @@ static int open_one(struct slave_trip *t, const uint8_t *key,
     if (rc == 0)
         return 0;
     slave_trip_close(t);
-    return ips_err_wrap(err, "%.120s", address);
+    return ips_err_wrap(err, rc, "%.120s", address);
 }
 
 int slave_trip_open(struct slave_trip *t, const uint8_t *key,
@@ -153,7 +153,8 @@ int slave_trip_open(struct slave_trip *t, const uint8_t *key,
             *err = one;
     }
     if (rc < 0 && count > 1)
-        ips_err_wrap(err, "none of %zu addresses can be reached; the last one",
+        ips_err_wrap(err, rc,
+                     "none of %zu addresses can be reached; the last one",
                      count);
     return rc;
 }

@@ -120,7 +120,7 @@ int slave_drain_open(struct slave_drain *d,
         rc = ips_err_errno(err, "state directory %s", path);
     if (rc == 0) {
         d->pool_fd = slave_poolfs_open_dir(AT_FDCWD, d->pool, err);
-        rc = d->pool_fd < 0 ? ips_err_wrap(err, "pool") : 0;
+        rc = d->pool_fd < 0 ? ips_err_wrap(err, d->pool_fd, "pool") : 0;
     }
     d->frames = malloc(SLAVE_FRAMES_BYTES);
     d->peek = malloc(SLAVE_READ_BYTES);
@@ -231,7 +231,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;
-        return ips_err_wrap(err, "run %s", run->row.name);
+        return ips_err_wrap(err, rc, "run %s", run->row.name);
     }
     /* A live run always has new data: after a few complete passes it counts as
      * synced. */

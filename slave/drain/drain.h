@@ -113,10 +113,11 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     struct slave_image *next;
     struct slave_run *run;
     enum slave_image_state state;
-    uint32_t pid;
+    uint32_t pid; /* in the process's own pid namespace */
     uint64_t pidns;
     uint64_t stamp;
-    int pidfd; /* pidfd of the process; -1: none */
+    uint32_t pid_here; /* in the slave's pid namespace; 0: not found yet */
+    int pidfd;         /* pidfd of the process; -1: none */
     /* exit status of the process, coded as in struct ips_stream_in */
     uint32_t dead_status;
     /* the process is a zombie: the kernel reports its exit status only after

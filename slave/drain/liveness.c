@@ -204,6 +204,7 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
         return;
     }
     image->state = SLAVE_IMAGE_ALIVE;
+    image->pid_here = pid;
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = image};
     if (fd >= 0 && epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0) {
         image->pidfd = fd;
@@ -365,7 +366,7 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
             i->next_look_ns = now_ns + LOOK_NS;
             if (i->dying)
                 process_died(i);
-            else if (kill((pid_t)i->pid, 0) < 0 && errno == ESRCH)
+            else if (kill((pid_t)i->pid_here, 0) < 0 && errno == ESRCH)
                 process_died(i);
         }
     if (!unseen || now_ns < d->next_proc_scan_ns)

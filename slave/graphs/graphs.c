@@ -290,10 +290,9 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     *in = (struct slave_input){0};
     atomic_store_explicit(&gs->permille, 0, memory_order_relaxed);
     in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
-    if (!in->streams)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc =
-        slave_records_get(&gs->records, s, &gs->permille, &in->records, err);
+    int rc = in->streams ? slave_records_get(&gs->records, s, &gs->permille,
+                                             &in->records, err)
+                         : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];
@@ -307,6 +306,10 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                                       .streams = in->streams,
                                       .stream_count = s->stream_count,
                                       .permille = &gs->permille};
+    if (rc < 0) {
+        slave_input_release(gs, in);
+        *in = (struct slave_input){0};
+    }
     return rc;
 }
 
@@ -360,7 +363,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
     g->built_in = ips_large_use();
-    return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
+    return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;
 }
 
 struct slave_store *slave_graphs_store(struct slave_graphs *gs,

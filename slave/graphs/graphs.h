@@ -172,6 +172,7 @@ struct slave_input {
     struct ips_build_input in;
     struct ips_stream_in *streams;
 };
+/* After a failure *out is empty; releasing it does nothing more. */
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
 /* Fills *to from the row of a stream, without the records. */

@@ -254,5 +254,5 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
         rc = slave_graph_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
-    return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
+    return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;
 }

@@ -91,7 +91,7 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
         rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);
     if (rc < 0) {
         slave_profile_cache_free(c);
-        return ips_err_wrap(err, "run %s", g->snap->run);
+        return ips_err_wrap(err, rc, "run %s", g->snap->run);
     }
     g->profile_cache = c;
     store_profile_cache(gs, g);

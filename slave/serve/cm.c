@@ -435,7 +435,7 @@ void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m)
                m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
         deliver_message(c, m);
     } else {
-        fail_comp(c, "a relayed message that nobody awaits");
+        fail_comp(c, "received an unexpected relayed message");
     }
 }
 

@@ -362,7 +362,8 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
         return start_scenario(j, l);
     if (l->scenario != j->cm->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "the root speaks of lane %u, this is lane %u",
+                           "the master sent a message of scenario %u, but "
+                           "this slave computes scenario %u",
                            l->scenario, j->cm->scenario_number);
     if (l->kind == IPS__CM_MESSAGE__KIND__OVER) {
         rc = finish_cm(j);
@@ -396,7 +397,7 @@ static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
         return take_root(j, l);
     if (l->scenario < j->cm->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "a message of a lane that is over");
+                           "received a message of a scenario that has ended");
     int rc = take_peer(j, l);
     if (rc == IPS_E_PROTOCOL)
         j->cm->blamed = l->machine;

@@ -58,7 +58,7 @@ static int begin_marked_spans(struct slave_graph_ask *j,
                                  ask->tasks ? SLAVE_BY_TASK : SLAVE_BY_MARK,
                                  ask->name, &j->marked_spans->r, &j->job.err);
     slave_input_release(gs, &in);
-    return rc < 0 ? ips_err_wrap(&j->job.err, "run %s", j->graph->snap->run)
+    return rc < 0 ? ips_err_wrap(&j->job.err, rc, "run %s", j->graph->snap->run)
                   : 0;
 }
 

@@ -71,13 +71,14 @@ static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
     }
     if ((uint64_t)how.rows * how.bins > CELLS_MAX)
         return ips_err_set(&j->job.err, IPS_E_LIMIT,
-                           "%u processes over %u stretches of time", how.rows,
-                           how.bins);
+                           "%u processes in %u time intervals: more than %u "
+                           "values",
+                           how.rows, how.bins, CELLS_MAX);
     int rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
     if (rc == 0)
         rc = slave_series_make(&in.in, b, &how, &a->s, &j->job.err);
     slave_input_release(gs, &in);
-    return rc < 0 ? ips_err_wrap(&j->job.err, "run %s", j->graph->snap->run)
+    return rc < 0 ? ips_err_wrap(&j->job.err, rc, "run %s", j->graph->snap->run)
                   : 0;
 }
 

@@ -302,7 +302,7 @@ int slave_serve_open(struct slave *s, struct ips_err *err)
     struct ips_address master;
     int rc = ips_address_parse(s->opt.master, &master, err);
     if (rc < 0)
-        return ips_err_wrap(err, "--master");
+        return ips_err_wrap(err, rc, "--master");
     if (master.insecure)
         ips_log_warn("--master %s: no TLS (--insecure): others on the network "
                      "can read and change everything, and pose as the master",

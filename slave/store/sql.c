@@ -348,7 +348,7 @@ int slave_sql_open(const char *db, int64_t run,
     }
     if (rc < 0) {
         slave_sql_close(q);
-        return ips_err_wrap(err, "database %s", db);
+        return ips_err_wrap(err, rc, "database %s", db);
     }
     *out = q;
     return 0;

@@ -266,7 +266,7 @@ int slave_store_open(const char *path, struct slave_store **out,
     }
     if (rc < 0) {
         slave_store_close(s);
-        return ips_err_wrap(err, "database %s", path);
+        return ips_err_wrap(err, rc, "database %s", path);
     }
     *out = s;
     return 0;

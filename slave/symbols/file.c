@@ -184,6 +184,8 @@ static bool try_debug(const struct symbol_file *o, const char *path,
     }
     if (!same)
         symbol_file_close(debug);
+    else if (why) /* an earlier candidate may have been too large */
+        *why = (struct ips_err){0};
     return same;
 }
 

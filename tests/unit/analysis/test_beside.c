@@ -255,6 +255,23 @@ static void test_beside__who_is_asked_nothing(void **state)
     end(&l);
 }
 
+/* B waits for A to make space, from its start or from 1. Catches: what is
+ * waited for lost where another change comes at the same moment. */
+static void test_beside__space_is_waited_for(void **state)
+{
+    struct looked l;
+    (void)state;
+    for (uint64_t works = 0; works < 2; works++) {
+        begin(&l, &message);
+        l.g.xkind[4] = IPS_X_ROOM;
+        l.g.w[4] = works;
+        look(&l);
+        one(&l, 1, IPS_BESIDE_PEER, 1, 10 - works, (10 - works) / 2);
+        assert_true(l.b.share[0].awaits_space);
+        end(&l);
+    }
+}
+
 /* A signal of one alike hands on; of another role it only calls. */
 static void test_beside__signals(void **state)
 {
@@ -306,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_beside__one_serves_and_others_stand_in_line),
         cmocka_unit_test(test_beside__who_is_asked_nothing),
         cmocka_unit_test(test_beside__signals),
+        cmocka_unit_test(test_beside__space_is_waited_for),
         cmocka_unit_test(test_beside__what_sleeps_outside_is_not_late),
         cmocka_unit_test(test_beside__crowding_shares_the_cores),
     };

@@ -170,6 +170,53 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
     drop(&g);
 }
 
+static int take_columns(struct ips_wire_taker *t, uint32_t nodes,
+                        bool with_times, bool with_delay)
+{
+    struct ips_wire_graph g;
+    struct ips_wire_cursor at = {0};
+    struct ips_wire_piece piece = {0};
+    struct ips_err err;
+    bool last;
+    make(&g, nodes, 1, 0, nodes);
+    if (with_times) {
+        g.at = wide(nodes, 21);
+        g.wait = wide(nodes, 22);
+        g.out_ns = wide(nodes, 23);
+    }
+    if (with_delay)
+        g.delay = wide(nodes, 24);
+    assert_int_equal(ips_wire_next(&g, &at, &piece, &last, NULL), 0);
+    int rc = ips_wire_take(t, &piece.msg, &err);
+    ips_wire_piece_release(&piece);
+    drop(&g);
+    return rc;
+}
+
+/* Catches: an array that is allocated and never filled because no piece has it,
+ * or only some have; an array that the first nodes bring after a piece that has
+ * none, written without memory. */
+static void test_graph_wire__all_pieces_have_the_same_arrays(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 4; first++)
+        for (int next = 0; next < 4; next++) {
+            struct ips_wire_taker t;
+            bool times = first & 1, delay = first & 2;
+            ips_wire_taker_init(&t, 1000, true);
+            assert_int_equal(take_columns(&t, 0, false, false), 0);
+            assert_int_equal(take_columns(&t, 1, times, delay),
+                             delay && !times ? IPS_E_PROTOCOL : 0);
+            assert_true(!t.g.at == !t.g.wait && !t.g.at == !t.g.out_ns);
+            if (!delay || times) {
+                assert_true(!t.g.at == !times && !t.g.delay == !delay);
+                assert_int_equal(take_columns(&t, 5, next & 1, next & 2),
+                                 first == next ? 0 : IPS_E_PROTOCOL);
+            }
+            ips_wire_taker_release(&t);
+        }
+}
+
 static void test_graph_wire__an_answer_has_a_limit(void **state)
 {
     (void)state;
@@ -194,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph_wire__round_trip),
         cmocka_unit_test(test_graph_wire__unequal_arrays_are_refused),
+        cmocka_unit_test(test_graph_wire__all_pieces_have_the_same_arrays),
         cmocka_unit_test(test_graph_wire__an_answer_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -314,7 +315,7 @@ static void test_peer__slow_reader_is_dropped(void **state)
         ips_send_reply(f->accepted, &reply);
     f->inside_call = false;
     assert_true(turn_until(f, &f->closes, 1));
-    assert_string_equal(f->why, "does not read its answers");
+    assert_string_equal(f->why, "does not read the data sent to it");
     free(text);
     close(fd);
 }
@@ -435,6 +436,73 @@ static void test_peer__blocking_client(void **state)
                      IPS_E_UNREACHABLE);
 }
 
+/* Catches: a master that has not accepted for a moment taken for one that is
+ * away. */
+static void test_peer__full_queue_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    char text[128], bytes[256];
+    struct ips_address at;
+    struct ips_client *c = NULL;
+    struct ips_err err = {0};
+    int waiting[16], n = 0;
+    snprintf(text, sizeof(text), "unix:%s/full", f->dir);
+    assert_int_equal(ips_address_parse(text, &at, NULL), 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at.addr, at.len), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    do {
+        assert_in_range(n, 0, 15);
+        waiting[n] =
+            socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    } while (connect(waiting[n++], (struct sockaddr *)&at.addr, at.len) == 0);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(ips_client_connect(text, 50, &c, &err), IPS_E_UNREACHABLE);
+    assert_non_null(strstr(err.msg, "no answer in time"));
+    struct blocking b = {.address = text};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_client, &b), 0);
+    for (int i = 0; i < n - 1; i++)
+        close(accept4(fd, NULL, NULL, SOCK_CLOEXEC));
+    int came = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(recv(came, bytes, sizeof(bytes), 0) > 0); /* its Hello */
+    close(came);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(b.rc, IPS_E_UNREACHABLE);
+    while (n)
+        close(waiting[--n]);
+    close(fd);
+    assert_int_equal(unlink(at.path), 0);
+}
+
+/* Replaces the function of the C library. */
+static bool listen_fails;
+int listen(int fd, int backlog)
+{
+    if (!listen_fails)
+        return (int)syscall(SYS_listen, fd, backlog);
+    errno = ENOMEM;
+    return -1;
+}
+
+/* Catches: a socket file that stays where no daemon listens. */
+static void test_peer__failed_listen_leaves_no_socket(void **state)
+{
+    struct fixture *f = *state;
+    char text[128], path[128];
+    struct ips_listener *l = NULL;
+    struct ips_err err = {0};
+    snprintf(text, sizeof(text), "unix:%s/t", f->dir);
+    listen_fails = true;
+    int rc = ips_listener_new(f->base, text, on_accept, f, &l, &err);
+    listen_fails = false;
+    assert_int_equal(rc, IPS_E_IO);
+    snprintf(path, sizeof(path), "%s/t", f->dir);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof(path), "%s/t.lock", f->dir);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_peer__socket_is_private_and_guarded(void **state)
 {
     struct fixture *f = *state;
@@ -552,6 +620,8 @@ int main(void)
         CASE(test_peer__connect_failure_comes_from_the_loop),
         CASE(test_peer__both_sides_are_peers),
         CASE(test_peer__blocking_client),
+        CASE(test_peer__full_queue_is_waited_for),
+        CASE(test_peer__failed_listen_leaves_no_socket),
         CASE(test_peer__socket_is_private_and_guarded),
         CASE(test_peer__stale_socket_is_removed),
         CASE(test_peer__tcp_is_loopback_only),

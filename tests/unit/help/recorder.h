@@ -37,6 +37,7 @@ struct rec_stream {
 };
 struct recorder {
     struct ips_control control;
+    bool no_control; /* the build is not given `control` */
     struct rec_stream s[REC_STREAMS];
     uint32_t count;
     struct ips_built built;
@@ -340,7 +341,8 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
         memcpy(in[i].lost, s->lost, sizeof(s->lost));
     }
     ips_wait_rows_release(&r->waits);
-    struct ips_build_input input = {.control = &r->control,
+    struct ips_build_input input = {.control =
+                                        r->no_control ? NULL : &r->control,
                                     .streams = in,
                                     .stream_count = r->count,
                                     .waits = &r->waits};

@@ -36,6 +36,25 @@ static void test_symbols_limits__large_files_are_not_read(void **state)
     run("rm big big.debug");
 }
 
+/* Catches: a debug file that was read, reported as missing because another one
+ * of that name is too large. */
+static void test_symbols_limits__a_later_debug_file_is_enough(void **state)
+{
+    (void)state;
+    uint64_t start, size;
+    run("gcc -O2 -g -DMAIN -Wl,--build-id=none a.c -o big");
+    run("objcopy --only-keep-debug big big.debug && strip -g big &&"
+        " objcopy --add-gnu-debuglink=big.debug big && mkdir .debug &&"
+        " mv big.debug .debug && truncate -s 8G big.debug");
+    extent("big", "heavy", &start, &size);
+    struct found *f = look("big", start, 1, NULL, 0, 0);
+    assert_int_equal(f->rc, 0);
+    assert_int_equal(f->symbol[0].grade, SLAVE_SYMBOL_DEBUG);
+    assert_string_equal(f->why, "");
+    found_free(f);
+    run("rm -r big big.debug .debug");
+}
+
 static void put_file(const char *name, const char *text)
 {
     char path[100];
@@ -157,6 +176,7 @@ int main(int argc, char **argv)
         return helper();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symbols_limits__large_files_are_not_read),
+        cmocka_unit_test(test_symbols_limits__a_later_debug_file_is_enough),
         cmocka_unit_test(
             test_symbols_limits__are_read_with_the_rights_of_the_user),
         cmocka_unit_test(test_symbols_limits__failures_are_remembered),

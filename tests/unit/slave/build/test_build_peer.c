@@ -36,6 +36,25 @@ static void test_build_peer__tcp_connect_accept_and_anchor(void **state)
     rec_free(r);
 }
 
+/* Would catch: a build without the run's control that reads it nevertheless,
+ * for the key of a loopback end or for the locks. */
+static void test_build_peer__tcp_without_control(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    r->no_control = true;
+    rec_inet(c, 1, 3, IPS_CHAN_TCP, 2, LOOPBACK, 4000, LOOPBACK, 80);
+    rec_inet(s, 1, 4, IPS_CHAN_TCP, 1, LOOPBACK, 80, LOOPBACK, 4000);
+    rec_send(c, 1, 10, 10, 30);
+    rec_recv(s, 1, 5, 40, 5, 30);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 0), IPS_X_DATA);
+    assert_int_equal(b->ends[b->g.site[SEND(b, 20, 0)]].key_len,
+                     IPS_KEY_LOOPBACK);
+    rec_free(r);
+}
+
 /* Would catch: a 4-tuple that is used again joined to the connection before;
  * equal addresses of two network namespaces joined. */
 static void test_build_peer__tcp_reuse_and_namespaces(void **state)
@@ -464,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_peer__tcp_connect_accept_and_anchor),
+        cmocka_unit_test(test_build_peer__tcp_without_control),
         cmocka_unit_test(test_build_peer__tcp_reuse_and_namespaces),
         cmocka_unit_test(test_build_peer__same_addresses_between_namespaces),
         cmocka_unit_test(test_build_peer__tcp_alone),

@@ -297,11 +297,35 @@ static void test_build_turns__news_alone(void **state)
     }
 }
 
+/* Would catch: an input that cannot be made, whose memory is kept, and after
+ * which a build seems to go on for ever. */
+static void test_build_turns__no_archive(void **state)
+{
+    (void)state;
+    struct run r;
+    struct slave_graphs gs;
+    struct question q;
+    struct slave_input in;
+    struct ips_err err;
+    begin_run(&r, SYNTH_RING, 1500);
+    slave_graphs_init(&gs, "", "");
+    (void)add_frames(&r, 10);
+    make_question(&r, false, &q);
+    snprintf(q.s.dir, sizeof(q.s.dir), "%.40s/none", r.dir);
+    assert_int_equal(slave_input_make(&gs, &q.s, &in, &err), IPS_E_IO);
+    assert_null(in.streams);
+    assert_int_equal(atomic_load(&gs.permille), 1000);
+    slave_input_release(&gs, &in);
+    slave_graphs_release(&gs);
+    end_run(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_turns__same_graph),
         cmocka_unit_test(test_build_turns__news_alone),
+        cmocka_unit_test(test_build_turns__no_archive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
