@@ -407,10 +407,20 @@ int b_find_stops(struct build *b,
                  const uint32_t *by_pid) IPS_MUST_USE; /* build/job_control.c */
 void b_stop_arcs(struct build *b);                     /* build/job_control.c */
 int b_untraced(struct build *b) IPS_MUST_USE;          /* build/untraced.c */
-int b_ends(struct build *b) IPS_MUST_USE;              /* build/channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;             /* build/peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE;        /* build/sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;             /* build/node.c */
+/* build/untraced.c: adds an entry for an UNSEEN record of the stream; for a
+ * MODULE only if it is a runtime whose waits have no records. GCC's OpenMP
+ * makes futex system calls directly, that of LLVM and Intel mostly spins on
+ * memory, and Go makes all system calls directly. */
+int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
+                      const uint8_t *p, uint32_t len) IPS_MUST_USE;
+int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
+                  const uint8_t *p, uint32_t len) IPS_MUST_USE;
+/* Describes that runtime; NULL: the MODULE is none. */
+const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
+int b_ends(struct build *b) IPS_MUST_USE;       /* build/channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;      /* build/peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE; /* build/sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;      /* build/node.c */
 /* Compares the objects of two records, as for qsort. Read and write locks of
  * one rwlock are the same object. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);

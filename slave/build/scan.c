@@ -412,54 +412,6 @@ static void scan_guessed(struct scan *c, const uint8_t *p)
     memcpy(&c->s->guessed, p, sizeof(c->s->guessed));
 }
 
-static int scan_unrecorded(struct scan *c, const uint8_t *p, uint32_t len)
-{
-    const struct build *b = c->b;
-    note_times(c->s, c->t, c->t);
-    int rc = B_MORE(c->b->unseens, c->b->err);
-    if (rc < 0)
-        return rc;
-    uint32_t n = b->forks.n;
-    const uint8_t *text = p + sizeof(struct ips_rec_text);
-    c->b->unseens.v[c->b->unseens.n++] = (struct b_unrecorded){
-        .t = c->t,
-        .text = text,
-        .len = (uint32_t)strnlen((const char *)text,
-                                 len - sizeof(struct ips_rec_text)),
-        .stream = c->index,
-        .fork = n > c->s->first_fork ? n - 1 : IPS_NONE};
-    return 0;
-}
-
-static const char *runtime_of(const uint8_t *p, uint32_t len)
-{
-    struct ips_rec_module r;
-    memcpy(&r, p, sizeof(r));
-    const char *path = (const char *)p + sizeof(r);
-    return r.gone ? NULL
-           : r.go ? IPS_GO_RUNTIME
-                  : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
-}
-
-/* Adds an entry if the module is a runtime whose waits have no records. GCC's
- * OpenMP makes futex system calls directly, that of LLVM and Intel mostly spins
- * on memory, and Go makes all system calls directly. */
-static int scan_module(struct scan *c, const uint8_t *p, uint32_t len)
-{
-    const char *what = runtime_of(p, len);
-    int rc = what ? B_MORE(c->b->unseens, c->b->err) : 0;
-    if (what && rc == 0)
-        c->b->unseens.v[c->b->unseens.n++] = (struct b_unrecorded){
-            .runtime = true,
-            .of_threads = strcmp(what, IPS_GO_RUNTIME) != 0,
-            .t = c->t,
-            .text = (const uint8_t *)what,
-            .len = (uint32_t)strlen(what),
-            .stream = c->index,
-            .fork = IPS_NONE};
-    return rc;
-}
-
 static void scan_end(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_end r;
@@ -549,9 +501,10 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         scan_guessed(c, p);
         return 0;
     case IPS_REC_UNSEEN:
-        return scan_unrecorded(c, p, len);
+        note_times(c->s, c->t, c->t);
+        return b_scan_unrecorded(c->b, c->index, c->t, p, len);
     case IPS_REC_MODULE:
-        return scan_module(c, p, len);
+        return b_scan_module(c->b, c->index, c->t, p, len);
     case IPS_REC_COUNT:
         c->b->out->counts.code++;
         return 0;
@@ -652,7 +605,7 @@ static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
     case IPS_REC_CALLS:
         return true;
     case IPS_REC_MODULE:
-        return !runtime_of(p, len);
+        return !b_runtime_of_module(p, len);
     default:
         return false;
     }

@@ -184,3 +184,50 @@ const char *ips_runtime_of(const char *path, size_t len)
     }
     return NULL;
 }
+
+const char *b_runtime_of_module(const uint8_t *p, uint32_t len)
+{
+    struct ips_rec_module r;
+    memcpy(&r, p, sizeof(r));
+    const char *path = (const char *)p + sizeof(r);
+    return r.gone ? NULL
+           : r.go ? IPS_GO_RUNTIME
+                  : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
+}
+
+/* ---- the scan of their records ---- */
+
+int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
+                      const uint8_t *p, uint32_t len)
+{
+    int rc = B_MORE(b->unseens, b->err);
+    if (rc < 0)
+        return rc;
+    uint32_t n = b->forks.n;
+    const uint8_t *text = p + sizeof(struct ips_rec_text);
+    b->unseens.v[b->unseens.n++] = (struct b_unrecorded){
+        .t = t,
+        .text = text,
+        .len = (uint32_t)strnlen((const char *)text,
+                                 len - sizeof(struct ips_rec_text)),
+        .stream = stream,
+        .fork = n > b->streams[stream].first_fork ? n - 1 : IPS_NONE};
+    return 0;
+}
+
+int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
+                  const uint8_t *p, uint32_t len)
+{
+    const char *what = b_runtime_of_module(p, len);
+    int rc = what ? B_MORE(b->unseens, b->err) : 0;
+    if (what && rc == 0)
+        b->unseens.v[b->unseens.n++] = (struct b_unrecorded){
+            .runtime = true,
+            .of_threads = strcmp(what, IPS_GO_RUNTIME) != 0,
+            .t = t,
+            .text = (const uint8_t *)what,
+            .len = (uint32_t)strlen(what),
+            .stream = stream,
+            .fork = IPS_NONE};
+    return rc;
+}
