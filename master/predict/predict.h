@@ -93,7 +93,6 @@ struct predict_run {
     const uint32_t *recorded_of, *recorded_to;
     /* measured times; NULL: use the scenario's; borrowed */
     const struct mtimes *times;
-    uint64_t idle_ns; /* sum of the waits that no arc explains, as replayed */
     uint64_t
         held_back_ns; /* delay of messages that TCP held back (lock_holds.c) */
     uint64_t held_back_count;

@@ -73,8 +73,6 @@ static void certificate_facts(struct filling *x)
                 ips_add_sat(f->lost_for_space, c->lost[i]->count);
     }
     f->events = c->events;
-    f->unmatched = c->unmatched;
-    f->ambiguous = c->ambiguous;
     f->untraced = c->untraced_processes;
     f->delay_unknown_ns = weighting_unattributed_ns(x->q);
     f->open = certificate_goes_on(x->q);

@@ -113,7 +113,6 @@ struct b_chain { /* what only the build needs of the chain g.chains[] with the
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
     uint64_t base;       /* coordinate of START */
-    uint64_t limit;      /* not used */
     uint64_t cpu_known;  /* the thread's CPU time as far as it is known, ns */
     uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
     int64_t end_shift;   /* coordinate of END less its cpu_at */
