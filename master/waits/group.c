@@ -245,7 +245,7 @@ static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
     g->total_ns += ns;
     if (ns > g->longest_ns || g->count == 1) {
         g->longest_ns = ns;
-        g->longest_wait_ns = number;
+        g->longest_wait = number;
     }
     uint32_t cause =
         x->cause < k->w->cause_count ? x->cause : IPS_IDLE_NO_CAUSE;

@@ -336,7 +336,8 @@ struct b_chan {
  *   g.xpred  the send's node. */
 struct b_op {
     uint64_t t, t_ret, len;
-    uint64_t past_bytes; /* the node's coordinate less cpu_at, never negative */
+    /* the node's coordinate less cpu_at, CPU ns, never negative */
+    uint64_t past_cpu_ns;
     uint32_t node;
     uint32_t chain : 31, blocked : 1;
 };
