@@ -25,6 +25,9 @@ enum script {
     WRONG_KIND,
     DIES,
     GARBAGE,
+    UNRECORDED, /* one gap, which says that processes ran unrecorded */
+    MORE_GAPS,  /* that and another one */
+    OTHER_GAP,  /* the other one alone */
 };
 
 static char text_of[32][64]; /* texts of replies: protobuf-c wants char * */
@@ -72,6 +75,25 @@ static void reply(int fd, uint64_t id, Ips__Reply *r, bool last)
     send_env(fd, &env);
 }
 
+/* Two processes that were not recorded, and the gaps. */
+static void add_unrecorded(Ips__Certificate *c, enum script script)
+{
+    static Ips__Untraced u, *untraced[] = {&u};
+    static char *gaps[2];
+    ips__untraced__init(&u);
+    u.cause = text("static");
+    u.program = text("/bin/busybox");
+    u.count = 2;
+    c->complete = false;
+    c->untraced = untraced;
+    c->n_untraced = 1;
+    c->gaps = gaps;
+    if (script != UNRECORDED)
+        gaps[c->n_gaps++] = text("the run goes on");
+    if (script != OTHER_GAP)
+        gaps[c->n_gaps++] = text("2 processes" IPS_GAP_UNRECORDED);
+}
+
 static Ips__Certificate *certificate(enum script script)
 {
     static Ips__Certificate c;
@@ -84,6 +106,8 @@ static Ips__Certificate *certificate(enum script script)
     c.n_machines = 1;
     c.probe_ns = UINT64_MAX;
     c.message_times = text("0 (not calibrated)");
+    if (script >= UNRECORDED)
+        add_unrecorded(&c, script);
     return script == NO_CERTIFICATE ? NULL : &c;
 }
 
@@ -453,6 +477,25 @@ static void test_commands__runs(void **state)
     has(&a, "\"run\": \"older\"");
 }
 
+/* Would catch: a gap that is not printed, or one that is printed twice. */
+static void test_commands__summary(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("summary", UNRECORDED, &a);
+    assert_string_equal(a.out,
+                        "1 process; 2 processes not recorded (busybox: linked "
+                        "statically); INCOMPLETE\n");
+    ask("summary", MORE_GAPS, &a);
+    assert_string_equal(a.out,
+                        "1 process; 2 processes not recorded (busybox: linked "
+                        "statically); INCOMPLETE: the run goes on\n");
+    ask("summary", OTHER_GAP, &a);
+    assert_string_equal(a.out,
+                        "1 process; 2 processes not recorded (busybox: linked "
+                        "statically); INCOMPLETE: the run goes on\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_commands__graph),
         cmocka_unit_test(test_commands__ls),
         cmocka_unit_test(test_commands__runs),
+        cmocka_unit_test(test_commands__summary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
