@@ -221,6 +221,19 @@ static void answer_ls(int fd, uint64_t id, enum script script)
     reply(fd, id, &r, true);
 }
 
+/* The estimate is 1 ns longer than the run, if that was measured. */
+static void answer_estimate(int fd, const Ips__Request *rq)
+{
+    Ips__EstimateAnswer a = IPS__ESTIMATE_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
+    r.estimate = &a;
+    a.estimate_ns = 11;
+    a.wall_ns = strcmp(rq->run, "older") == 0 ? IPS_UNMEASURED : 10;
+    a.certificate = certificate(GOOD);
+    reply(fd, rq->id, &r, true);
+}
+
 static void answer(int fd, const Ips__Request *rq, enum script script)
 {
     Ips__Reply r = IPS__REPLY__INIT;
@@ -246,6 +259,8 @@ static void answer(int fd, const Ips__Request *rq, enum script script)
         answer_graph(fd, rq->id);
     } else if (rq->ask_case == IPS__REQUEST__ASK_LS) {
         answer_ls(fd, rq->id, script);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_ESTIMATE) {
+        answer_estimate(fd, rq);
     }
 }
 
@@ -496,6 +511,17 @@ static void test_commands__summary(void **state)
                         "statically); INCOMPLETE: the run goes on\n");
 }
 
+/* Would catch: a difference of -1 ns taken for one that was not measured. */
+static void test_commands__estimate(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("estimate newer --format json", GOOD, &a);
+    has(&a, "\"elapsed_less_estimate_ns\": -1,");
+    ask("estimate older --format json", GOOD, &a);
+    has(&a, "\"elapsed_less_estimate_ns\": null,");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_commands__ls),
         cmocka_unit_test(test_commands__runs),
         cmocka_unit_test(test_commands__summary),
+        cmocka_unit_test(test_commands__estimate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
