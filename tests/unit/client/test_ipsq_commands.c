@@ -167,6 +167,8 @@ static void answer_path(int fd, const Ips__Request *rq, enum script script)
     a.n_by_machine = script != EMPTY_PATH;
     a.certificate = certificate(script);
     a.elapsed_ns = rq->path->lane->mtime_base_ns; /* for the test to see */
+    /* not measured in one of the runs */
+    a.run_delay_ns = strcmp(rq->run, "older") == 0 ? IPS_UNMEASURED : 5;
     reply(fd, rq->id, &r, true);
 }
 
@@ -234,6 +236,19 @@ static void answer_estimate(int fd, const Ips__Request *rq)
     reply(fd, rq->id, &r, true);
 }
 
+static void answer_metrics(int fd, uint64_t id)
+{
+    Ips__MetricsRow row = IPS__METRICS_ROW__INIT, *rows[] = {&row};
+    Ips__MetricsAnswer a = IPS__METRICS_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_METRICS;
+    r.metrics = &a;
+    row.level = text("run");
+    a.rows = rows;
+    a.n_rows = 1;
+    reply(fd, id, &r, true);
+}
+
 static void answer(int fd, const Ips__Request *rq, enum script script)
 {
     Ips__Reply r = IPS__REPLY__INIT;
@@ -261,6 +276,12 @@ static void answer(int fd, const Ips__Request *rq, enum script script)
         answer_ls(fd, rq->id, script);
     } else if (rq->ask_case == IPS__REQUEST__ASK_ESTIMATE) {
         answer_estimate(fd, rq);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_METRICS) {
+        answer_metrics(fd, rq->id);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_PROCEDURES) {
+        r.error = IPS_E_NOT_FOUND;
+        r.message = text("no samples");
+        reply(fd, rq->id, &r, true);
     }
 }
 
@@ -522,6 +543,20 @@ static void test_commands__estimate(void **state)
     has(&a, "\"elapsed_less_estimate_ns\": null,");
 }
 
+/* Would catch: a figure that was not measured in a run taken for 0. */
+static void test_commands__diff(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("diff older newer --format json", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    has(&a, "{\"figure\": \"of it in run queues\", \"first\": null, "
+            "\"second\": 5,");
+    has(&a, "{\"figure\": \"critical path\", \"first\": 50, \"second\": 50,");
+    ask("diff older newer", GOOD, &a);
+    has(&a, "of it in run queues  -      5 ns    -       -");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_commands__runs),
         cmocka_unit_test(test_commands__summary),
         cmocka_unit_test(test_commands__estimate),
+        cmocka_unit_test(test_commands__diff),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
