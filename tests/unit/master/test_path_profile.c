@@ -1,5 +1,6 @@
 /* What slaves sent about the arcs of a path. Would catch: a piece without arcs
- * that counts as CPU time because its column says that it is in the window. */
+ * that counts as CPU time because its column says that it is in the window; too
+ * many callers reported as a lack of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "master/path/arc_profile.h"
 #include "master/path/profile.h"
 
 /* A piece of 10 ns with arcs, and one of 5 ns without, in a window. */
@@ -68,10 +70,37 @@ static void test_path_profile__no_arcs_are_no_cpu(void **state)
     free(d);
 }
 
+static void test_path_profile__too_many_callers(void **state)
+{
+    (void)state;
+    uint32_t zero = 0;
+    uint64_t ns = 1;
+    Ips__SyncAnswer sync = IPS__SYNC_ANSWER__INIT;
+    Ips__PortionsAnswer a = IPS__PORTIONS_ANSWER__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    struct machine_share machine = {.sync = &sync};
+    struct query q = {.data = NULL};
+    /* the limit is reached */
+    struct arc_profile w = {.symbol_count = 1, .callers = 1u << 23};
+    a.caller_leaf = a.caller = &zero;
+    a.caller_ns = a.caller_steps = &ns;
+    a.n_caller_leaf = a.n_caller = a.n_caller_ns = a.n_caller_steps = 1;
+    reply.answer_case = IPS__REPLY__ANSWER_PORTIONS;
+    reply.portions = &a;
+    reply.last = true;
+    assert_int_equal(arc_profile_receive(&q, &machine, &w, &reply, NULL),
+                     IPS_E_LIMIT);
+    w.callers = 0;
+    assert_int_equal(arc_profile_receive(&q, &machine, &w, &reply, NULL), 0);
+    assert_int_equal(w.callers, 1);
+    arc_profile_release(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_path_profile__no_arcs_are_no_cpu),
+        cmocka_unit_test(test_path_profile__too_many_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
