@@ -74,6 +74,7 @@ static void certificate_facts(struct filling *x)
     }
     f->events = c->events;
     f->untraced = c->untraced_processes;
+    f->clock_bound_ns = x->d->w.path.clock_bound_ns;
     f->delay_unknown_ns = weighting_unattributed_ns(x->q);
     f->open = certificate_goes_on(x->q);
     f->missing_machines = query_incomplete(x->q);
