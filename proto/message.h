@@ -13,6 +13,9 @@
 #define IPS_UNMEASURED UINT64_MAX
 #define IPS_UNMEASURED_REAL ((double)NAN)
 
+/* The gap in a certificate that counts unrecorded processes ends with this. */
+#define IPS_GAP_UNRECORDED " ran unrecorded"
+
 /* A Hello of this build. Its strings are borrowed; a slave sets machine and
  * boot_id before it sends the Hello. */
 Ips__Hello ips_hello(Ips__Hello__Role role);

@@ -410,7 +410,7 @@ uint64_t ips_cm_links_in(const struct ips_cm_links *l)
 }
 
 int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
-                       struct ips_cm_find_sender *out, struct ips_err *err)
+                       struct ips_cm_sender *out, struct ips_err *err)
 {
     uint32_t low = 0, high = l->g->in_count;
     while (low < high) {
@@ -424,7 +424,7 @@ int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
         l->in_peer[low] == IPS_CM_NONE)
         return ips_err_set(err, IPS_E_NOT_FOUND,
                            "node %u awaits no other machine", node);
-    *out = (struct ips_cm_find_sender){l->in_peer[low], l->in_link[low]};
+    *out = (struct ips_cm_sender){l->in_peer[low], l->in_link[low]};
     return 0;
 }
 

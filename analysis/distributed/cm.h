@@ -127,12 +127,12 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
 uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 
 /* The sender of a remote in, for following a path back to its machine. */
-struct ips_cm_find_sender {
+struct ips_cm_sender {
     uint32_t peer; /* index into l->peer */
     uint32_t link; /* the path goes on at out_node of this link at the peer */
 };
 int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
-                       struct ips_cm_find_sender *out,
+                       struct ips_cm_sender *out,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* ---- counters ------------------------------------------------------------ */

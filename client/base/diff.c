@@ -350,10 +350,23 @@ static void fill_interval(const struct diff *d, const uint64_t *v,
     take_percentiles(change, &x->low, &x->high);
 }
 
+/* Copies the values that were measured; returns how many they are. */
+static unsigned copy_measured(const double *v, unsigned n,
+                              double out[DIFF_RUNS_MAX])
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (!isnan(v[i]))
+            out[count++] = v[i];
+    return count;
+}
+
 double diff_median(const double *v, unsigned n)
 {
     double copy[DIFF_RUNS_MAX];
-    memcpy(copy, v, n * sizeof(*v));
+    n = copy_measured(v, n, copy);
+    if (n == 0)
+        return (double)NAN;
     qsort(copy, n, sizeof(*copy), by_real);
     return (copy[n / 2] + copy[(n - 1) / 2]) / 2;
 }
@@ -370,13 +383,16 @@ void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
                   double *low, double *high)
 {
     static double change[RESAMPLES];
+    double first[DIFF_RUNS_MAX], second[DIFF_RUNS_MAX];
     uint64_t seed = 0x9e3779b97f4a7c15ULL;
     *low = *high = (double)NAN;
+    na = copy_measured(a, na, first);
+    nb = copy_measured(b, nb, second);
     if (na < DIFF_RUNS_MIN || nb < DIFF_RUNS_MIN)
         return;
     for (unsigned k = 0; k < RESAMPLES; k++) {
-        double was = drawn_median(a, na, &seed);
-        change[k] = drawn_median(b, nb, &seed) - was;
+        double was = drawn_median(first, na, &seed);
+        change[k] = drawn_median(second, nb, &seed) - was;
     }
     take_percentiles(change, low, high);
 }

@@ -69,10 +69,11 @@ int diff_solve(struct diff *d, struct ips_err *err) IPS_MUST_USE;
  * becomes "/m1/a", and "m1/a.3 -> m1/b.7#2" becomes "m1/a -> m1/b". */
 void diff_strip_process_ids(const char *text, char *out, size_t size);
 
-/* The median of `n` > 0 values. */
+/* The median of those of `n` values that were measured (are not NaN); NaN:
+ * none was. */
 double diff_median(const double *v, unsigned n);
 /* Computes the 95% bootstrap interval of the difference of the medians of two
- * sides; NaN if a side has fewer than DIFF_RUNS_MIN values. */
+ * sides; NaN if a side has fewer than DIFF_RUNS_MIN measured values. */
 void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
                   double *low, double *high);
 

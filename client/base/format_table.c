@@ -88,7 +88,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
         ipsq_format_bytes(cell->n, unit);
         break;
     case IPSQ_INT:
-        if (cell->i != -1)
+        if (cell->i != IPSQ_NO_INT)
             snprintf(unit, sizeof(unit), "%" PRId64, cell->i);
         break;
     case IPSQ_REAL:

@@ -39,7 +39,7 @@ void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell)
             fprintf(f, "%" PRIu64, cell->n);
         return;
     case IPSQ_INT:
-        if (cell->i != -1)
+        if (cell->i != IPSQ_NO_INT)
             fprintf(f, "%" PRId64, cell->i);
         return;
     case IPSQ_REAL:

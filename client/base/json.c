@@ -199,7 +199,7 @@ void ipsq_json_integer(struct ipsq_json *j, int64_t n)
 
 void ipsq_json_int(struct ipsq_json *j, int64_t n)
 {
-    if (n == -1)
+    if (n == INT64_MIN)
         ipsq_json_null(j);
     else
         ipsq_json_integer(j, n);

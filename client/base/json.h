@@ -37,7 +37,7 @@ void ipsq_json_text(struct ipsq_json *j, const char *text);
 void ipsq_json_string(struct ipsq_json *j, const char *text);
 void ipsq_json_count(struct ipsq_json *j, uint64_t n);
 void ipsq_json_integer(struct ipsq_json *j, int64_t n);
-/* writes a number; -1 becomes null */
+/* writes a number; INT64_MIN becomes null */
 void ipsq_json_int(struct ipsq_json *j, int64_t n);
 void ipsq_json_real(struct ipsq_json *j, double r);
 void ipsq_json_bool(struct ipsq_json *j, bool b);

@@ -2,7 +2,7 @@
  * Rows of typed cells, of which every answer consists. A command defines the
  * columns once; the three formats write the same rows in three ways. Strings
  * and lists are borrowed from the reply that they came with and must outlive
- * the table. Each kind has a value for "not measured": UINT64_MAX, -1 for INT,
+ * the table. Each kind has a value for "not measured": UINT64_MAX, IPSQ_NO_INT,
  * NaN, "" and NULL.
  */
 #ifndef IPS_CLIENT_BASE_TABLE_H
@@ -25,6 +25,8 @@ enum ipsq_kind {
     IPSQ_LIST,  /* a list of texts, separated by commas in tables */
     IPSQ_VALUE, /* a value of an SQL query, of any type */
 };
+
+#define IPSQ_NO_INT INT64_MIN /* an INT that was not measured */
 
 struct ipsq_column {
     const char *key; /* name of the column in JSON and TSV */

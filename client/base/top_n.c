@@ -13,7 +13,7 @@
 struct order {
     const struct ipsq_table *t;
     size_t column;
-    bool sorts, back, by_number;
+    bool sorts, back;
     /* [row_count] number of the machine of each row; NULL: rows are not
      * grouped */
     size_t *group;

@@ -11,6 +11,8 @@
 
 #define TABLE_TOP 10
 #define NAME_BYTES 1024
+/* There are fewer than 10 figures, and one for each cause of waits, of which
+ * there are 13. */
 #define FIGURES_MAX 48
 #define TEXT_BYTES 160u
 
@@ -51,8 +53,8 @@ static const struct ipsq_column item_columns[] = {
 
 struct figure {
     char name[80];
-    enum ipsq_kind kind; /* kind of the values: NS, COUNT or BYTES */
-    double v[DIFF_RUNS_MAX];
+    enum ipsq_kind kind;     /* kind of the values: NS, COUNT or BYTES */
+    double v[DIFF_RUNS_MAX]; /* NaN: not measured in this run */
 };
 struct texts { /* storage for texts that tables borrow */
     char (*text)[TEXT_BYTES];
@@ -77,13 +79,15 @@ struct whole {
 
 /* ---- figures ------------------------------------------------------------- */
 
+/* Sets the figure in one run. It is 0 in runs for which this is not called: a
+ * run has no row for a cause of which it had no wait. */
 static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
                        unsigned run, uint64_t value)
 {
     unsigned i = 0;
     while (i < w->figures && strcmp(w->figure[i].name, name) != 0)
         i++;
-    if (i == FIGURES_MAX || value == IPS_UNMEASURED)
+    if (i == FIGURES_MAX)
         return;
     struct figure *f = &w->figure[i];
     if (i == w->figures) {
@@ -92,7 +96,7 @@ static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
         snprintf(f->name, sizeof(f->name), "%s", name);
         f->kind = kind;
     }
-    f->v[run] = (double)value;
+    f->v[run] = value == IPS_UNMEASURED ? IPS_UNMEASURED_REAL : (double)value;
 }
 
 static void figures_of_run(struct whole *w, unsigned run, bool windowed,
@@ -322,8 +326,9 @@ static void format_value(enum ipsq_kind kind, double v,
 static void format_change(enum ipsq_kind kind, double change, char out[64])
 {
     char text[IPSQ_UNIT_BYTES];
+    const char *sign = isnan(change) ? "" : change < 0 ? "-" : "+";
     format_value(kind, fabs(change), text);
-    snprintf(out, 64, "%c%s", change < 0 ? '-' : '+', text);
+    snprintf(out, 64, "%s%s", sign, text);
 }
 
 static struct ipsq_cell keep_text(struct texts *t, const char *text)
@@ -349,12 +354,15 @@ static void put_runs(struct ipsq_out *out, const struct whole *w)
     ipsq_table_release(&t);
 }
 
+/* Adds the row of a figure, unless no run measured it. */
 static void put_figure_row(struct ipsq_table *t, const struct whole *w,
                            const struct figure *f, struct texts *texts)
 {
     double a = diff_median(f->v, w->first), low, high;
     double b = diff_median(f->v + w->first, w->runs - w->first);
     char text[160], from[64], to[64];
+    if (isnan(a) && isnan(b))
+        return;
     diff_medians(f->v, w->first, f->v + w->first, w->runs - w->first, &low,
                  &high);
     struct ipsq_cell *cell = ipsq_table_row(t);

@@ -13,7 +13,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
 {
     struct ipsq_out out;
     bool wall = a->wall_ns != IPS_UNMEASURED;
-    int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : -1;
+    int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : IPSQ_NO_INT;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_certificate(&out, a->certificate, o->verbose);
@@ -32,7 +32,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
                    ipsq_count(a->wall_ns));
     /* Negative if the estimate is longer than the elapsed time. */
     ipsq_out_value(&out, IPSQ_INT, "elapsed_less_estimate_ns", NULL,
-                   (struct ipsq_cell){.i = over});
+                   ipsq_int(over));
     ipsq_out_value(&out, IPSQ_SHARE, "estimate_of_elapsed",
                    "estimate of elapsed",
                    share_cell(a->estimate_ns, a->wall_ns));

@@ -74,7 +74,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
         *cell++ = ipsq_text(row->type);
         *cell++ = ipsq_count(row->t_ns);
         *cell++ = ipsq_count(row->cpu_ns);
-        *cell++ = ipsq_int(row->bytes);
+        *cell++ = ipsq_int(row->bytes == -1 ? IPSQ_NO_INT : row->bytes);
         *cell++ = ipsq_text(row->channel);
         *cell++ = ipsq_text(row->detail);
         if (st->o->sites || st->o->stacks)

@@ -75,6 +75,30 @@ static void print_unrecorded(const Ips__Certificate *c)
     free(name);
 }
 
+/* Whether the gap says how many processes ran unrecorded. */
+static bool is_unrecorded(const char *gap)
+{
+    size_t len = strlen(gap), end = strlen(IPS_GAP_UNRECORDED);
+    return len > end && strcmp(gap + len - end, IPS_GAP_UNRECORDED) == 0;
+}
+
+/* Prints the gaps, except the one that print_unrecorded() has printed. */
+static void print_gaps(const Ips__Certificate *c)
+{
+    char **left = calloc(c->n_gaps + 1, sizeof(*left));
+    size_t count = 0;
+    for (size_t i = 0; left && i < c->n_gaps; i++)
+        if (c->n_untraced == 0 || !is_unrecorded(c->gaps[i]))
+            left[count++] = c->gaps[i];
+    if (count > 0) {
+        struct ipsq_cell gaps = ipsq_list(left, count);
+        char *text = ipsq_cell_text(IPSQ_LIST, &gaps);
+        printf(": %s", text);
+        free(text);
+    }
+    free(left);
+}
+
 static void print_line(const struct counts *n, const Ips__Certificate *c)
 {
     char overhead[IPSQ_OVERHEAD_BYTES];
@@ -86,14 +110,7 @@ static void print_line(const struct counts *n, const Ips__Certificate *c)
     print_unrecorded(c);
     if (!c->complete)
         fputs("; INCOMPLETE", stdout);
-    /* If processes were not recorded, one gap may say just that, which is
-     * printed already. */
-    if (c->n_gaps > (c->n_untraced > 0)) {
-        struct ipsq_cell gaps = ipsq_list(c->gaps, c->n_gaps);
-        char *text = ipsq_cell_text(IPSQ_LIST, &gaps);
-        printf(": %s", text);
-        free(text);
-    }
+    print_gaps(c);
     putchar('\n');
 }
 

@@ -83,6 +83,12 @@ static int run_words(const struct ipsq_shell *s, int argc, char **argv)
     fflush(stdout);
     if (page && pipe(pipes) < 0)
         page = NULL;
+    pid_t reader = page ? start_pager(page, pipes) : 0;
+    if (reader < 0) { /* print without a pager */
+        close(pipes[0]);
+        close(pipes[1]);
+        page = NULL;
+    }
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
@@ -96,27 +102,25 @@ static int run_words(const struct ipsq_shell *s, int argc, char **argv)
         }
         exit(ipsq_command_line(argc, argv));
     }
-    pid_t reader = page ? start_pager(page, pipes) : 0;
+    if (child < 0)
+        fprintf(stderr, "ipsq: fork: %s\n", strerror(errno));
     if (page) {
         close(pipes[0]);
         close(pipes[1]);
     }
-    if (child < 0) {
-        fprintf(stderr, "ipsq: fork: %s\n", strerror(errno));
-        return IPSQ_FAILED;
-    }
-    int status = wait_for(child);
+    int status = child < 0 ? IPSQ_FAILED : wait_for(child);
     (void)wait_for(reader);
     return status;
 }
 
-/* Whether the command has no format but the table. The shell's format is not
+/* Whether the command does not have the shell's format. That format is not
  * passed to such commands. */
-static bool only_table(const struct ipsq_words *words)
+static bool lacks_format(const struct ipsq_shell *s,
+                         const struct ipsq_words *words)
 {
     const struct ipsq_command *c =
         words->count ? ipsq_command_find(words->word[0]) : NULL;
-    return c && c->formats == IPSQ_FORMAT_BIT(TABLE);
+    return c && !(c->formats & 1u << s->session.format);
 }
 
 static int run_command(const struct ipsq_shell *s,
@@ -126,7 +130,8 @@ static int run_command(const struct ipsq_shell *s,
     char *before[sizeof(s->before) / sizeof(*s->before)];
     unsigned unused;
     size_t n = 0;
-    while (s->before[n] && (s->before[n] != s->format || !only_table(words))) {
+    while (s->before[n] &&
+           (s->before[n] != s->format || !lacks_format(s, words))) {
         before[n] = s->before[n];
         n++;
     }

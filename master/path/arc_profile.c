@@ -134,8 +134,9 @@ static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
     if (a->n_caller != a->n_caller_leaf || a->n_caller != a->n_caller_ns ||
         a->n_caller != a->n_caller_steps)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
-    if (a->n_caller > MAX_CALLERS - w->callers ||
-        !reserve_callers(w, a->n_caller))
+    if (a->n_caller > MAX_CALLERS - w->callers)
+        return ips_err_set(err, IPS_E_LIMIT, "its arcs have too many callers");
+    if (!reserve_callers(w, a->n_caller))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for callers");
     for (size_t i = 0; i < a->n_caller; i++) {
         if (a->caller_leaf[i] >= w->symbol_count ||

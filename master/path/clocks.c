@@ -141,6 +141,7 @@ static void report_alignment(struct alignment *a, uint32_t root)
         for (uint32_t k = i + 1; k < a->n; k++)
             stepped += a->fit[i * a->n + k].pieces > 1;
     }
+    d->clock_bound_ns = worst;
     char *out = d->clock_text;
     size_t size = sizeof(d->clock_text);
     int n = snprintf(out, size,

@@ -113,6 +113,8 @@ struct path_data { /* stored in query.data of a path question */
     uint32_t goal_machine, goal_node;
     char goal_text[512];
     char clock_text[256]; /* about the clocks; "": none were compared */
+    /* greatest known error of an aligned clock; 0: none were compared */
+    uint64_t clock_bound_ns;
     uint64_t on_cpu_ns, run_delay_ns, other_ns, unended_ns;
     void (*after_split)(struct query *q);
     void (*after_clocks)(struct query *q);

@@ -15,9 +15,9 @@ struct cm_run { /* stored in path_data.cm */
     uint8_t key[CM_KEY_BYTES];
     bool async;
     uint32_t opened;
-    uint64_t links, relayed;
+    uint64_t links;
     uint32_t scenario; /* number of the scenario being computed, from 1 */
-    uint32_t reported, finished;
+    uint32_t finished;
     uint64_t root_unacked; /* cm-async: unacknowledged messages of the root */
     struct ips_cm_tally tally;
     uint32_t asked; /* number of answers to TELL still expected */

@@ -19,6 +19,13 @@ static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
                        (unsigned long long)told, (unsigned long long)ns);
 }
 
+/* CPU time of piece k of a machine in the path's profile. For a piece without
+ * arcs, ns[] says whether it is in the window. */
+static uint64_t cpu_of(const struct profile_face *f, uint32_t k)
+{
+    return f->from[k] != f->to[k] ? f->ns[k] : 0;
+}
+
 /* Cuts piece k of a machine to the window: sets x->ns to the part inside, and
  * adds its CPU time to *running. */
 static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
@@ -28,7 +35,7 @@ static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
     const struct path_profile *pp = profile_of(q);
     const struct profile_face *f = &pp->face[PROFILE_PATH][part];
     bool arcs = f->from[k] != f->to[k];
-    uint64_t cpu = arcs ? f->ns[k] : 0;
+    uint64_t cpu = cpu_of(f, k);
     uint64_t left = pp->windowed ? f->weight_ns[k] : x->ns;
     if (left > x->ns || cpu > left || (pp->cpu && arcs && cpu != left))
         return refuse_sum(q, part, ips_max_u64(left, cpu), x->ns, err);
@@ -360,7 +367,7 @@ static int cpu_shares(const struct query *q, const struct path_piece *cut,
             struct path_piece cpu = cut[f->piece[k]];
             if (cpu.kind != IPS_SEG_COMPUTE)
                 continue;
-            cpu.ns = f->ns[k];
+            cpu.ns = cpu_of(f, k);
             sum = ips_add_sat(sum, cpu.ns);
             rc = shares_add(out, &cpu, err);
         }

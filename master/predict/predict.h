@@ -30,7 +30,7 @@
 
 /* in place of a machine's index: several machines, or none */
 #define PREDICT_NOWHERE UINT32_MAX
-/* lock_holds.c: a message counts as held back by TCP if it has at most
+/* delayed_messages.c: a message counts as held back by TCP if it has at most
  * HELD_BYTES and took HELD_NS to HELD_MOST longer than expected. */
 #define PREDICT_HELD_NS                                                        \
     30000000u /* the least such delay, 40 ms, less a tick of 10 ms */
@@ -93,9 +93,8 @@ struct predict_run {
     const uint32_t *recorded_of, *recorded_to;
     /* measured times; NULL: use the scenario's; borrowed */
     const struct mtimes *times;
-    uint64_t idle_ns; /* sum of the waits that no arc explains, as replayed */
-    uint64_t
-        held_back_ns; /* delay of messages that TCP held back (lock_holds.c) */
+    uint64_t held_back_ns; /* delay of messages that TCP held back
+                              (delayed_messages.c) */
     uint64_t held_back_count;
     /* [replay.g.node_count] the thread slept until this message came; NULL:
      * not known */

@@ -53,7 +53,7 @@ static inline struct predict_query *predict_of(struct query *q)
 /* predict/run.c, in the worker: makes the run from the gathered data. */
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
-/* predict/lock_holds.c: adds the delay of messages that TCP held back to
+/* predict/delayed_messages.c: adds the delay of messages that TCP held back to
  * `idle` [nodes of the whole graph]; sets the run's held_back_ fields. The
  * graphs must have times. */
 int predict_delayed_acks(struct query *q, const struct whatif_solving *s,

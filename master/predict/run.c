@@ -65,7 +65,7 @@ static void add_rows(const struct whatif_solving *s, const struct waits *w,
 }
 
 /* Sets idle[] to the time that each arc is off the CPU in the replay, and the
- * run's sums idle_ns and off_ns. */
+ * run's sum off_ns. */
 static void sum_idle(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run, uint64_t *idle)
 {
@@ -82,7 +82,6 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
                 uint32_t i = base + k;
                 uint64_t off = off_cpu(raw, k, has_arc(s->g, i));
                 idle[i] = ips_min_u64(idle[i], off);
-                run->idle_ns = ips_add_sat(run->idle_ns, idle[i]);
                 off = ips_sub_sat(off - idle[i], raw->delay[k]);
                 run->off_ns = ips_add_sat(run->off_ns, off);
             }

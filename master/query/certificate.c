@@ -278,8 +278,8 @@ static void fill_gaps(const struct query *q, struct arena *a,
     uint64_t n = c->msg.untraced_processes;
     if (n)
         certificate_gap(a, c,
-                        arena_printf(a, "%" PRIu64 " process%s ran unrecorded",
-                                     n, n == 1 ? "" : "es"));
+                        arena_printf(a, "%" PRIu64 " process%s%s", n,
+                                     n == 1 ? "" : "es", IPS_GAP_UNRECORDED));
     if (unrecorded)
         certificate_gap(a, c, "some calls left no record");
 }

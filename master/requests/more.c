@@ -10,10 +10,10 @@
 #define COMPUTING UINT32_MAX
 
 /* CPU time in a procedure (`why` is COMPUTING, `of` the procedure), or waits
- * for the cause `why` at the call site `of`. `share_ns` is the index of the
- * machine, not a time. */
+ * for the cause `why` at the call site `of`. `machine` is the machine's index.
+ */
 struct item {
-    uint32_t share_ns, of, why;
+    uint32_t machine, of, why;
     bool used;
     /* time in the slowest requests; in those around the median */
     uint64_t ns[2];
@@ -42,7 +42,7 @@ static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
             l->count++;
             return x;
         }
-        if (x->share_ns == part && x->of == of && x->why == why)
+        if (x->machine == part && x->of == of && x->why == why)
             return x;
     }
 }
@@ -141,13 +141,13 @@ static struct request_more more_of(const struct looking *l,
                              .median_ns = x->ns[1] / median};
     if (x->why == COMPUTING) {
         const struct entity_symbol *s =
-            &w->arc_profile[x->share_ns].symbol[x->of];
+            &w->arc_profile[x->machine].symbol[x->of];
         m.procedure = s->name;
         m.module = s->module;
         m.file = s->file;
         m.source_line = s->source_line;
     } else {
-        const Ips__WaitPlace *p = w->machine[x->share_ns].call_site[x->of];
+        const Ips__WaitPlace *p = w->machine[x->machine].call_site[x->of];
         m.cause = w->cause[x->why];
         m.procedure = p->procedure;
         m.module = p->module;

@@ -101,12 +101,14 @@ static void add_ends(struct requests_data *d, const struct machine_share *p)
     }
 }
 
-static void count_processes(struct requests_data *d,
+static bool count_processes(struct requests_data *d,
                             const struct machine_share *p)
 {
     for (uint32_t s = 0; s < d->service_count; s++) {
         bool *seen = calloc((size_t)p->t.proc_count + 1, 1);
-        for (uint32_t i = 0; seen && i < d->end_count; i++) {
+        if (!seen)
+            return false;
+        for (uint32_t i = 0; i < d->end_count; i++) {
             if (d->ends[i].service != s || d->ends[i].machine != p->number)
                 continue;
             d->service[s].processes += !seen[d->end_process[i]];
@@ -114,6 +116,7 @@ static void count_processes(struct requests_data *d,
         }
         free(seen);
     }
+    return true;
 }
 
 bool requests_services(struct query *q)
@@ -139,7 +142,8 @@ bool requests_services(struct query *q)
             qsort(p->t.channels, p->t.channel_count, sizeof(*p->t.channels),
                   by_end);
         add_ends(d, p);
-        count_processes(d, p);
+        if (!count_processes(d, p))
+            return false;
     }
     return true;
 }

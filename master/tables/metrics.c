@@ -258,21 +258,29 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
         s->messages_out ? s->bytes_out / s->messages_out : IPS_UNMEASURED;
 }
 
-static void add_row(struct metrics_maker *k, const char *object,
-                    enum object_level level, const struct sums *s)
+/* Adds an empty row. NULL: there is no room for more rows. */
+static Ips__MetricsRow *add_empty_row(struct metrics_maker *k)
 {
     Ips__MetricsAnswer *out = k->out;
     if (out->n_rows == METRICS_MAX_ROWS && !k->all) {
         k->cut++;
-        return;
+        return NULL;
     }
     if (!arena_reserve(k->a, &out->rows, out->n_rows, &k->row_cap,
                        sizeof(*out->rows)))
-        return;
+        return NULL;
     Ips__MetricsRow *row = arena_alloc(k->a, sizeof(*row));
     if (!row)
-        return;
+        return NULL;
     ips__metrics_row__init(row);
+    out->rows[out->n_rows++] = row;
+    return row;
+}
+
+static void fill_row(struct metrics_maker *k, Ips__MetricsRow *row,
+                     const char *object, enum object_level level,
+                     const struct sums *s)
+{
     row->object = level == LEVEL_PROCESS ? ips_wire_text(object)
                                          : arena_printf(k->a, "%s", object);
     row->level = ips_wire_text(level_names[level]);
@@ -293,7 +301,14 @@ static void add_row(struct metrics_maker *k, const char *object,
     row->pop_communication = IPS_UNMEASURED_REAL;
     row->pop_cpu_max_ns = IPS_UNMEASURED;
     fill_ratios(row, s, level);
-    out->rows[out->n_rows++] = row;
+}
+
+static void add_row(struct metrics_maker *k, const char *object,
+                    enum object_level level, const struct sums *s)
+{
+    Ips__MetricsRow *row = add_empty_row(k);
+    if (row)
+        fill_row(k, row, object, level, s);
 }
 
 /* ---- the tree --------------------------------------------------------- */
@@ -385,10 +400,8 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
     snprintf(object, sizeof(object), "/%s", p->machine);
     /* The machine's row comes before those of its processes but is filled in
      * later. */
-    bool show = is_wanted(k, object, LEVEL_MACHINE);
-    size_t place = k->out->n_rows;
-    if (show)
-        add_row(k, object, LEVEL_MACHINE, s);
+    Ips__MetricsRow *row =
+        is_wanted(k, object, LEVEL_MACHINE) ? add_empty_row(k) : NULL;
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
         struct sums one = add_process_row(k, p, i, order, &at, last);
         add_sums(s, &one);
@@ -402,16 +415,8 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
     s->elapsed_ns = ips_sub_sat(last, ips_min_u64(first, last));
     s->cores_ns = s->elapsed_ns * p->sync->cores;
     add_traffic(s, &k->machines, matrix_process(p->number, 0));
-    if (show && place < k->out->n_rows) {
-        size_t n = k->out->n_rows;
-        add_row(k, object, LEVEL_MACHINE, s);
-        if (k->out->n_rows > n) {
-            /* add_row() may have moved the array */
-            Ips__MetricsRow **rows = k->out->rows;
-            rows[place] = rows[n];
-            k->out->n_rows = n;
-        }
-    }
+    if (row)
+        fill_row(k, row, object, LEVEL_MACHINE, s);
     return 0;
 }
 
@@ -437,9 +442,8 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
     if (!machine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     int rc = 0;
-    bool show = is_wanted(k, "", LEVEL_RUN);
-    if (show)
-        add_row(k, "/", LEVEL_RUN, &all);
+    Ips__MetricsRow *row =
+        is_wanted(k, "", LEVEL_RUN) ? add_empty_row(k) : NULL;
     for (uint32_t i = 0; i < k->count && rc == 0; i++) {
         rc = do_machine(k, k->shares[i], &machine[i], err);
         add_sums(&all, &machine[i]);
@@ -452,14 +456,9 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
     /* The maximum over several machines would need aligned clocks. */
     all.alive_max = k->count == 1 ? machine[0].alive_max : IPS_UNMEASURED;
     all.elapsed_ns = run_elapsed(k, machine);
-    size_t n = k->out->n_rows;
-    if (show && rc == 0 && n > 0 && (k->all || n < METRICS_MAX_ROWS)) {
-        add_row(k, "/", LEVEL_RUN, &all);
-        if (k->out->n_rows > n) {
-            pop_fill(k->shares, k->count, all.elapsed_ns, k->out->rows[n]);
-            k->out->rows[0] = k->out->rows[n];
-            k->out->n_rows = n;
-        }
+    if (row && rc == 0) {
+        fill_row(k, row, "/", LEVEL_RUN, &all);
+        pop_fill(k->shares, k->count, all.elapsed_ns, row);
     }
     free(machine);
     return rc;

@@ -17,7 +17,6 @@ struct listing {
     struct arena a;
     Ips__RunsAnswer answer;
     size_t cap, machine_cap, missing_cap;
-    uint64_t made_ns; /* earliest created_real_ns for this row */
     /* the last run that was left out, because there were too many */
     char left_out[QUERY_RUN_BYTES];
 };

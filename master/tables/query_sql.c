@@ -158,8 +158,6 @@ static void on_gathered(struct query *q)
             return;
         }
         query_ask(q, p, &request, true);
-        /* its replies need no window: query_widen() is not called for them */
-        p->window = 1;
     }
     query_await(q);
 }

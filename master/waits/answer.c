@@ -99,7 +99,7 @@ static void fill_stack(const struct filling *f, const struct waits_group *g,
                        Ips__WaitGroup *to)
 {
     const struct waits *w = &f->d->w;
-    uint64_t number = g->longest_wait_ns;
+    uint64_t number = g->longest_wait;
     uint32_t part = 0;
     while (part + 1 < w->machine_count && number >= w->machine[part].count)
         number -= w->machine[part++].count;

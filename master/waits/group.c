@@ -52,11 +52,9 @@ static uint32_t count_of(const struct ips_idmap *m)
 /* ---- groups ------------------------------------------------------------- */
 
 /* Returns the process of the thread that ended the wait. */
-static uint32_t peer_of(const struct waits *w, const struct ips_wait *x,
-                        uint32_t chain)
+static uint32_t peer_of(const struct waits *w, const struct ips_wait *x)
 {
     uint32_t i = x->arc, u = w->g->xpred[i];
-    (void)chain;
     if (!x->of_node || u == IPS_NO_NODE || w->g->xkind[i] == IPS_X_NONE ||
         w->g->xkind[i] == IPS_X_EXTERNAL || w->g->xkind[i] == IPS_X_IDLE)
         return WAITS_NONE;
@@ -78,14 +76,14 @@ static struct waits_group key_of(const struct grouping *k, uint64_t number,
         g.process = waits_process(w, chain);
         g.call_site = w->call_site_of[number];
         g.cause = x->cause;
-        g.peer = peer_of(w, x, chain);
+        g.peer = peer_of(w, x);
         g.late = ips_wait_lateness(w->g, x);
         break;
     case WAITS_BY_CAUSE:
         g.cause = x->cause;
         break;
     case WAITS_BY_PEER:
-        g.peer = peer_of(w, x, chain);
+        g.peer = peer_of(w, x);
         break;
     case WAITS_BY_THREAD:
         g.chain = chain;
@@ -247,7 +245,7 @@ static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
     g->total_ns += ns;
     if (ns > g->longest_ns || g->count == 1) {
         g->longest_ns = ns;
-        g->longest_wait_ns = number;
+        g->longest_wait = number;
     }
     uint32_t cause =
         x->cause < k->w->cause_count ? x->cause : IPS_IDLE_NO_CAUSE;

@@ -131,7 +131,7 @@ struct waits_group {
     uint32_t process, chain, call_site, cause, peer;
     enum ips_lateness late;
     uint64_t count, total_ns, longest_ns;
-    uint64_t longest_wait_ns;    /* index in `wait` of the longest wait */
+    uint64_t longest_wait;       /* index in `wait` of the longest wait */
     uint32_t first, blame_count; /* range in `blame`, largest first */
 };
 struct waits_blame {

@@ -9,8 +9,8 @@
 static int by_place(const void *a, const void *b)
 {
     const struct why_wait *p = a, *q = b;
-    if (p->share_ns != q->share_ns)
-        return p->share_ns < q->share_ns ? -1 : 1;
+    if (p->machine != q->machine)
+        return p->machine < q->machine ? -1 : 1;
     if (p->of != q->of)
         return p->of < q->of ? -1 : 1;
     return (p->why > q->why) - (p->why < q->why);
@@ -166,7 +166,7 @@ const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
     if (!best)
         return "";
     const Ips__WaitPlace *p =
-        y->d->waits.machine[best->share_ns].call_site[best->of];
+        y->d->waits.machine[best->machine].call_site[best->of];
     out->procedure = p->procedure;
     out->module = p->module;
     out->file = p->file;

@@ -58,10 +58,9 @@ static inline struct why_data *why_of(struct query *q)
     return q->data;
 }
 
-/* A wait of `ns`. share_ns: index of its machine, not a time; of: call site;
- * why: cause. */
+/* A wait of `ns`. machine: index of its machine; of: call site; why: cause. */
 struct why_wait {
-    uint32_t share_ns, of, why;
+    uint32_t machine, of, why;
     uint64_t ns;
 };
 struct why_ballot { /* votes for waits; zero at first; the owner frees `wait` */

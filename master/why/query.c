@@ -73,9 +73,8 @@ static void certificate_facts(struct filling *x)
                 ips_add_sat(f->lost_for_space, c->lost[i]->count);
     }
     f->events = c->events;
-    f->unmatched = c->unmatched;
-    f->ambiguous = c->ambiguous;
     f->untraced = c->untraced_processes;
+    f->clock_bound_ns = x->d->w.path.clock_bound_ns;
     f->delay_unknown_ns = weighting_unattributed_ns(x->q);
     f->open = certificate_goes_on(x->q);
     f->missing_machines = query_incomplete(x->q);

@@ -515,7 +515,6 @@ void why_solve(struct query *q)
         rc = why_locks(&y);
     if (rc == 0)
         rc = why_other_weightings(&y);
-    y.d->facts.any_on_path = y.d->w.resources;
     release_solving(&y);
     (void)rc; /* the query reports path.err */
 }

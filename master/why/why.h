@@ -248,12 +248,12 @@ struct why_facts {
     uint64_t from_ns, to_ns; /* since the run started; to_ns 0: its end */
     uint32_t window_phase;   /* the window is this phase; 0: no phase */
     /* used to rate the confidence */
-    uint64_t lost, unmatched, ambiguous, untraced, events;
+    uint64_t lost, untraced, events;
     uint64_t lost_for_space; /* part of `lost`: the pool was full */
     uint64_t overhead_ns;    /* recording on the path; UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
-    uint64_t clock_bound_ns; /* error of the machines' clocks; 0: one machine */
-    uint64_t any_on_path;    /* number of order-dependent arcs on the path */
+    /* greatest known error of the machines' aligned clocks; 0: one machine */
+    uint64_t clock_bound_ns;
     bool open, missing_machines;
     uint32_t accepted; /* number of accepted connections */
     /* Messages received on accepted connections; those of them that came from

@@ -433,8 +433,8 @@ bool b_sync_got(const struct b_sync *s);
  * mutex. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);           /* build/sync.c */
-void b_states(struct build *b);              /* build/graph_cut.c */
-int b_holders(struct build *b) IPS_MUST_USE; /* build/lock_holds.c */
+void b_states(struct build *b);              /* build/process_ends.c */
+int b_holders(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
 int b_match(struct build *b) IPS_MUST_USE;   /* build/match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
             const uint8_t *p); /* build/cost.c */
@@ -462,7 +462,7 @@ int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
 int b_poll_arcs(struct build *b) IPS_MUST_USE; /* build/poll.c */
 void b_packet_bytes(struct build *b);          /* build/match.c */
 void b_lifetimes(struct build *b);             /* build/match.c */
-void b_finish_threads(struct build *b);        /* build/graph_cut.c */
+void b_finish_threads(struct build *b);        /* build/process_ends.c */
 void b_causal(struct build *b);                /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
 /* Called after all chains have weights: checks that `sum`, over all weights, is

@@ -107,7 +107,7 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
         .t_ret = v->t_ret,
         .len = e->packets ? packets_of(b, v->end, (uint64_t)r->result)
                           : (uint64_t)r->result,
-        .past_bytes = v->blocked ? 0 : v->cpu_ret - v->cpu,
+        .past_cpu_ns = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain & INT32_MAX,
         .blocked = v->blocked,

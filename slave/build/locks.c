@@ -48,8 +48,8 @@ struct locks {
     uint32_t *sorted;
     /* [syncs] RELEASE: when the first of the waiters that it woke had asked */
     uint64_t *asked;
-    uint32_t *went; /* [syncs] RELEASE: number of waiters that it woke */
-    uint64_t *release_node; /* [given_count] times of the RELEASEs of the
+    uint32_t *went;       /* [syncs] RELEASE: number of waiters that it woke */
+    uint64_t *release_ns; /* [given_count] times of the RELEASEs of the
                                current object, sorted */
     uint32_t given_count;
     uint64_t *cpu; /* [nodes] CPU time of the thread at the node */
@@ -195,10 +195,9 @@ static void list_release_times(struct locks *l, const uint32_t *order,
     l->given_count = 0;
     for (uint32_t k = 0; k < n; k++)
         if (l->b->syncs.v[order[k]].release)
-            l->release_node[l->given_count++] = l->b->syncs.v[order[k]].t;
+            l->release_ns[l->given_count++] = l->b->syncs.v[order[k]].t;
     if (l->given_count)
-        qsort(l->release_node, l->given_count, sizeof(*l->release_node),
-              by_time);
+        qsort(l->release_ns, l->given_count, sizeof(*l->release_ns), by_time);
 }
 
 /* Estimates when a thread obtained the lock that it released at `until` and for
@@ -211,12 +210,12 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
     asked = ips_min_u64(asked, until);
     while (low < high) { /* the first release at `asked` or later */
         uint32_t mid = low + (high - low) / 2;
-        if (l->release_node[mid] < asked)
+        if (l->release_ns[mid] < asked)
             low = mid + 1;
         else
             high = mid;
     }
-    return ips_max_u64(low ? l->release_node[low - 1] : 0,
+    return ips_max_u64(low ? l->release_ns[low - 1] : 0,
                        ips_sub_sat(asked, until - asked));
 }
 
@@ -575,9 +574,8 @@ int b_locks(struct build *b)
     l.sorted = b_calloc(n, sizeof(*l.sorted), b->err);
     l.cpu = b_calloc(b->out->g.node_count, sizeof(*l.cpu), b->err);
     l.went = b_calloc(n, sizeof(*l.went), b->err);
-    l.release_node = b_calloc(n, sizeof(*l.release_node), b->err);
-    if (!l.order || !l.sorted || !l.cpu || !l.asked || !l.went ||
-        !l.release_node)
+    l.release_ns = b_calloc(n, sizeof(*l.release_ns), b->err);
+    if (!l.order || !l.sorted || !l.cpu || !l.asked || !l.went || !l.release_ns)
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         l.order[i] = i;
@@ -600,6 +598,6 @@ int b_locks(struct build *b)
     ips_free_large(l.cpu);
     ips_free_large(l.asked);
     ips_free_large(l.went);
-    ips_free_large(l.release_node);
+    ips_free_large(l.release_ns);
     return rc;
 }

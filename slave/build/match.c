@@ -464,7 +464,7 @@ static void mark_send_preempted(struct build *b, struct b_op *send)
     if (b->incremental)
         b_incremental_preempted_send(b, send, slept);
     g->w[send->node] = g->w[send->node + 1];
-    send->past_bytes = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
+    send->past_cpu_ns = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
 /* Makes the arc to each send that blocked for space, from the last receive that

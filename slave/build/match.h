@@ -85,13 +85,13 @@ static inline void link_send(struct build *b, const struct inflow *f,
     uint64_t room = ips_sub_sat(ips_sub_sat(g->t_ns[v], send->t), after);
     g->xkind[v] = B_X_SENT;
     g->xpred[v] = f->send.position;
-    if (room >= send->past_bytes)
+    if (room >= send->past_cpu_ns)
         return;
     if (b_final(b, send->node)) {
         b->broken = true;
         return;
     }
-    send->past_bytes = room;
+    send->past_cpu_ns = room;
     g->w[send->node] = b->cpu_at[send->node] + room;
 }
 
@@ -119,8 +119,8 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
 {
     uint64_t after = ips_sub_sat(cpu_at, coord);
     uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
-    if (room < send->past_bytes) {
-        send->past_bytes = room;
+    if (room < send->past_cpu_ns) {
+        send->past_cpu_ns = room;
         b->out->g.w[send->node] = b->cpu_at[send->node] + room;
     }
     if (f->read != f->sent || len < send->len || f->read != b_pos(f->read))
@@ -131,7 +131,7 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
     }
     if (time == 0)
         b->backwards = true;
-    uint64_t sent = ips_add_sat(send->t, send->past_bytes);
+    uint64_t sent = ips_add_sat(send->t, send->past_cpu_ns);
     uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
     uint32_t there =
         f->memory & (wait > 0) & ((sent <= latest) | (coord > cpu_at));
@@ -151,12 +151,12 @@ static inline __attribute__((always_inline)) uint8_t
 b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
                       uint64_t wait, uint64_t read, bool memory)
 {
-    uint64_t sent = send->t + send->past_bytes, latest = t_ns - after;
+    uint64_t sent = send->t + send->past_cpu_ns, latest = t_ns - after;
     uint64_t spare = latest - sent;
-    if ((t_ns | wait | send->t | send->past_bytes | after | latest | spare |
+    if ((t_ns | wait | send->t | send->past_cpu_ns | after | latest | spare |
          read) >>
             B_WHOLE_BITS ||
-        !(spare | after | send->past_bytes))
+        !(spare | after | send->past_cpu_ns))
         return 0;
     uint32_t there = memory & (wait > 0) & (sent <= ips_sub_sat(latest, wait));
     return (uint8_t)(B_X_FOUND + there * B_X_THERE);
@@ -169,7 +169,7 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
                                    uint64_t t_ns, uint64_t cpu_at)
 {
     uint64_t time = ips_sub_sat(t_ns, send->t);
-    uint64_t room = ips_sub_sat(time, send->past_bytes);
+    uint64_t room = ips_sub_sat(time, send->past_cpu_ns);
     return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 

@@ -113,7 +113,6 @@ struct b_chain { /* what only the build needs of the chain g.chains[] with the
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
     uint64_t base;       /* coordinate of START */
-    uint64_t limit;      /* not used */
     uint64_t cpu_known;  /* the thread's CPU time as far as it is known, ns */
     uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
     int64_t end_shift;   /* coordinate of END less its cpu_at */
@@ -337,7 +336,8 @@ struct b_chan {
  *   g.xpred  the send's node. */
 struct b_op {
     uint64_t t, t_ret, len;
-    uint64_t past_bytes; /* the node's coordinate less cpu_at, never negative */
+    /* the node's coordinate less cpu_at, CPU ns, never negative */
+    uint64_t past_cpu_ns;
     uint32_t node;
     uint32_t chain : 31, blocked : 1;
 };

@@ -56,7 +56,8 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
     while (s->op && s->op->node != g->xpred[i])
         b_next_send(b, s);
     if (s->op)
-        *sent = ips_min_u64(ips_add_sat(s->op->t, s->op->past_bytes), B_LATEST);
+        *sent =
+            ips_min_u64(ips_add_sat(s->op->t, s->op->past_cpu_ns), B_LATEST);
     return 0;
 }
 
@@ -111,7 +112,7 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
             own = b_gives_way(send, own, t_ns, cpu_at);
             k.g.xpred[i] = send->node;
             k.b->backwards |= send->t >= t_ns;
-            sent = b_moved(send->t, (int64_t)send->past_bytes);
+            sent = b_moved(send->t, (int64_t)send->past_cpu_ns);
         }
         k.g.xkind[i] = xkind & B_X_MATCHED ? IPS_X_DATA : xkind;
         if (k.coord)

@@ -84,7 +84,7 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
     a->node_chain = ips_chain_of(g, node);
     a->est_ns = est->est[node];
     if (stop != IPS_NO_NODE) {
-        struct ips_cm_find_sender hop;
+        struct ips_cm_sender hop;
         rc = ips_cm_find_sender(&c->links, stop, &hop, &j->job.err);
         if (rc < 0)
             return rc;

@@ -15,7 +15,7 @@ struct adding {
     /* The segment seen last. Segments come in backward order, so on the path it
      * follows the segment that comes next. */
     struct ips_path_segment later;
-    bool order_dependent;
+    bool has_later;
 };
 
 struct key {
@@ -67,9 +67,9 @@ static int on_piece(void *arg, const struct ips_path_segment *seg,
                     struct ips_err *err)
 {
     struct adding *a = arg;
-    int rc = a->order_dependent ? add_piece(a, seg->chain, err) : 0;
+    int rc = a->has_later ? add_piece(a, seg->chain, err) : 0;
     a->later = *seg;
-    a->order_dependent = true;
+    a->has_later = true;
     return rc;
 }
 
@@ -79,7 +79,7 @@ int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
 {
     struct adding a = {.s = s};
     int rc = ips_path_each(g, e, from, to, on_piece, &a, err);
-    if (rc < 0 || !a.order_dependent)
+    if (rc < 0 || !a.has_later)
         return rc;
     return add_piece(
         &a, from == IPS_NO_NODE ? a.later.chain : ips_chain_of(g, from), err);

@@ -409,7 +409,7 @@ static int walk(struct cluster *c)
             rc = ips_path_push(p, &cross, c->err);
         if (rc < 0 || stop == IPS_NO_NODE)
             break;
-        struct ips_cm_find_sender hop;
+        struct ips_cm_sender hop;
         rc = ips_cm_find_sender(&c->m[part].links, stop, &hop, c->err);
         if (rc < 0)
             break;

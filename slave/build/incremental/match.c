@@ -46,14 +46,14 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
     return f;
 }
 
-/* Resets past_bytes of the sends that are not final: their coordinates (g.w)
+/* Resets past_cpu_ns of the sends that are not final: their coordinates (g.w)
  * are those of the records again. */
 static void match_sends_again(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
     for (; s.op; b_next_send(b, &s))
-        s.op->past_bytes =
+        s.op->past_cpu_ns =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
 }
 

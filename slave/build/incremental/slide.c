@@ -21,9 +21,9 @@ struct slide {
     pins;    /* final nodes that stay; sorted once all are found */
     struct { /* per chain */
         /* node numbers before the move. first: first node of the chain;
-         * node_count: its first node that is not final; end: after its last
+         * first_open: its first node that is not final; end: after its last
          * node */
-        uint32_t first, node_count, end;
+        uint32_t first, first_open, end;
         /* pin: index of its first pin; to: new number of its first node */
         uint32_t pin, to;
     } * at;
@@ -43,7 +43,7 @@ static uint32_t chain_at(struct slide *s, uint32_t node)
 static int pin_node(struct slide *s, uint32_t *node)
 {
     uint32_t c = *node == IPS_NO_NODE ? 0 : chain_at(s, *node);
-    if (*node == IPS_NO_NODE || *node >= s->at[c].node_count ||
+    if (*node == IPS_NO_NODE || *node >= s->at[c].first_open ||
         *node == s->at[c].first)
         return 0;
     int rc = B_MORE(s->pins, s->k->b.err);
@@ -63,9 +63,9 @@ static int move_node(struct slide *s, uint32_t *node)
         return 0;
     }
     high = c + 1 < s->k->built.g.chain_count ? s->at[c + 1].pin : s->pins.n;
-    if (*node >= s->at[c].node_count) {
-        uint32_t kept = high - next + (s->at[c].node_count > s->at[c].first);
-        *node = s->at[c].to + kept + (*node - s->at[c].node_count);
+    if (*node >= s->at[c].first_open) {
+        uint32_t kept = high - next + (s->at[c].first_open > s->at[c].first);
+        *node = s->at[c].to + kept + (*node - s->at[c].first_open);
         return 0;
     }
     while (next < high) {
@@ -117,7 +117,7 @@ static int all_nodes(struct slide *s, seen *see)
     int rc = of_ends(s, see);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
         struct maker *m = &k->chains[c].m;
-        for (uint32_t i = s->at[c].node_count; i < s->at[c].end && rc == 0; i++)
+        for (uint32_t i = s->at[c].first_open; i < s->at[c].end && rc == 0; i++)
             rc = see(s, &k->built.g.xpred[i]);
         for (uint32_t i = 0; i < m->taken_count && rc == 0; i++)
             rc = see(s, &m->taken_signal[i].node);
@@ -155,8 +155,8 @@ static int find_pins(struct slide *s)
     const struct ips_graph *g = &s->k->built.g;
     int rc = all_nodes(s, pin_node);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
-        uint32_t last = s->at[c].node_count - 1;
-        if (s->at[c].node_count > s->at[c].first)
+        uint32_t last = s->at[c].first_open - 1;
+        if (s->at[c].first_open > s->at[c].first)
             rc = pin_node(s, &last);
     }
     if (rc < 0)
@@ -242,7 +242,7 @@ static void copy_chain(const struct slide *s, struct b_incremental *to,
                        uint32_t c)
 {
     uint32_t at = s->at[c].to, first = s->at[c].first, i = s->at[c].pin;
-    if (s->at[c].node_count > first) {
+    if (s->at[c].first_open > first) {
         copy_nodes(s->k, to, at, first, 1);
         to->built.g.xpred[at++] = IPS_NO_NODE;
     }
@@ -251,8 +251,8 @@ static void copy_chain(const struct slide *s, struct b_incremental *to,
         /* the arc of a final node is not needed again */
         to->built.g.xpred[at++] = IPS_NO_NODE;
     }
-    copy_nodes(s->k, to, at, s->at[c].node_count,
-               s->at[c].end - s->at[c].node_count);
+    copy_nodes(s->k, to, at, s->at[c].first_open,
+               s->at[c].end - s->at[c].first_open);
 }
 
 void g_slide_release(struct b_incremental *k)
@@ -322,7 +322,7 @@ static int slide_nodes(struct slide *s)
     spread_columns(&to, k->spare_set, k->spare_capacity);
     rc = all_nodes(s, move_node);
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t live = s->at[c].node_count;
+        uint32_t live = s->at[c].first_open;
         copy_chain(s, &to, c);
         (void)move_node(s, &live);
         k->b.from[c].node = live;
@@ -505,7 +505,7 @@ int g_slide(struct b_incremental *k)
         return IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         s.at[c].first = g->chains[c].first;
-        s.at[c].node_count = k->b.from[c].node;
+        s.at[c].first_open = k->b.from[c].node;
         s.at[c].end = g_end_of(k, c);
     }
     drop_final(k);

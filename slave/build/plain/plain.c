@@ -341,7 +341,7 @@ plain_send(struct run *k, const struct b_plain *r)
     *op = (struct b_op){.t = r->t,
                         .t_ret = r->t_ret,
                         .len = r->len,
-                        .past_bytes = r->cpu_ret - r->cpu,
+                        .past_cpu_ns = r->cpu_ret - r->cpu,
                         .node = k->node,
                         .chain = k->chain & INT32_MAX};
     __builtin_prefetch(op + 4, 1);

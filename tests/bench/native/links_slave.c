@@ -121,7 +121,7 @@ static void walk(struct slave *v, const struct links_frame *f)
          ips_path_walk(v->g, &links_lane, &v->est, node, &p, &stop, &v->err));
     struct links_walked w = {.est = v->est.est[node]};
     if (stop != IPS_NO_NODE) {
-        struct ips_cm_find_sender hop;
+        struct ips_cm_sender hop;
         must(v, ips_cm_find_sender(&v->links, stop, &hop, &v->err));
         w.crosses = 1;
         w.part = v->links.peer[hop.peer].machine;

@@ -205,6 +205,27 @@ static void test_diff__medians(void **state)
     assert_true(isnan(low) && isnan(high));
 }
 
+/* Runs in which a figure was not measured are left out, they do not count as
+ * 0. */
+static void test_diff__unmeasured(void **state)
+{
+    (void)state;
+    const double no = (double)NAN;
+    const double a[] = {no, 5, 1, no, 9, 3, 7};
+    const double b[] = {105, 101, 109, 103, 107};
+    double low, high, want_low, want_high;
+    assert_true(diff_median(a, 7) == 5);
+    assert_true(isnan(diff_median(&no, 1)));
+    diff_medians(a + 1, 1, b, 5, &low, &high);
+    assert_true(isnan(low) && isnan(high));
+    diff_medians((const double[]){5, 1, 9, 3, 7}, 5, b, 5, &want_low,
+                 &want_high);
+    diff_medians(a, 7, b, 5, &low, &high);
+    assert_true(low == want_low && high == want_high);
+    diff_medians(a, 6, b, 5, &low, &high); /* four were measured */
+    assert_true(isnan(low) && isnan(high));
+}
+
 static void test_diff__limits(void **state)
 {
     (void)state;
@@ -231,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_diff__the_same_answer_again),
         cmocka_unit_test(test_diff__names),
         cmocka_unit_test(test_diff__medians),
+        cmocka_unit_test(test_diff__unmeasured),
         cmocka_unit_test(test_diff__limits),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,9 @@ enum script {
     WRONG_KIND,
     DIES,
     GARBAGE,
+    UNRECORDED, /* one gap, which says that processes ran unrecorded */
+    MORE_GAPS,  /* that and another one */
+    OTHER_GAP,  /* the other one alone */
 };
 
 static char text_of[32][64]; /* texts of replies: protobuf-c wants char * */
@@ -72,6 +75,25 @@ static void reply(int fd, uint64_t id, Ips__Reply *r, bool last)
     send_env(fd, &env);
 }
 
+/* Two processes that were not recorded, and the gaps. */
+static void add_unrecorded(Ips__Certificate *c, enum script script)
+{
+    static Ips__Untraced u, *untraced[] = {&u};
+    static char *gaps[2];
+    ips__untraced__init(&u);
+    u.cause = text("static");
+    u.program = text("/bin/busybox");
+    u.count = 2;
+    c->complete = false;
+    c->untraced = untraced;
+    c->n_untraced = 1;
+    c->gaps = gaps;
+    if (script != UNRECORDED)
+        gaps[c->n_gaps++] = text("the run goes on");
+    if (script != OTHER_GAP)
+        gaps[c->n_gaps++] = text("2 processes" IPS_GAP_UNRECORDED);
+}
+
 static Ips__Certificate *certificate(enum script script)
 {
     static Ips__Certificate c;
@@ -84,6 +106,8 @@ static Ips__Certificate *certificate(enum script script)
     c.n_machines = 1;
     c.probe_ns = UINT64_MAX;
     c.message_times = text("0 (not calibrated)");
+    if (script >= UNRECORDED)
+        add_unrecorded(&c, script);
     return script == NO_CERTIFICATE ? NULL : &c;
 }
 
@@ -143,6 +167,8 @@ static void answer_path(int fd, const Ips__Request *rq, enum script script)
     a.n_by_machine = script != EMPTY_PATH;
     a.certificate = certificate(script);
     a.elapsed_ns = rq->path->lane->mtime_base_ns; /* for the test to see */
+    /* not measured in one of the runs */
+    a.run_delay_ns = strcmp(rq->run, "older") == 0 ? IPS_UNMEASURED : 5;
     reply(fd, rq->id, &r, true);
 }
 
@@ -197,6 +223,32 @@ static void answer_ls(int fd, uint64_t id, enum script script)
     reply(fd, id, &r, true);
 }
 
+/* The estimate is 1 ns longer than the run, if that was measured. */
+static void answer_estimate(int fd, const Ips__Request *rq)
+{
+    Ips__EstimateAnswer a = IPS__ESTIMATE_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
+    r.estimate = &a;
+    a.estimate_ns = 11;
+    a.wall_ns = strcmp(rq->run, "older") == 0 ? IPS_UNMEASURED : 10;
+    a.certificate = certificate(GOOD);
+    reply(fd, rq->id, &r, true);
+}
+
+static void answer_metrics(int fd, uint64_t id)
+{
+    Ips__MetricsRow row = IPS__METRICS_ROW__INIT, *rows[] = {&row};
+    Ips__MetricsAnswer a = IPS__METRICS_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_METRICS;
+    r.metrics = &a;
+    row.level = text("run");
+    a.rows = rows;
+    a.n_rows = 1;
+    reply(fd, id, &r, true);
+}
+
 static void answer(int fd, const Ips__Request *rq, enum script script)
 {
     Ips__Reply r = IPS__REPLY__INIT;
@@ -222,6 +274,14 @@ static void answer(int fd, const Ips__Request *rq, enum script script)
         answer_graph(fd, rq->id);
     } else if (rq->ask_case == IPS__REQUEST__ASK_LS) {
         answer_ls(fd, rq->id, script);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_ESTIMATE) {
+        answer_estimate(fd, rq);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_METRICS) {
+        answer_metrics(fd, rq->id);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_PROCEDURES) {
+        r.error = IPS_E_NOT_FOUND;
+        r.message = text("no samples");
+        reply(fd, rq->id, &r, true);
     }
 }
 
@@ -453,6 +513,50 @@ static void test_commands__runs(void **state)
     has(&a, "\"run\": \"older\"");
 }
 
+/* Would catch: a gap that is not printed, or one that is printed twice. */
+static void test_commands__summary(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("summary", UNRECORDED, &a);
+    assert_string_equal(a.out,
+                        "1 process; 2 processes not recorded (busybox: linked "
+                        "statically); INCOMPLETE\n");
+    ask("summary", MORE_GAPS, &a);
+    assert_string_equal(a.out,
+                        "1 process; 2 processes not recorded (busybox: linked "
+                        "statically); INCOMPLETE: the run goes on\n");
+    ask("summary", OTHER_GAP, &a);
+    assert_string_equal(a.out,
+                        "1 process; 2 processes not recorded (busybox: linked "
+                        "statically); INCOMPLETE: the run goes on\n");
+}
+
+/* Would catch: a difference of -1 ns taken for one that was not measured. */
+static void test_commands__estimate(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("estimate newer --format json", GOOD, &a);
+    has(&a, "\"elapsed_less_estimate_ns\": -1,");
+    ask("estimate older --format json", GOOD, &a);
+    has(&a, "\"elapsed_less_estimate_ns\": null,");
+}
+
+/* Would catch: a figure that was not measured in a run taken for 0. */
+static void test_commands__diff(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("diff older newer --format json", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    has(&a, "{\"figure\": \"of it in run queues\", \"first\": null, "
+            "\"second\": 5,");
+    has(&a, "{\"figure\": \"critical path\", \"first\": 50, \"second\": 50,");
+    ask("diff older newer", GOOD, &a);
+    has(&a, "of it in run queues  -      5 ns    -       -");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +567,9 @@ int main(void)
         cmocka_unit_test(test_commands__graph),
         cmocka_unit_test(test_commands__ls),
         cmocka_unit_test(test_commands__runs),
+        cmocka_unit_test(test_commands__summary),
+        cmocka_unit_test(test_commands__estimate),
+        cmocka_unit_test(test_commands__diff),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,7 +145,7 @@ static void test_json__not_measured_is_null(void **state)
     ipsq_json_bool(&j, true);
     ipsq_json_bool(&j, false);
     ipsq_json_close(&j, ']');
-    expect(&j, "[null, 18446744073709551614, 0, null, -9223372036854775808, "
+    expect(&j, "[null, 18446744073709551614, 0, -1, null, "
                "null, null, 0.10000000000000001, 2, null, null, true, false]");
 }
 

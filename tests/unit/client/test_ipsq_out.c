@@ -29,7 +29,7 @@ static void add(struct ipsq_table *t, const char *name, uint64_t ns)
     *cell++ = ipsq_count(7);
     *cell++ = ipsq_count(ns);
     *cell++ = ipsq_count(ns);
-    *cell++ = ipsq_int(some ? -5 : -1);
+    *cell++ = ipsq_int(some ? -1 : IPSQ_NO_INT);
     *cell++ = ipsq_real(some ? 1.5 : (double)NAN);
     *cell++ = ipsq_real(some ? 0.25 : (double)NAN);
     *cell++ = ipsq_bool(some);
@@ -67,7 +67,7 @@ static void test_out__table(void **state)
         text, "run             r1\n"
               "heading\n"
               "NAME           TIME       SIZE   D     R      S  OPEN  LIST\n"
-              "x?y?[31m\\  1.500 us  1.465 KiB  -5  1.50  25.0%  yes   a,b?c\n"
+              "x?y?[31m\\  1.500 us  1.465 KiB  -1  1.50  25.0%  yes   a,b?c\n"
               "-                 -          -   -     -      -  no    -\n");
     free(text);
 }
@@ -79,7 +79,7 @@ static void test_out__tsv(void **state)
     assert_string_equal(
         text, "#run\tr1\n#rows\n"
               "name\thidden\tns\tbytes\tdelta\tratio\tshare\topen\tlist\n"
-              "x\\ty\x1b[31m\\\\\t7\t1500\t1500\t-5\t1.5\t0.25\ttrue\t"
+              "x\\ty\x1b[31m\\\\\t7\t1500\t1500\t-1\t1.5\t0.25\ttrue\t"
               "a,b\\tc\n"
               "\t7\t\t\t\t\t\tfalse\t\n");
     free(text);
@@ -93,7 +93,7 @@ static void test_out__json(void **state)
         text,
         "{\n  \"run\": \"r1\",\n  \"rows\": [\n"
         "    {\"name\": \"x\\ty\\u001b[31m\\\\\", \"hidden\": 7, \"ns\": 1500, "
-        "\"bytes\": 1500, \"delta\": -5, \"ratio\": 1.5, \"share\": 0.25, "
+        "\"bytes\": 1500, \"delta\": -1, \"ratio\": 1.5, \"share\": 0.25, "
         "\"open\": true, \"list\": [\"a\", \"b\\tc\"]},\n"
         "    {\"name\": null, \"hidden\": 7, \"ns\": null, \"bytes\": null, "
         "\"delta\": null, \"ratio\": null, \"share\": null, \"open\": false, "

@@ -478,6 +478,32 @@ static void test_master_metrics__threads(void **state)
     arena_release(&w.a);
 }
 
+/* More rows than are sent: those of the run and of a machine, which come before
+ * the rows that they sum up, are whole. */
+static void test_master_metrics__most_rows(void **state)
+{
+    (void)state;
+    static Ips__ThreadRow *many[METRICS_MAX_ROWS];
+    struct world w;
+    make_world(&w);
+    for (size_t i = 0; i < METRICS_MAX_ROWS; i++)
+        many[i] = &w.thread[0];
+    w.part[0].t.threads = many;
+    w.part[0].t.thread_count = METRICS_MAX_ROWS;
+    ips__metrics_answer__init(&w.out);
+    assert_int_equal(
+        metrics_make(w.parts, 2, false, "/", NULL, &w.a, &w.out, &w.cut, NULL),
+        0);
+    assert_int_equal(w.out.n_rows, METRICS_MAX_ROWS);
+    /* beside the threads: the run, m1, a, b, m2, c and its thread */
+    assert_int_equal(w.cut, 7);
+    assert_int_equal(row(&w, "/")->processes_started, 3);
+    assert_int_equal(row(&w, "/")->cpu_ns, METRICS_MAX_ROWS * 30 + 60);
+    assert_int_equal(row(&w, "/m1")->processes_started, 2);
+    assert_int_equal(row(&w, "/m1")->cpu_ns, METRICS_MAX_ROWS * 30);
+    arena_release(&w.a);
+}
+
 static void test_master_metrics__wrong_questions(void **state)
 {
     (void)state;
@@ -502,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_master_metrics__totals_are_marginals),
         cmocka_unit_test(test_master_metrics__pop),
         cmocka_unit_test(test_master_metrics__threads),
+        cmocka_unit_test(test_master_metrics__most_rows),
         cmocka_unit_test(test_master_metrics__wrong_questions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Messages that TCP held back (master/predict/lock_holds.c), in runs of a few
- * nodes whose times are worked out by hand. */
+/* Messages that TCP held back (master/predict/delayed_messages.c), in runs of a
+ * few nodes whose times are worked out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -21,7 +21,7 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-struct lock_holds {
+struct delayed_messages {
     const struct ips_graph *g;
     const struct ips_graph **raw; /* [n] each machine's own graph */
     const uint32_t *base;         /* [n] first node of each machine in `g` */
@@ -32,12 +32,13 @@ struct lock_holds {
     bool *fitted; /* [n * n] whether the pair was fitted */
 };
 
-static uint32_t machine_of(const struct lock_holds *h, uint32_t node)
+static uint32_t machine_of(const struct delayed_messages *h, uint32_t node)
 {
     return h->g->chains[ips_chain_of(h->g, node)].machine;
 }
 
-static uint64_t at_of(const struct lock_holds *h, uint32_t m, uint32_t node)
+static uint64_t at_of(const struct delayed_messages *h, uint32_t m,
+                      uint32_t node)
 {
     return h->raw[m]->at[node - h->base[m]];
 }
@@ -48,7 +49,7 @@ static bool is_message(const struct ips_graph *g, uint32_t i)
 }
 
 /* Fits the clocks of machines a and b, a < b, by the messages between them. */
-static int fit_pair(struct lock_holds *h, uint32_t a, uint32_t b,
+static int fit_pair(struct delayed_messages *h, uint32_t a, uint32_t b,
                     struct ips_err *err)
 {
     size_t count = 0, most = 0;
@@ -87,8 +88,8 @@ static uint64_t turn_time(const struct ips_clock_fit *f, uint64_t a)
 }
 
 /* Sets *ns to the transfer time of the message into node i of machine `to`. */
-static int way_of(struct lock_holds *h, uint32_t i, uint32_t to, uint64_t *ns,
-                  struct ips_err *err)
+static int way_of(struct delayed_messages *h, uint32_t i, uint32_t to,
+                  uint64_t *ns, struct ips_err *err)
 {
     uint32_t x = h->g->xpred[i], from = machine_of(h, x);
     uint64_t sent = at_of(h, from, x), came = at_of(h, to, i);
@@ -118,9 +119,9 @@ static uint64_t mtime_of(const struct predict_run *run,
              : ips_mtime_ns(&run->scenario.mtime, bytes);
 }
 
-static int find_lock_holds(struct lock_holds *h, const struct mtimes *times,
-                           struct predict_run *run, uint64_t *idle,
-                           struct ips_err *err)
+static int find_lock_holds(struct delayed_messages *h,
+                           const struct mtimes *times, struct predict_run *run,
+                           uint64_t *idle, struct ips_err *err)
 {
     const struct ips_graph *g = h->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -151,12 +152,13 @@ int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
                          struct predict_run *run, uint64_t *idle)
 {
     size_t n = q->gather.count;
-    struct lock_holds h = {.g = s->g,
-                           .raw = calloc(n + 1, sizeof(*h.raw)),
-                           .base = s->d->path.node_base,
-                           .n = (uint32_t)n,
-                           .fit = calloc(n * n + 1, sizeof(*h.fit)),
-                           .fitted = calloc(n * n + 1, sizeof(*h.fitted))};
+    struct delayed_messages h = {.g = s->g,
+                                 .raw = calloc(n + 1, sizeof(*h.raw)),
+                                 .base = s->d->path.node_base,
+                                 .n = (uint32_t)n,
+                                 .fit = calloc(n * n + 1, sizeof(*h.fit)),
+                                 .fitted =
+                                     calloc(n * n + 1, sizeof(*h.fitted))};
     int rc = h.raw && h.fit && h.fitted
                  ? 0
                  : ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu machines", n);
