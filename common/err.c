@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static int set_v(struct ips_err *e, int code, const char *fmt, va_list ap)
+static int set_error_v(struct ips_err *e, int code, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
-static int set_v(struct ips_err *e, int code, const char *fmt, va_list ap)
+static int set_error_v(struct ips_err *e, int code, const char *fmt, va_list ap)
 {
     if (e) {
         e->code = code;
@@ -20,7 +20,7 @@ int ips_err_set(struct ips_err *e, int code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    set_v(e, code, fmt, ap);
+    set_error_v(e, code, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -45,7 +45,7 @@ int ips_err_errno(struct ips_err *e, const char *fmt, ...)
     int saved = errno;
     va_list ap;
     va_start(ap, fmt);
-    set_v(e, IPS_E_IO, fmt, ap);
+    set_error_v(e, IPS_E_IO, fmt, ap);
     va_end(ap);
     if (e) {
         size_t at = strlen(e->msg);

@@ -37,7 +37,7 @@ static struct {
 /* ---- mappings kept for reuse; under the lock ---- */
 
 /* Unmaps reusable mappings until at most `most` bytes of them are left. */
-static void keep_at_most(uint64_t most)
+static void unmap_reusable_above(uint64_t most)
 {
     while (all.reusable_bytes > most) {
         struct mapping *m = &all.reusable[--all.reusable_count];
@@ -46,7 +46,7 @@ static void keep_at_most(uint64_t most)
     }
 }
 
-static uint64_t may_reuse(void)
+static uint64_t reusable_bytes_limit(void)
 {
     uint64_t left = ips_sub_sat(all.use.limit, all.use.memory);
     return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 4), left);
@@ -56,7 +56,7 @@ static bool keep_mapping(const struct mapping *m)
 {
     if (m->file || m->thin || m->bytes < HUGE_BYTES ||
         all.reusable_count == KEPT_MAX ||
-        all.reusable_bytes + m->bytes > may_reuse())
+        all.reusable_bytes + m->bytes > reusable_bytes_limit())
         return false;
     all.reusable[all.reusable_count++] = *m;
     all.reusable_bytes += m->bytes;
@@ -104,16 +104,16 @@ bool ips_large_unmap_reusable(void)
 {
     pthread_mutex_lock(&all.lock);
     bool some = all.reusable_count > 0;
-    keep_at_most(0);
+    unmap_reusable_above(0);
     pthread_mutex_unlock(&all.lock);
     return some;
 }
 
-void ips_large_limit(uint64_t bytes, const char *dir)
+void ips_large_set_limit(uint64_t bytes, const char *dir)
 {
     size_t len = strlen(dir);
     pthread_mutex_lock(&all.lock);
-    keep_at_most(0);
+    unmap_reusable_above(0);
     all.use.limit = len < DIR_BYTES ? bytes : UINT64_MAX;
     memcpy(all.dir, dir, len < DIR_BYTES ? len + 1 : 0);
     pthread_mutex_unlock(&all.lock);
@@ -143,7 +143,7 @@ static void count_bytes(uint64_t *now, uint64_t *most, size_t bytes)
     *most = ips_max_u64(*most, *now);
 }
 
-static bool note_mapping(char *at, size_t bytes, bool file, bool thin)
+static bool add_mapping(char *at, size_t bytes, bool file, bool thin)
 {
     if (all.count == all.capacity) {
         size_t room = all.capacity ? 2 * all.capacity : 64;
@@ -227,10 +227,10 @@ static void *allocate_large(size_t bytes, enum contents contents)
     bool file = bytes > ips_sub_sat(all.use.limit, all.use.memory);
     char *p = file || thin ? NULL : reuse_mapping(bytes), *again = p;
     if (!file)
-        keep_at_most(all.use.limit - all.use.memory - bytes);
+        unmap_reusable_above(all.use.limit - all.use.memory - bytes);
     if (!p)
         p = file ? map_file(bytes) : map_memory(bytes);
-    if (p && !note_mapping(p, bytes, file, thin)) {
+    if (p && !add_mapping(p, bytes, file, thin)) {
         munmap(p, bytes);
         p = NULL;
     }

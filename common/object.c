@@ -26,17 +26,17 @@ static bool glob_matches(const char *pattern, size_t pn, const char *text,
     return p == pn;
 }
 
-static size_t skip_part(const char **at)
+static size_t next_part_length(const char **at)
 {
     while (**at == '/')
         ++*at;
     return strcspn(*at, "/");
 }
 
-bool ips_object_in(const char *pattern, const char *object)
+bool ips_object_matches(const char *pattern, const char *object)
 {
     for (;;) {
-        size_t pn = skip_part(&pattern), n = skip_part(&object);
+        size_t pn = next_part_length(&pattern), n = next_part_length(&object);
         if (pn == 0)
             return true;
         if (n == 0 || !glob_matches(pattern, pn, object, n))
@@ -46,16 +46,16 @@ bool ips_object_in(const char *pattern, const char *object)
     }
 }
 
-bool ips_object_machine(const char *pattern, const char *machine)
+bool ips_object_matches_machine(const char *pattern, const char *machine)
 {
-    size_t pn = skip_part(&pattern);
+    size_t pn = next_part_length(&pattern);
     return pn == 0 || glob_matches(pattern, pn, machine, strlen(machine));
 }
 
 unsigned ips_object_parts(const char *pattern)
 {
     unsigned parts = 0;
-    for (size_t n; (n = skip_part(&pattern)) > 0; parts++)
+    for (size_t n; (n = next_part_length(&pattern)) > 0; parts++)
         pattern += n;
     return parts;
 }

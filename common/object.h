@@ -13,9 +13,9 @@
 
 /* Whether the pattern selects `object`. Cost: O(length of both), more for
  * patterns with many stars. */
-bool ips_object_in(const char *pattern, const char *object);
+bool ips_object_matches(const char *pattern, const char *object);
 /* Whether the pattern may select an object of machine `machine`. */
-bool ips_object_machine(const char *pattern, const char *machine);
+bool ips_object_matches_machine(const char *pattern, const char *machine);
 /* Number of parts of a pattern: 0 for "/", 1 for "/m", 2 for "/m/p". */
 unsigned ips_object_parts(const char *pattern);
 

@@ -73,8 +73,8 @@ bool ips_path_state_is_default(const char *state)
     return same;
 }
 
-int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
-                    struct ips_err *err)
+int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
+                            struct ips_err *err)
 {
     return path_format(out, err, "unix:%s/master.sock", state);
 }
@@ -117,7 +117,7 @@ int ips_path_make_state(const char *dir, struct ips_err *err)
                   : 0;
 }
 
-void ips_path_machine(char *out, unsigned long len)
+void ips_default_machine_name(char *out, unsigned long len)
 {
     const char *set = getenv("IPS_MACHINE");
     if (set && *set) {

@@ -34,8 +34,8 @@ int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
 bool ips_path_state_is_default(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */
-int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
-                    struct ips_err *err) IPS_MUST_USE;
+int ips_path_master_address(const char *state, char out[IPS_PATH_BYTES],
+                            struct ips_err *err) IPS_MUST_USE;
 
 /* Like mkdir -p; directories that it creates get `mode`. */
 int ips_path_make(const char *dir, unsigned mode,
@@ -51,7 +51,7 @@ int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 bool ips_run_name_ok(const char *name);
 
 /* Default machine name: $IPS_MACHINE, else the host name. */
-void ips_path_machine(char *out, unsigned long len);
+void ips_default_machine_name(char *out, unsigned long len);
 
 /* Finds a program or library of this installation: a program next to the
  * running program (BINDIR/name), a library in BINDIR/../lib, BINDIR/../LIBDIR

@@ -87,7 +87,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             o->master.listen = optarg;
             break;
         case OPT_TLS:
-            if (ips_tls_use(optarg, &err) < 0) {
+            if (ips_tls_load_keys(optarg, &err) < 0) {
                 fprintf(stderr, "ips-master: --tls: %s\n", err.msg);
                 return -1;
             }
@@ -146,7 +146,7 @@ static int signals_setup(struct event_base *base, struct event *stop[2],
 /* Each piece of a slave's answer is unpacked into arrays of some MB, which are
  * freed soon. By default the C library returns such blocks to the kernel each
  * time, and the kernel must clear the pages again for the next piece. */
-static void keep_heap(void)
+static void configure_malloc(void)
 {
     mallopt(M_MMAP_THRESHOLD, 16 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
@@ -169,7 +169,7 @@ static int serve_clients(const struct options *o, struct ips_err *err)
         event_base_dispatch(base);
     }
     if (m.base)
-        master_stop_loop(&m);
+        master_release(&m);
     for (int i = 0; i < 2; i++) {
         if (stop[i])
             event_free(stop[i]);
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     if (rc != 0)
         return rc > 0 ? 0 : 2;
     ips_log_init("master");
-    keep_heap();
+    configure_malloc();
     signal(SIGPIPE, SIG_IGN);
     /* a write beyond RLIMIT_FSIZE then fails like one to a full disk */
     signal(SIGXFSZ, SIG_IGN);

@@ -15,14 +15,14 @@ static void dismiss_peer(struct ips_peer *peer, const char *why)
 {
     ips_log_info("%s: %s", ips_peer_name(peer), why);
     ips_peer_set_ops(peer, NULL, NULL);
-    ips_peer_on_drain(peer, NULL);
+    ips_peer_set_on_drain(peer, NULL);
     ips_peer_finish(peer, why);
 }
 
 static void answer_hello(struct ips_peer *peer, const char *error)
 {
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
-    hello.error = ips_wire_text(error);
+    hello.error = ips_unconst_text(error);
     ips_send_hello(peer, &hello);
     if (*error)
         dismiss_peer(peer, error);
@@ -55,7 +55,7 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
         query_stop_request(m, peer, env->request->id,
                            env->request->more->replies);
     } else {
-        query_new(m, peer, ips_peer_take(peer));
+        query_new(m, peer, ips_peer_take_message(peer));
     }
 }
 
@@ -89,7 +89,7 @@ static void client_admit(struct master *m, struct ips_peer *peer)
     m->clients = c;
     m->client_count++;
     ips_peer_set_ops(peer, &client_ops, m);
-    ips_peer_on_drain(peer, on_client_drain);
+    ips_peer_set_on_drain(peer, on_client_drain);
     answer_hello(peer, "");
 }
 
@@ -98,7 +98,7 @@ static void client_admit(struct master *m, struct ips_peer *peer)
 static void slave_lost(struct master *m, struct slave *s, const char *why)
 {
     ips_log_info("machine %s: slave disconnected: %s", s->machine, why);
-    roster_gone(s);
+    roster_mark_disconnected(s);
     query_on_slave_gone(m, s, why);
 }
 
@@ -106,7 +106,7 @@ static void on_report(struct master *m, struct slave *s,
                       const Ips__Report *report)
 {
     struct ips_err err = {0};
-    roster_heard(s, report, master_now_ns());
+    roster_store_report(s, report, master_now_ns());
     if (catalogue_put(m->catalogue, s->machine, report->runs, report->n_runs,
                       &err) < 0)
         ips_log_warn("%s", err.msg);

@@ -65,7 +65,7 @@ static int state_setup(struct master *m, const struct master_options *o,
     if (rc == 0 && o->listen)
         snprintf(m->address, sizeof(m->address), "%s", o->listen);
     else if (rc == 0)
-        rc = ips_path_master(m->state, m->address, err);
+        rc = ips_path_master_address(m->state, m->address, err);
     return rc;
 }
 
@@ -79,7 +79,7 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
                                          m->private_mode ? 10000 : 3000, err);
     if (rc < 0 || m->state_fd < 0)
         return rc < 0 ? rc : m->state_fd;
-    mtimes_open(&m->mtimes, dir);
+    mtimes_set_directory(&m->mtimes, dir);
     return catalogue_open(dir, &m->catalogue, err);
 }
 
@@ -129,11 +129,11 @@ int master_start(struct master *m, struct event_base *base,
     if (rc == 0)
         rc = tick_setup(m, err);
     if (rc < 0)
-        master_stop_loop(m);
+        master_release(m);
     return rc;
 }
 
-void master_stop_loop(struct master *m)
+void master_release(struct master *m)
 {
     m->stopping = true;
     ips_listener_free(m->listener);

@@ -163,8 +163,8 @@ static int tls_flush(struct ips_client *c, struct ips_err *err)
 /* Handles the failure `result` of a call on c->tls: sends what TLS wants to
  * send, and receives if it needs more bytes. Returns 0 if the call must be made
  * again. */
-static int tls_retry(struct ips_client *c, int result, uint64_t deadline,
-                     struct ips_err *err)
+static int tls_prepare_retry(struct ips_client *c, int result,
+                             uint64_t deadline, struct ips_err *err)
 {
     char why[256];
     uint8_t data[READ_STEP_BYTES / 4];
@@ -201,7 +201,7 @@ static int tls_begin(struct ips_client *c, const struct ips_address *to,
     c->came = came;
     c->go = go;
     for (int done; rc == 0 && (done = SSL_do_handshake(c->tls)) != 1;)
-        rc = tls_retry(c, done, deadline, err);
+        rc = tls_prepare_retry(c, done, deadline, err);
     return rc < 0 ? rc : tls_flush(c, err);
 }
 
@@ -251,7 +251,7 @@ static int read_some(struct ips_client *c, uint64_t deadline,
         if (got > 0)
             n = (size_t)got;
         else
-            rc = tls_retry(c, got, deadline, err);
+            rc = tls_prepare_retry(c, got, deadline, err);
     }
     c->have += n;
     return rc;
@@ -292,12 +292,12 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
             "listens (--master)");
     if (!c->tls)
         return 0;
-    ips_tls_other(c->tls, &owner);
+    ips_tls_get_other_owner(c->tls, &owner);
     return ips_tls_check_role(&owner, IPS__HELLO__ROLE__MASTER, "", err);
 }
 
-static int send_hello(struct ips_client *c, unsigned timeout_ms,
-                      struct ips_err *err)
+static int exchange_hellos(struct ips_client *c, unsigned timeout_ms,
+                           struct ips_err *err)
 {
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
     Ips__Envelope env = IPS__ENVELOPE__INIT, *answer = NULL;
@@ -352,7 +352,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
     if (to.tls)
         rc = tls_begin(c, &to, deadline_of(timeout_ms), err);
     if (rc == 0)
-        rc = send_hello(c, timeout_ms, err);
+        rc = exchange_hellos(c, timeout_ms, err);
     if (rc == 0) {
         *out = c;
         return 0;

@@ -5,7 +5,7 @@
 
 /* ---- sending -------------------------------------------------------- */
 
-static uint32_t take_step(uint32_t at, uint32_t count)
+static uint32_t items_in_next_piece(uint32_t at, uint32_t count)
 {
     uint32_t left = count - at;
     return left < IPS_PIECE_ITEMS ? left : IPS_PIECE_ITEMS;
@@ -120,10 +120,10 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
 {
     Ips__Subgraph *m = &piece->msg;
     ips__subgraph__init(m);
-    uint32_t chains = take_step(at->chain, g->chain_count);
-    uint32_t nodes = take_step(at->node, g->node_count);
-    uint32_t ins = take_step(at->in, g->in_count);
-    uint32_t outs = take_step(at->out, g->out_count);
+    uint32_t chains = items_in_next_piece(at->chain, g->chain_count);
+    uint32_t nodes = items_in_next_piece(at->node, g->node_count);
+    uint32_t ins = items_in_next_piece(at->in, g->in_count);
+    uint32_t outs = items_in_next_piece(at->out, g->out_count);
     put_chains(m, g, at->chain, chains);
     int rc = put_nodes(piece, g, at->node, nodes, err);
     if (rc < 0)
@@ -196,8 +196,8 @@ static uint32_t next_cap(uint32_t count, size_t more, uint32_t cap,
     return twice > need ? twice : need;
 }
 
-static int too_many(const struct ips_wire_taker *t, const char *what,
-                    struct ips_err *err)
+static int report_too_many(const struct ips_wire_taker *t, const char *what,
+                           struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_LIMIT,
                        "subgraph of more than %u %s: the limit of this "
@@ -233,7 +233,7 @@ static int take_chains(struct ips_wire_taker *t, const Ips__Subgraph *m,
         return report_unequal("chains", err);
     uint32_t cap = next_cap(g->chain_count, n, t->chain_cap, t->max_nodes);
     if (cap == 0)
-        return too_many(t, "chains", err);
+        return report_too_many(t, "chains", err);
     if (cap != t->chain_cap) {
         if (!reserve_array(&g->chain_nodes, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->chain_process, cap, sizeof(uint32_t)) ||
@@ -271,8 +271,8 @@ static bool reserve_nodes(struct ips_wire_taker *t, uint32_t cap)
            (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
-static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
-                      size_t n)
+static bool optional_arrays_fit(struct ips_wire_taker *t,
+                                const Ips__Subgraph *m, size_t n)
 {
     if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
@@ -295,11 +295,11 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     size_t n = m->kind.len;
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
-        !times_fit(t, m, n))
+        !optional_arrays_fit(t, m, n))
         return report_unequal("nodes", err);
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
-        return too_many(t, "nodes", err);
+        return report_too_many(t, "nodes", err);
     /* The first nodes decide which columns there are. */
     if (cap != t->node_cap || g->node_count == 0) {
         if (!reserve_nodes(t, cap))
@@ -347,7 +347,7 @@ static int take_ins(struct ips_wire_taker *t, const Ips__Subgraph *m,
         return report_unequal("remote receives", err);
     uint32_t cap = next_cap(g->in_count, n, t->in_cap, t->max_nodes);
     if (cap == 0)
-        return too_many(t, "remote receives", err);
+        return report_too_many(t, "remote receives", err);
     if (cap != t->in_cap) {
         if (!reserve_array(&g->in_node, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->in_end, cap, sizeof(uint32_t)) ||
@@ -374,7 +374,7 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
         return report_unequal("remote sends", err);
     uint32_t cap = next_cap(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
-        return too_many(t, "remote sends", err);
+        return report_too_many(t, "remote sends", err);
     if (cap != t->out_cap || g->out_count == 0) {
         if (!reserve_array(&g->out_node, cap, sizeof(uint32_t)) ||
             !reserve_array(&g->out_end, cap, sizeof(uint32_t)) ||

@@ -45,7 +45,7 @@ static struct {
     unsigned shown, more;
 } refusals;
 
-static void log_more(void)
+static void log_suppressed_refusals(void)
 {
     if (refusals.more)
         ips_log_warn("%u more connections refused within a minute",
@@ -55,11 +55,11 @@ static void log_more(void)
 
 /* Counts a refusal at now_ns. Returns true if it is to be logged by itself; of
  * the others only the number is logged. */
-static bool add_refusal(uint64_t now_ns)
+static bool count_refusal(uint64_t now_ns)
 {
     if (!refusals.since_ns ||
         now_ns - refusals.since_ns >= MINUTE_S * UINT64_C(1000000000)) {
-        log_more();
+        log_suppressed_refusals();
         refusals.since_ns = now_ns;
         refusals.shown = 0;
     }
@@ -76,7 +76,7 @@ static void on_minute(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     (void)arg;
-    log_more();
+    log_suppressed_refusals();
 }
 
 void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
@@ -86,7 +86,8 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
     const char *name = ips_peer_name(peer);
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    if (!add_refusal((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec)) {
+    if (!count_refusal((uint64_t)ts.tv_sec * 1000000000 +
+                       (uint64_t)ts.tv_nsec)) {
         const struct timeval wait = {MINUTE_S, 0};
         /* The first refusal that is not shown: log the number of such refusals
          * after a minute, even if no further one comes. */
@@ -95,7 +96,7 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
         return;
     }
     if (tls)
-        ips_tls_other(tls, &owner);
+        ips_tls_get_other_owner(tls, &owner);
     /* The message about a refused role names the owner already. */
     char quoted[sizeof(owner.name) + 4];
     snprintf(quoted, sizeof(quoted), "\"%s\"", owner.name);
@@ -109,8 +110,8 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
 /* ---- connections ----------------------------------------------------- */
 
 /* Formats "10.0.0.5:7070" or "[fd00::5]:7070". False: not a network address. */
-static bool number_of(const struct sockaddr *sa, int len, char *out,
-                      size_t bytes)
+static bool format_socket_address(const struct sockaddr *sa, int len, char *out,
+                                  size_t bytes)
 {
     char host[INET6_ADDRSTRLEN] = "";
     struct sockaddr_in v4;
@@ -147,7 +148,7 @@ static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
         close(fd);
         return;
     }
-    if (number_of(sa, len, from, sizeof(from)))
+    if (format_socket_address(sa, len, from, sizeof(from)))
         ips_peer_set_name(peer, from);
     l->on_accept(peer, l->arg);
 }
@@ -256,14 +257,15 @@ static int open_socket(const struct ips_address *to, int *out,
     return 0;
 }
 
-static void name_address(struct ips_listener *l, const char *asked, int fd)
+static void set_listener_address(struct ips_listener *l, const char *asked,
+                                 int fd)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
     char at[NUMBER_BYTES];
     snprintf(l->address, sizeof(l->address), "%s", asked);
     if (!*l->path && getsockname(fd, (struct sockaddr *)&ss, &len) == 0 &&
-        number_of((struct sockaddr *)&ss, (int)len, at, sizeof(at)))
+        format_socket_address((struct sockaddr *)&ss, (int)len, at, sizeof(at)))
         snprintf(l->address, sizeof(l->address), "%.4s%s", asked, at);
 }
 
@@ -279,7 +281,7 @@ static int listener_start(struct ips_listener *l, const char *address,
             rc = claim_socket_path(l, &to, err);
     }
     if (rc == 0 && to.tls)
-        rc = ips_tls_ready(err);
+        rc = ips_tls_ensure_keys(err);
     if (rc == 0)
         rc = open_socket(&to, &fd, err);
     if (rc < 0)
@@ -287,7 +289,7 @@ static int listener_start(struct ips_listener *l, const char *address,
     if (to.is_unix)
         memcpy(l->path, to.path, sizeof(l->path));
     l->tls = to.tls;
-    name_address(l, address, fd);
+    set_listener_address(l, address, fd);
     if (to.insecure)
         ips_log_warn("%s: no TLS (--insecure): whoever reaches it can read and "
                      "change everything, and pose as any machine or client",

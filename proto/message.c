@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-char *ips_wire_text(const char *text)
+char *ips_unconst_text(const char *text)
 {
     union {
         const char *in;
@@ -15,7 +15,7 @@ Ips__Hello ips_hello(Ips__Hello__Role role)
 {
     Ips__Hello hello = IPS__HELLO__INIT;
     hello.protocol = IPS_PROTOCOL;
-    hello.version = ips_wire_text(IPS_VERSION);
+    hello.version = ips_unconst_text(IPS_VERSION);
     hello.role = role;
     return hello;
 }
@@ -77,7 +77,7 @@ void ips_send_error(struct ips_peer *peer, uint64_t id,
     reply.id = id;
     reply.last = true;
     reply.error = why->code ? why->code : IPS_E_IO;
-    reply.message = ips_wire_text(why->msg);
+    reply.message = ips_unconst_text(why->msg);
     ips_send_reply(peer, &reply);
 }
 

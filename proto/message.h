@@ -39,6 +39,6 @@ int ips_reply_error(const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 
 /* Returns `text` without const, or "" for NULL: protobuf-c takes char * even
  * where it only reads. */
-char *ips_wire_text(const char *text);
+char *ips_unconst_text(const char *text);
 
 #endif

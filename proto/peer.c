@@ -48,7 +48,7 @@ struct ips_peer {
      * refusal, and is not logged */
     bool left;
     struct ips_traffic_count traffic;
-    /* the message while on_message runs, until ips_peer_take */
+    /* the message while on_message runs, until ips_peer_take_message */
     Ips__Envelope *current;
     char name[96];
     char why[512];
@@ -145,7 +145,7 @@ void ips_peer_finish(struct ips_peer *p, const char *why)
 void ips_peer_refuse(struct ips_peer *p, const char *why)
 {
     Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
-    answer.error = ips_wire_text(why);
+    answer.error = ips_unconst_text(why);
     if (p->accepted)
         ips_send_hello(p, &answer);
     log_refusal(p, why);
@@ -163,13 +163,13 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
     struct ips_tls_owner owner;
     if (!tls)
         return 0;
-    ips_tls_other(tls, &owner);
+    ips_tls_get_other_owner(tls, &owner);
     int rc = ips_tls_check_role(&owner, hello->role, hello->machine, err);
     return rc < 0 ? ips_err_wrap(err, rc, "%s", p->name) : 0;
 }
 
 /* Checks the first message. False: the peer was closed. */
-static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
+static bool check_hello(struct ips_peer *p, const Ips__Envelope *env)
 {
     char why[512];
     if (env->body_case != IPS__ENVELOPE__BODY_HELLO) {
@@ -204,7 +204,7 @@ static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
 static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
 {
     if (p->state == PEER_OPENING) {
-        if (!take_hello(p, env))
+        if (!check_hello(p, env))
             return;
     } else if (env->body_case == IPS__ENVELOPE__BODY_HELLO) {
         peer_fail(p, "sent Hello twice");
@@ -216,7 +216,7 @@ static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
 
 /* Handles one frame of the input. False: no whole frame is there, or the peer
  * is closed. */
-static bool take_frame(struct ips_peer *p)
+static bool handle_next_frame(struct ips_peer *p)
 {
     struct evbuffer *in = bufferevent_get_input(p->bev);
     size_t have = evbuffer_get_length(in);
@@ -257,10 +257,10 @@ static bool take_frame(struct ips_peer *p)
     return p->state == PEER_OPENING || p->state == PEER_TALKING;
 }
 
-static void take_frames(struct ips_peer *p)
+static void handle_buffered_frames(struct ips_peer *p)
 {
     for (int i = 0; i < TURN_FRAMES; i++) {
-        if (!take_frame(p))
+        if (!handle_next_frame(p))
             return;
     }
     /* More frames are buffered than one turn handles: other peers come
@@ -273,7 +273,7 @@ static void on_read(struct bufferevent *bev, void *arg)
     (void)bev;
     struct ips_peer *p = arg;
     if (p->state == PEER_OPENING || p->state == PEER_TALKING)
-        take_frames(p);
+        handle_buffered_frames(p);
 }
 
 /* ---- the other events ----------------------------------------------- */
@@ -299,7 +299,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
      * example a refusal. */
     if ((p->state == PEER_OPENING || p->state == PEER_TALKING) &&
         evbuffer_get_length(bufferevent_get_input(bev)) > 0)
-        while (take_frame(p))
+        while (handle_next_frame(p))
             ;
     struct ssl_st *tls = bufferevent_openssl_get_ssl(bev);
     unsigned long tls_error = tls ? bufferevent_get_openssl_error(bev) : 0;
@@ -315,7 +315,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     peer_fail(p, why);
 }
 
-static void on_later(evutil_socket_t fd, short what, void *arg)
+static void on_deferred_work(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -328,11 +328,11 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
             ops->on_close(p, p->why, ops_arg);
         ips_peer_free(p);
     } else if (p->state == PEER_OPENING || p->state == PEER_TALKING) {
-        take_frames(p);
+        handle_buffered_frames(p);
     }
 }
 
-static void on_limit(evutil_socket_t fd, short what, void *arg)
+static void on_time_limit(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -344,8 +344,8 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 
 /* Opens a bufferevent for the connection. Takes over `tls`, even if it fails.
  */
-static struct bufferevent *open_channel(struct event_base *base, int fd,
-                                        SSL *tls)
+static struct bufferevent *open_bufferevent(struct event_base *base, int fd,
+                                            SSL *tls)
 {
     const int how = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
     if (!tls)
@@ -376,10 +376,10 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
     p->base = base;
     p->accepted = fd >= 0;
     snprintf(p->name, sizeof(p->name), "peer %u", ++counter);
-    p->later = event_new(base, -1, 0, on_later, p);
-    p->limit = event_new(base, -1, 0, on_limit, p);
+    p->later = event_new(base, -1, 0, on_deferred_work, p);
+    p->limit = event_new(base, -1, 0, on_time_limit, p);
     if (p->later && p->limit)
-        p->bev = open_channel(base, fd, tls);
+        p->bev = open_bufferevent(base, fd, tls);
     else
         SSL_free(tls);
     if (!p->bev) {
@@ -427,8 +427,9 @@ void ips_peer_set_ops(struct ips_peer *p, const struct ips_peer_ops *ops,
 
 /* A reply too long for a frame exceeds our own limit: the requester gets an
  * error reply. */
-static void send_too_long(struct ips_peer *p, const Ips__Envelope *env,
-                          const struct ips_err *why)
+static void report_too_long_message(struct ips_peer *p,
+                                    const Ips__Envelope *env,
+                                    const struct ips_err *why)
 {
     if (env->body_case == IPS__ENVELOPE__BODY_REPLY && !env->reply->error)
         ips_send_error(p, env->reply->id, why);
@@ -445,7 +446,7 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
     size_t len;
     struct ips_err err = {0};
     if (ips_frame_encode(env, &data, &len, &err) < 0) {
-        send_too_long(p, env, &err);
+        report_too_long_message(p, env, &err);
         return;
     }
     if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)
@@ -467,13 +468,13 @@ size_t ips_peer_backlog(const struct ips_peer *p)
     return evbuffer_get_length(bufferevent_get_output(p->bev));
 }
 
-void ips_peer_on_drain(struct ips_peer *p,
-                       void (*on_drain)(struct ips_peer *peer, void *arg))
+void ips_peer_set_on_drain(struct ips_peer *p,
+                           void (*on_drain)(struct ips_peer *peer, void *arg))
 {
     p->on_drain = on_drain;
 }
 
-Ips__Envelope *ips_peer_take(struct ips_peer *p)
+Ips__Envelope *ips_peer_take_message(struct ips_peer *p)
 {
     Ips__Envelope *env = p->current;
     p->current = NULL;

@@ -65,11 +65,11 @@ struct ips_traffic_count {
     uint64_t frames, bytes;
 };
 struct ips_traffic_count ips_peer_traffic(const struct ips_peer *peer);
-void ips_peer_on_drain(struct ips_peer *peer,
-                       void (*on_drain)(struct ips_peer *peer, void *arg));
+void ips_peer_set_on_drain(struct ips_peer *peer,
+                           void (*on_drain)(struct ips_peer *peer, void *arg));
 /* To be called within on_message, once a message: the caller becomes the owner
  * of the message (free it with ips__envelope__free_unpacked). */
-Ips__Envelope *ips_peer_take(struct ips_peer *peer);
+Ips__Envelope *ips_peer_take_message(struct ips_peer *peer);
 /* The name for the log: "peer 3" until one is set. The name is copied. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);

@@ -25,8 +25,8 @@ static int refuse_file(struct ips_err *err, const char *path, const char *what)
 
 /* Writes dir/name into path, and checks that the file is readable and, if it is
  * the key, not by others. */
-static int find_file(const char *dir, const char *name,
-                     char path[IPS_PATH_BYTES], struct ips_err *err)
+static int check_key_file(const char *dir, const char *name,
+                          char path[IPS_PATH_BYTES], struct ips_err *err)
 {
     struct stat st;
     if (snprintf(path, IPS_PATH_BYTES, "%s/%s", dir, name) >= IPS_PATH_BYTES)
@@ -54,11 +54,11 @@ static int check_date(SSL_CTX *ctx, const char *path, struct ips_err *err)
 static int load_files(SSL_CTX *ctx, const char *dir, struct ips_err *err)
 {
     char ca[IPS_PATH_BYTES], cert[IPS_PATH_BYTES], key[IPS_PATH_BYTES];
-    int rc = find_file(dir, "ca.pem", ca, err);
+    int rc = check_key_file(dir, "ca.pem", ca, err);
     if (rc == 0)
-        rc = find_file(dir, "cert.pem", cert, err);
+        rc = check_key_file(dir, "cert.pem", cert, err);
     if (rc == 0)
-        rc = find_file(dir, "key.pem", key, err);
+        rc = check_key_file(dir, "key.pem", key, err);
     if (rc < 0)
         return rc;
     if (SSL_CTX_load_verify_file(ctx, ca) != 1)
@@ -71,7 +71,7 @@ static int load_files(SSL_CTX *ctx, const char *dir, struct ips_err *err)
     return check_date(ctx, cert, err);
 }
 
-int ips_tls_use(const char *dir, struct ips_err *err)
+int ips_tls_load_keys(const char *dir, struct ips_err *err)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_method());
     if (!ctx)
@@ -95,7 +95,7 @@ int ips_tls_use(const char *dir, struct ips_err *err)
     return 0;
 }
 
-int ips_tls_ready(struct ips_err *err)
+int ips_tls_ensure_keys(struct ips_err *err)
 {
     const char *dir = getenv("IPS_TLS");
     if (keys)
@@ -109,13 +109,13 @@ int ips_tls_ready(struct ips_err *err)
         return ips_err_set(
             err, IPS_E_USAGE,
             "IPS_TLS=%s: must be the absolute path of the directory", dir);
-    return ips_tls_use(dir, err);
+    return ips_tls_load_keys(dir, err);
 }
 
 int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
                 struct ips_err *err)
 {
-    int rc = ips_tls_ready(err);
+    int rc = ips_tls_ensure_keys(err);
     if (rc < 0)
         return rc;
     SSL *tls = SSL_new(keys);
@@ -151,7 +151,7 @@ static const struct {
 };
 #define ROLES (sizeof(roles) / sizeof(*roles))
 
-static void subject_part(const X509 *cert, int nid, char *out, int bytes)
+static void get_subject_field(const X509 *cert, int nid, char *out, int bytes)
 {
     if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), nid, out,
                                   bytes) < 0)
@@ -167,14 +167,16 @@ static void owner_of(const X509 *cert, struct ips_tls_owner *out)
     *out = (struct ips_tls_owner){.role = IPS__HELLO__ROLE__UNKNOWN};
     if (!cert)
         return;
-    subject_part(cert, NID_commonName, out->name, (int)sizeof(out->name));
-    subject_part(cert, NID_organizationalUnitName, unit, (int)sizeof(unit));
+    get_subject_field(cert, NID_commonName, out->name, (int)sizeof(out->name));
+    get_subject_field(cert, NID_organizationalUnitName, unit,
+                      (int)sizeof(unit));
     for (size_t i = 0; i < ROLES; i++)
         if (strcmp(unit, roles[i].unit) == 0)
             out->role = roles[i].role;
 }
 
-void ips_tls_other(const struct ssl_st *tls, struct ips_tls_owner *out)
+void ips_tls_get_other_owner(const struct ssl_st *tls,
+                             struct ips_tls_owner *out)
 {
     const X509 *cert = SSL_get0_peer_certificate(tls);
     STACK_OF(X509) *chain = cert ? NULL : SSL_get0_verified_chain(tls);
@@ -229,7 +231,7 @@ int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
     int rc = ips_address_parse(address, &to, err);
     if (rc < 0 || !to.tls)
         return rc;
-    rc = ips_tls_ready(err);
+    rc = ips_tls_ensure_keys(err);
     if (rc < 0)
         return rc;
     owner_of(SSL_CTX_get0_certificate(keys), &owner);

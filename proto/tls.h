@@ -35,12 +35,12 @@ struct ips_tls_owner {
 /* Loads the keys in `dir`. IPS_E_IO: a file cannot be read. IPS_E_REFUSED: a
  * file is no certificate or key, the key does not belong to the certificate or
  * is readable by others, or the certificate has expired. */
-int ips_tls_use(const char *dir, struct ips_err *err) IPS_MUST_USE;
+int ips_tls_load_keys(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* Returns 0 if keys are loaded. If ips_tls_use has loaded none, loads those in
- * the directory $IPS_TLS now. IPS_E_USAGE: neither directory was given; the
- * message says what to do. */
-int ips_tls_ready(struct ips_err *err) IPS_MUST_USE;
+/* Returns 0 if keys are loaded. If ips_tls_load_keys has loaded none, loads
+ * those in the directory $IPS_TLS now. IPS_E_USAGE: neither directory was
+ * given; the message says what to do. */
+int ips_tls_ensure_keys(struct ips_err *err) IPS_MUST_USE;
 
 /* TLS state for a connection to `to`, or (NULL) for an accepted one. The caller
  * owns *out (SSL_free). */
@@ -50,7 +50,8 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
 /* The owner of the other side's certificate; UNKNOWN and "" if it has none.
  * Until the handshake has succeeded the certificate is not verified, so use it
  * in messages only. */
-void ips_tls_other(const struct ssl_st *tls, struct ips_tls_owner *out);
+void ips_tls_get_other_owner(const struct ssl_st *tls,
+                             struct ips_tls_owner *out);
 
 /* 0 if the certificate of `owner` allows the role `need` and, for a slave, the
  * machine `machine`; else IPS_E_REFUSED with what to do. Every role may be a

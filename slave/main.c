@@ -57,30 +57,30 @@ static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
     }
     uint64_t idle =
         s->had_run && !s->opt.idle_given ? AFTER_RUN_NS : s->opt.idle_ns;
-    if (slave_drain_open_runs(&s->drain) || slave_serve_pending(s)) {
+    if (slave_drain_count_open_runs(&s->drain) || slave_serve_pending(s)) {
         s->busy_ns = now_ns;
         return;
     }
     if (ips_sub_sat(now_ns, s->busy_ns) < idle)
         return;
-    int lock = slave_lock_pool(s->drain.pool);
+    int lock = slave_lock_try_pool_lock(s->drain.pool);
     if (lock < 0)
         return; /* pool.lock is held: a run is being created */
-    slave_watch_pool(&s->drain);
-    if (slave_drain_open_runs(&s->drain) == 0) {
+    slave_watch_list_pool(&s->drain);
+    if (slave_drain_count_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
         stop_slave(s);
     }
     close(lock);
 }
 
-static void set_sched_class(struct slave *s, uint64_t now_ns)
+static void update_wanted_sched_class(struct slave *s, uint64_t now_ns)
 {
     bool waited_for = slave_serve_pending(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
-    s->wanted_level =
-        slave_sched_class_request((enum slave_sched_class)s->sched_class,
-                                  slave_drain_fill(&s->drain), waited_for);
+    s->wanted_level = slave_sched_class_choose(
+        (enum slave_sched_class)s->sched_class,
+        slave_drain_highest_fill(&s->drain), waited_for);
     if (s->wanted_level != s->sched_class)
         leave_loop(s);
 }
@@ -95,13 +95,13 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     uint64_t now = slave_now_ns();
     uint64_t wait = slave_drain_turn(&s->drain, now);
     slave_serve_turn(s, now);
-    unsigned open = slave_drain_open_runs(&s->drain);
+    unsigned open = slave_drain_count_open_runs(&s->drain);
     if (open && !s->had_run)
         s->had_run = true;
     if (s->opt.is_private)
         end_private_slave_if_idle(s, now);
     if (!s->stopping)
-        set_sched_class(s, now);
+        update_wanted_sched_class(s, now);
     const struct timeval tv = {
         .tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
         .tv_usec = (suseconds_t)(wait % SLAVE_SECOND_NS / 1000)};
@@ -119,7 +119,7 @@ static void on_worked(evutil_socket_t fd, short what, void *arg)
     uint64_t count;
     (void)what;
     if (read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-        slave_serve_worked(s);
+        slave_serve_handle_finished_steps(s);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
@@ -146,7 +146,7 @@ static void wake_loop(void *arg)
 
 static int pool_setup(struct slave *s, struct ips_err *err)
 {
-    int rc = slave_lock_make_pool(s->opt.pool, err);
+    int rc = slave_lock_make_pool_directory(s->opt.pool, err);
     if (rc < 0)
         return rc;
     s->lock_fd = slave_lock_take(s->opt.pool, err);
@@ -177,7 +177,7 @@ static int drain_setup(struct slave *s, struct ips_err *err)
     if (rc == 0)
         rc = slave_drain_open(&s->drain, &opt, err);
     if (rc == 0 && s->opt.memory_bytes)
-        ips_large_limit(s->opt.memory_bytes, state);
+        ips_large_set_limit(s->opt.memory_bytes, state);
     return rc;
 }
 
@@ -236,8 +236,8 @@ static void run_loop(struct slave *s)
     event_active(events.turn, EV_TIMEOUT, 0);
     while (!s->stopping) {
         s->sched_class = s->wanted_level;
-        slave_sched_class_apply(s->base,
-                                (enum slave_sched_class)s->sched_class);
+        slave_sched_class_run_loop(s->base,
+                                   (enum slave_sched_class)s->sched_class);
     }
 }
 

@@ -82,7 +82,7 @@ static const struct record {
 #define RECORDS (sizeof(records) / sizeof(*records))
 
 /* Prints `text`, its further lines aligned below the first. */
-static void print_below(const char *text)
+static void print_aligned_text(const char *text)
 {
     for (; *text; text++)
         if (*text == '\n')
@@ -106,7 +106,7 @@ static void print_help(void)
                  records[i].name, records[i].arg ? " " : "",
                  records[i].arg ? records[i].arg : "");
         printf("  %-26s ", left);
-        print_below(records[i].help);
+        print_aligned_text(records[i].help);
     }
 }
 
@@ -175,8 +175,9 @@ static int take_option(struct slave_options *opt, int code, const char *value)
     case OPT_MASTER:
         return copy_value(opt->master, sizeof(opt->master), value, "--master");
     case OPT_TLS:
-        return ips_tls_use(value, &err) < 0 ? report_wrong("--tls", err.msg)
-                                            : 0;
+        return ips_tls_load_keys(value, &err) < 0
+                   ? report_wrong("--tls", err.msg)
+                   : 0;
     case OPT_INSECURE:
         ips_address_allow_insecure(true);
         return 0;
@@ -281,9 +282,9 @@ static int fill_defaults(struct slave_options *opt)
     if (make_absolute(opt->pool) < 0 || make_absolute(opt->state) < 0)
         return -1;
     if (rc == 0 && !opt->master[0])
-        rc = ips_path_master(opt->state, opt->master, &err);
+        rc = ips_path_master_address(opt->state, opt->master, &err);
     if (!opt->machine[0])
-        ips_path_machine(opt->machine, sizeof(opt->machine));
+        ips_default_machine_name(opt->machine, sizeof(opt->machine));
     if (rc < 0)
         return report_wrong("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')

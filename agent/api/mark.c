@@ -22,7 +22,7 @@
 
 /* Index of the first slot that may hold `text`. Different addresses may share a
  * slot, but texts side by side do not. */
-static inline uint32_t first_place(const char *text)
+static inline uint32_t first_slot_of_text(const char *text)
 {
     return (uint32_t)((uintptr_t)text * 0x9e3779b97f4a7c15ull >> 61);
 }
@@ -55,7 +55,7 @@ static inline bool may_be_in_slot(const struct ips_thread *me,
            !me->recs_open;
 }
 
-static __attribute__((noinline)) void mark_long(const char *text)
+static __attribute__((noinline)) void record_full_mark(const char *text)
 {
     if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
@@ -71,10 +71,10 @@ static __attribute__((noinline)) void mark_long(const char *text)
     if (!rec)
         return;
     if (!extra || len >= IPS_MARK_PLACE_BYTES) {
-        ips_text_fill(rec, text, len, now.cpu);
+        ips_text_fill_and_publish(rec, text, len, now.cpu);
         return;
     }
-    uint32_t n = first_place(text);
+    uint32_t n = first_slot_of_text(text);
     if (extra->mark_slot[n].era == era && extra->mark_slot[n].text != text)
         n ^= 1; /* the second of its two slots */
     struct ips_mark_slot *p = &extra->mark_slot[n];
@@ -88,17 +88,17 @@ static __attribute__((noinline)) void mark_long(const char *text)
     p->era = era;
     p->text = text;
     ips_rec_add_flags(rec, (n + 1) << IPS_REC_F_PLACE);
-    ips_text_fill(rec, (const char *)p->copy, len, now.cpu);
+    ips_text_fill_and_publish(rec, (const char *)p->copy, len, now.cpu);
     ips_baseline_set(&extra->mark_baseline, &now, era);
 }
 
 /* Handles the second slot, and a text at the end of a page; else writes the
  * mark in full. */
-static __attribute__((noinline)) void mark_other(const char *text)
+static __attribute__((noinline)) void record_mark_slow(const char *text)
 {
     struct ips_thread *me = ips_here();
     struct ips_extra *x = me->extra;
-    uint32_t n = first_place(text);
+    uint32_t n = first_slot_of_text(text);
     uint32_t era = x ? *(volatile uint32_t *)&x->mark_baseline.era : 0;
     uint64_t left = 0;
     for (uint32_t i = 0; x && text && left == 0 && i < 2; i++) {
@@ -106,42 +106,43 @@ static __attribute__((noinline)) void mark_other(const char *text)
         if (!may_be_in_slot(me, p, text, era) ||
             strcmp(text, (const char *)p->copy) != 0)
             continue;
-        left = ips_event_short(me, &x->mark_baseline, era, IPS_REC_MARK_SHORT,
-                               0, (n ^ i) + 1);
+        left = ips_write_short_event(me, &x->mark_baseline, era,
+                                     IPS_REC_MARK_SHORT, 0, (n ^ i) + 1);
         if (!left)
             return;
         ips_short_undo(left, sizeof(struct ips_rec_head));
     }
     if (text)
-        mark_long(text);
+        record_full_mark(text);
 }
 
 /* The short record could not be written: gives its reservation back and writes
  * a long one. */
-static __attribute__((noinline)) void mark_left(const char *text, uint64_t left)
+static __attribute__((noinline)) void
+undo_short_mark_and_record_full(const char *text, uint64_t left)
 {
     ips_short_undo(left, sizeof(struct ips_rec_head));
-    mark_long(text);
+    record_full_mark(text);
 }
 
 void ips_mark_record(const char *text)
 {
     struct ips_thread *me = ips_here();
     struct ips_extra *x = me->extra;
-    uint32_t n = first_place(text);
+    uint32_t n = first_slot_of_text(text);
     if (unlikely(!x)) {
-        mark_other(text);
+        record_mark_slow(text);
         return;
     }
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
     /* A slot without a text has era 0, so a NULL text matches none. */
     if (unlikely(!may_be_in_slot(me, p, text, era) || !same_text(text, p))) {
-        mark_other(text);
+        record_mark_slow(text);
         return;
     }
-    uint64_t left = ips_event_short(me, &x->mark_baseline, era,
-                                    IPS_REC_MARK_SHORT, 0, n + 1);
+    uint64_t left = ips_write_short_event(me, &x->mark_baseline, era,
+                                          IPS_REC_MARK_SHORT, 0, n + 1);
     if (unlikely(left))
-        mark_left(text, left);
+        undo_short_mark_and_record_full(text, left);
 }

@@ -88,7 +88,7 @@ static bool may_record(const struct ips_task *task)
 static void *begin_record(struct ips_task *task, enum ips_rec_type type,
                           size_t bytes, const struct moment *m)
 {
-    void *rec = ips_stream_begin(&task->stream, type, bytes, m->t);
+    void *rec = ips_stream_begin_record(&task->stream, type, bytes, m->t);
     if (rec && m->flags)
         ips_rec_add_flags(rec, m->flags);
     return rec;
@@ -129,13 +129,13 @@ static bool channels_grow(struct ips_task *task)
 
 /* Returns the id of `name` in this task; its first use writes a CHAN. 0 if that
  * could not be recorded. */
-static uint32_t channel_id(struct ips_task *task, const char *name,
-                           uint32_t side, const struct moment *m)
+static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
+                                       uint32_t side, const struct moment *m)
 {
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, name, strlen(name));
     if (task->channel_count * 2 >= task->channel_capacity &&
         !channels_grow(task)) {
-        ips_stream_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
+        ips_stream_count_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
         return 0;
     }
     struct channel *c =
@@ -163,7 +163,7 @@ static void record_transfer(struct ips_task *task, enum ips_rec_type type,
                             const struct moment *call, const struct moment *ret)
 {
     uint32_t side = type == IPS_REC_SEND ? IPS_SIDE_WRITE : IPS_SIDE_READ;
-    uint32_t id = channel_id(task, channel, side, call);
+    uint32_t id = find_or_record_channel(task, channel, side, call);
     if (!id)
         return;
     struct ips_rec_io *rec = begin_record(task, type, sizeof(*rec), call);
@@ -187,7 +187,7 @@ static int own_active(void)
 
 #ifndef IPS_PRELOAD
 /* Marks go into the threads' streams, which only the preload library has. */
-static void own_mark(const char *text)
+static void ignore_mark(const char *text)
 {
     (void)text;
 }
@@ -243,7 +243,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
     struct ips_rec_text *rec =
         begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
     if (rec)
-        ips_text_fill(rec, name ? name : "", len, m.cpu);
+        ips_text_fill_and_publish(rec, name ? name : "", len, m.cpu);
     return task;
 }
 
@@ -320,7 +320,7 @@ const struct ips_api ips_api_own = {
 #ifdef IPS_PRELOAD
     .mark = ips_mark_record,
 #else
-    .mark = own_mark,
+    .mark = ignore_mark,
 #endif
     .task_fork = own_fork,
     .task_send = own_send,

@@ -20,8 +20,9 @@ static inline size_t ips_text_length(const char *text)
 }
 
 /* Fills and publishes `rec`, which has space for len + 1 bytes of text. */
-static inline void ips_text_fill(struct ips_rec_text *rec, const char *text,
-                                 size_t len, uint64_t cpu)
+static inline void ips_text_fill_and_publish(struct ips_rec_text *rec,
+                                             const char *text, size_t len,
+                                             uint64_t cpu)
 {
     rec->h.a = (uint32_t)len;
     rec->cpu = cpu;

@@ -66,7 +66,7 @@ static void start_program(const struct ipsrun_options *o, const char *name,
             name, err.msg);
 }
 
-void ipsrun_daemons(const struct ipsrun_options *o)
+void ipsrun_start_daemons(const struct ipsrun_options *o)
 {
     if (master_wanted(o->master)) {
         const char *const args[] = {"--private", "--state", o->state,

@@ -35,7 +35,7 @@ int ipsrun_failed(const char *fmt, ...)
  * daemons it starts would belong to that run and keep it open. So it executes
  * itself again without the agent; by a raw call, since the interposer adds
  * itself again at exec. */
-static void leave_outer_run(char **argv)
+static void reexec_without_agent(char **argv)
 {
     const char *value = getenv("LD_PRELOAD");
     char *rest = value ? strdup(value) : NULL;
@@ -109,7 +109,7 @@ static int pool_lock(const char *pool, struct ips_err *err)
 
 /* Does this run exist in the pool of another user? Then that user's slave
  * drains it, and the locks of that pool are not ours to take. */
-static bool foreign_run(const struct ipsrun_options *o)
+static bool is_run_of_other_user(const struct ipsrun_options *o)
 {
     char path[IPS_PATH_BYTES + 80];
     struct stat st;
@@ -122,8 +122,8 @@ static bool foreign_run(const struct ipsrun_options *o)
 /* Refuses the name of a run that this machine's slave has drained. Such a run
  * has left the pool, but its data in the state directory would be merged with
  * what we record. */
-static int new_to_slave(const struct ipsrun_options *o, const char *name,
-                        struct ips_err *err)
+static int refuse_archived_name(const struct ipsrun_options *o,
+                                const char *name, struct ips_err *err)
 {
     char path[2 * IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/slave-%s/runs/%.63s/archive", o->state,
@@ -157,10 +157,10 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .receive_stamps = o->receive_stamps,
         .delays = !o->no_delays,
         .locks = o->locks,
-        .measure = ipsrun_measure,
+        .measure = ipsrun_measure_probes,
     };
-    int lock = -1, rc = o->join ? 0 : new_to_slave(o, name, &err);
-    if (rc == 0 && !foreign_run(o)) {
+    int lock = -1, rc = o->join ? 0 : refuse_archived_name(o, name, &err);
+    if (rc == 0 && !is_run_of_other_user(o)) {
         rc = ips_pool_make_root(o->pool, &err);
         if (rc == 0 && (lock = pool_lock(o->pool, &err)) < 0)
             rc = lock;
@@ -168,7 +168,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
     if (rc == 0)
         rc = ips_pool_make_run(&run, dir, sizeof(dir), &err);
     if (rc == 0 && lock >= 0 && !o->no_daemons)
-        ipsrun_daemons(o);
+        ipsrun_start_daemons(o);
     if (lock >= 0)
         close(lock);
     if (rc == IPS_E_USAGE) {
@@ -186,7 +186,7 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     char library[IPS_PATH_BYTES];
     if (ips_path_library(IPS_PRELOAD_NAME, library, &err) < 0)
         return ipsrun_failed("%s", err.msg);
-    int rc = ipsrun_loadable(library, o->pool);
+    int rc = ipsrun_make_library_loadable(library, o->pool);
     if (rc)
         return rc;
     const char *theirs = getenv("LD_PRELOAD");
@@ -204,10 +204,12 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
 
 /* Examines the command, and takes our library out of LD_PRELOAD if the
  * command's loader cannot load it. */
-static void look_at_command(char **command, struct ips_target *target)
+static void drop_preload_if_unloadable(char **command,
+                                       struct ips_target *target)
 {
-    ips_target_find(target, command[0], getenv("PATH"), getenv("IPS_PRELOAD"));
-    ips_target_started(target, command, environ);
+    ips_target_find_and_inspect(target, command[0], getenv("PATH"),
+                                getenv("IPS_PRELOAD"));
+    ips_target_refine_by_arguments(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
         return; /* preload/process/exec.c has the reason for these variables */
@@ -239,7 +241,7 @@ static void record_text(enum ips_rec_type type, const char *text, size_t max)
 }
 
 /* Returns the exit status for a command that could not be executed. */
-static int not_executed(const char *command, int error)
+static int report_exec_failure(const char *command, int error)
 {
     fprintf(stderr, "ipsrun: %s: %s\n", command, strerror(error));
     return error == ENOENT ? 127 : 126;
@@ -265,10 +267,11 @@ static void say_unrecorded(const struct ips_target *t)
 
 /* Records the first image of the root process (START, NAME, EXEC) and executes
  * the command. */
-static int become_root(char **command, const char *command_line, bool quiet)
+static int record_start_and_exec(char **command, const char *command_line,
+                                 bool quiet)
 {
     struct ips_target target;
-    look_at_command(command, &target);
+    drop_preload_if_unloadable(command, &target);
     if (!quiet)
         say_unrecorded(&target);
     if (ips_core_init(IPS_START_ROOT)) {
@@ -290,7 +293,7 @@ static int become_root(char **command, const char *command_line, bool quiet)
         rec->cpu = cpu;
         ips_rec_publish(rec);
     }
-    int status = not_executed(command[0], error);
+    int status = report_exec_failure(command[0], error);
     ips_core_process_end(IPS_END_EXIT, status);
     return status;
 }
@@ -299,17 +302,17 @@ int main(int argc, char **argv)
 {
     struct ipsrun_options o;
     char made_up[64], command_line[512];
-    int status = argc == 1 ? ipsrun_subject(argv[0]) : -1;
+    int status = argc == 1 ? ipsrun_run_if_subject(argv[0]) : -1;
     if (status >= 0)
         return status;
-    leave_outer_run(argv);
+    reexec_without_agent(argv);
     status = ipsrun_options_parse(&o, argc, argv);
     if (status >= 0)
         return status;
     const char *off = getenv("IPS_OFF");
     if (off && strcmp(off, "1") == 0) {
         execvp(o.command[0], o.command);
-        return not_executed(o.command[0], errno);
+        return report_exec_failure(o.command[0], errno);
     }
     const char *name = o.join ? o.join : o.name;
     if (!name) {
@@ -317,7 +320,7 @@ int main(int argc, char **argv)
         name = made_up;
     }
     join_words(command_line, sizeof(command_line), o.command);
-    status = o.join ? ipsrun_join_check(&o) : -1;
+    status = o.join ? ipsrun_wait_for_run_to_join(&o) : -1;
     if (status >= 0)
         return status;
     status = make_run(&o, name, command_line);
@@ -331,5 +334,5 @@ int main(int argc, char **argv)
     status = set_environment(&o, name);
     if (status >= 0)
         return status;
-    return become_root(o.command, command_line, o.quiet);
+    return record_start_and_exec(o.command, command_line, o.quiet);
 }

@@ -62,33 +62,35 @@ int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* --join: waits for a while until the run exists, on this machine or at the
  * master. Returns -1 to continue, also (with a message) if that cannot be
  * known; else the exit status to end with. */
-int ipsrun_join_check(const struct ipsrun_options *o);
+int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o);
 
 /* Changes the library's path to one that the loader accepts for every user of
  * the run (ipsrun/library.c). A path with a blank or a colon becomes a link in
  * the pool's root. For root, a library that other users cannot reach becomes a
  * copy there. Returns 0, or prints a message and returns the exit status. */
-int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
+int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES],
+                                 const char *pool);
 
 /* Starts the private slave and master that are missing, detached: they have
  * none of our descriptors, and their output goes to STATE/slave.log and
  * master.log. The caller holds pool.lock. Failures are never fatal; they are
  * printed on standard error (not if quiet). */
-void ipsrun_daemons(const struct ipsrun_options *o);
+void ipsrun_start_daemons(const struct ipsrun_options *o);
 
 /* Tests whether marks (agent/record/cpu.h) show every thread switch, and
  * measures the probe costs (ipsrun/probe.c, then ipsrun/probe_costs.c). Takes
  * about 0.7 s, in child processes. Returns false if there is no result. */
-bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
+bool ipsrun_measure_probes(const struct ips_clock *clock,
+                           struct ips_measured *out);
 
 /* Measures probe costs again, now with the whole interposer, and stores them in
  * `m` over those of the recording core alone (ipsrun/probe_costs.c). */
-void ipsrun_measure_calls(const struct ips_clock *clock,
-                          struct ips_measured *m);
+void ipsrun_measure_interposer(const struct ips_clock *clock,
+                               struct ips_measured *m);
 
-/* To be called first in main, with argv[0] as `called`. If ipsrun_measure_calls
- * started this process only to measure it, does that and returns the exit
- * status; else returns -1. */
-int ipsrun_subject(const char *called);
+/* To be called first in main, with argv[0] as `called`. If
+ * ipsrun_measure_interposer started this process only to measure it, does that
+ * and returns the exit status; else returns -1. */
+int ipsrun_run_if_subject(const char *called);
 
 #endif

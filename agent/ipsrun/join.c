@@ -143,7 +143,7 @@ static enum answer wait_for_run(struct asking *a)
     return answer;
 }
 
-int ipsrun_join_check(const struct ipsrun_options *o)
+int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
 {
     struct asking a = {.o = o};
     if (!ips_run_name_ok(o->join) || is_run_here(o))

@@ -75,8 +75,8 @@ static int copy_library(const char *path, const char *to)
 /* Makes a directory for that library in the pool's root and fills `out` with
  * the path in it. The file keeps its own name, by which a measured ipsrun
  * recognises it. false: not possible. */
-static bool install_library(const char *library, const char *pool, mode_t mode,
-                            char out[IPS_PATH_BYTES])
+static bool make_library_directory(const char *library, const char *pool,
+                                   mode_t mode, char out[IPS_PATH_BYTES])
 {
     struct stat st;
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, library, strlen(library));
@@ -100,10 +100,10 @@ static bool install_library(const char *library, const char *pool, mode_t mode,
 
 /* Links the library to a path without blanks and colons: the loader accepts
  * neither in LD_PRELOAD. */
-static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
+static int link_without_blanks(char library[IPS_PATH_BYTES], const char *pool)
 {
     char link[IPS_PATH_BYTES];
-    if (!install_library(library, pool, 0700, link))
+    if (!make_library_directory(library, pool, 0700, link))
         return ipsrun_failed("%s: the loader takes no path with a blank or a "
                              "colon; install IPS elsewhere, or give --pool a "
                              "plain path",
@@ -119,22 +119,23 @@ static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
  * private directory of root then, and print an error on that user's terminal.
  * If other users cannot enter the pool either, they are not recorded, and no
  * copy is made, which would take memory of the pool. */
-static void for_other_users(char library[IPS_PATH_BYTES], const char *pool)
+static void copy_for_other_users(char library[IPS_PATH_BYTES], const char *pool)
 {
     char own[IPS_PATH_BYTES], inside[IPS_PATH_BYTES + 2];
     struct statvfs fs;
     snprintf(inside, sizeof(inside), "%s/.", pool);
     if (reached_by_all(inside) && statvfs(pool, &fs) == 0 &&
-        !(fs.f_flag & ST_NOEXEC) && install_library(library, pool, 0711, own) &&
+        !(fs.f_flag & ST_NOEXEC) &&
+        make_library_directory(library, pool, 0711, own) &&
         (access(own, F_OK) == 0 || copy_library(library, own) == 0) &&
         open_to_all(own))
         snprintf(library, IPS_PATH_BYTES, "%s", own);
 }
 
-int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool)
+int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES], const char *pool)
 {
-    int rc = strpbrk(library, ": ") ? without_blanks(library, pool) : 0;
+    int rc = strpbrk(library, ": ") ? link_without_blanks(library, pool) : 0;
     if (rc == 0 && geteuid() == 0 && !open_to_all(library))
-        for_other_users(library, pool);
+        copy_for_other_users(library, pool);
     return rc;
 }

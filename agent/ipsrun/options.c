@@ -156,8 +156,8 @@ static int take_tag(struct ipsrun_options *o, const char *tag)
 
 /* Makes a path absolute: the command and the daemons may be started from
  * another directory. */
-static int take_path(char out[IPS_PATH_BYTES], const char *option,
-                     const char *path)
+static int store_absolute_path(char out[IPS_PATH_BYTES], const char *option,
+                               const char *path)
 {
     char here[IPS_PATH_BYTES];
     int n;
@@ -185,7 +185,8 @@ _Static_assert(IPS_PROCEDURES_OFF == 0 && IPS_PROCEDURES_SAMPLE == 1 &&
                "the order of common/ipsrun_values.h");
 
 /* Stores the position of `text` among the values of `option` in *index. */
-static int take_value(const char *option, const char *text, uint32_t *index)
+static int find_value_index(const char *option, const char *text,
+                            uint32_t *index)
 {
     const char *const *values = ipsrun_values(option);
     char all[64] = "";
@@ -256,9 +257,9 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     case OPT_TAG:
         return take_tag(o, value);
     case OPT_POOL:
-        return take_path(o->pool, "--pool", value);
+        return store_absolute_path(o->pool, "--pool", value);
     case OPT_STATE:
-        return take_path(o->state, "--state", value);
+        return store_absolute_path(o->state, "--state", value);
     case OPT_MACHINE:
         n = snprintf(o->machine, sizeof(o->machine), "%s", value);
         if (n < 1 || n >= (int)sizeof(o->machine) || strchr(value, '/'))
@@ -276,28 +277,28 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
         ips_address_allow_insecure(true);
         return -1;
     case OPT_PROCEDURES:
-        return take_value("procedures", value, &o->procedures);
+        return find_value_index("procedures", value, &o->procedures);
     case OPT_RATE:
         return take_rate(o, value);
     case OPT_BUDGET:
         return take_budget(o, value);
     case OPT_ON_FULL:
-        return take_value("on-full", value, &o->on_full);
+        return find_value_index("on-full", value, &o->on_full);
     case OPT_QUOTA:
         return take_quota(o, value);
     case OPT_CPU:
-        n = take_value("cpu", value, &which);
+        n = find_value_index("cpu", value, &which);
         o->cpu_mode = (enum ips_cpu_mode)which;
         return n;
     case OPT_LOCKS:
-        n = take_value("locks", value, &which);
+        n = find_value_index("locks", value, &which);
         o->locks = (enum ips_locks)which;
         return n;
     case OPT_ARRIVALS:
         o->receive_stamps = true;
         return -1;
     case OPT_RUN_DELAY:
-        n = take_value("run-delay", value, &which);
+        n = find_value_index("run-delay", value, &which);
         o->no_delays = which == 1; /* off */
         return n;
     case OPT_ATTACH:
@@ -322,13 +323,13 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     case OPT_HELP:
         fputs(help, stdout);
         return 0;
-    default: /* wrong_option() prints the message */
+    default: /* report_wrong_option() prints the message */
         return IPSRUN_USAGE;
     }
 }
 
 /* `word`: the option as typed. */
-static int wrong_option(int option, const char *word)
+static int report_wrong_option(int option, const char *word)
 {
     struct ips_nearest near;
     char typed[64], name[64];
@@ -349,19 +350,19 @@ static int set_defaults(struct ipsrun_options *o)
     char path[IPS_PATH_BYTES];
     int rc = 0;
     if (!*o->pool && (rc = ips_path_pool_root(path, &err)) == 0 &&
-        take_path(o->pool, "IPS_POOL_ROOT", path) >= 0)
+        store_absolute_path(o->pool, "IPS_POOL_ROOT", path) >= 0)
         return IPSRUN_USAGE;
     o->state_given = *o->state != '\0';
     if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
-        take_path(o->state, "IPS_STATE", path) >= 0)
+        store_absolute_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
     o->master_set = *o->master != '\0';
     if (*o->master && ips_address_check(o->master, &err) < 0)
         return print_usage("--master: %s", err.msg);
     if (rc == 0 && !*o->master)
-        rc = ips_path_master(o->state, o->master, &err);
+        rc = ips_path_master_address(o->state, o->master, &err);
     if (!*o->machine)
-        ips_path_machine(o->machine, sizeof(o->machine));
+        ips_default_machine_name(o->machine, sizeof(o->machine));
     return rc < 0 ? print_usage("%s", err.msg) : -1;
 }
 
@@ -376,7 +377,7 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
         if (option == -1)
             break;
         int status = option == '?' || option == ':'
-                         ? wrong_option(option, argv[word])
+                         ? report_wrong_option(option, argv[word])
                          : take_option(o, option, optarg);
         if (status >= 0)
             return status;

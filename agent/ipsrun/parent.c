@@ -36,7 +36,7 @@ static double now_s(void)
 /* Releases descriptors and directory: the other end of a pipe must see that the
  * command closed its own; a file system must be free to unmount. Standard error
  * stays open, for the last line. */
-static void let_go(void)
+static void release_descriptors_and_directory(void)
 {
     int null = open("/dev/null", O_RDWR);
     if (null >= 0) {
@@ -50,7 +50,7 @@ static void let_go(void)
 
 /* Stops ipsrun as the command stopped: by the same signal, so that the shell
  * reports the same. */
-static void stop_too(pid_t child, int sig, const sigset_t *all)
+static void stop_like_child(pid_t child, int sig, const sigset_t *all)
 {
     struct sigaction act = {.sa_handler = SIG_DFL}, old = act;
     sigset_t one;
@@ -72,7 +72,7 @@ static void stop_too(pid_t child, int sig, const sigset_t *all)
 
 /* Returns the witness's pid; -1: no process available. All signals are blocked.
  */
-static pid_t start_witness(void)
+static pid_t start_signal_witness(void)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid)
@@ -112,35 +112,36 @@ static uint64_t pending_signals(pid_t witness)
  * fork of a new witness waits in the kernel until a kill() of the group in
  * progress has reached all members; so afterwards the old witness has the
  * signal, if the group was its target. */
-static bool is_for_us(const siginfo_t *info, pid_t *witness)
+static bool check_sent_to_us_alone(const siginfo_t *info, pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
         info->si_signo == SIGCONT)
         return false;
     pid_t old = *witness;
-    *witness = start_witness();
+    *witness = start_signal_witness();
     uint64_t group = old < 0 ? 0 : pending_signals(old);
     end_witness(old);
     return !(group >> (info->si_signo - 1) & 1);
 }
 
 /* Waits until the command has ended; returns its wait status. */
-static int wait_for(pid_t child, const sigset_t *all)
+static int wait_and_forward_signals(pid_t child, const sigset_t *all)
 {
-    pid_t witness = start_witness();
+    pid_t witness = start_signal_witness();
     for (;;) {
         siginfo_t info;
         int status;
         pid_t pid = waitpid(child, &status, WUNTRACED | WNOHANG);
         if (pid == child && WIFSTOPPED(status)) {
-            stop_too(child, WSTOPSIG(status), all);
+            stop_like_child(child, WSTOPSIG(status), all);
             continue;
         }
         if (pid == child) {
             end_witness(witness);
             return status;
         }
-        if (sigwaitinfo(all, &info) <= 0 || !is_for_us(&info, &witness))
+        if (sigwaitinfo(all, &info) <= 0 ||
+            !check_sent_to_us_alone(&info, &witness))
             continue;
         if (info.si_code == SI_QUEUE) /* the signal carries a value */
             sigqueue(child, info.si_signo, info.si_value);
@@ -150,7 +151,7 @@ static int wait_for(pid_t child, const sigset_t *all)
 }
 
 /* Ends as the command ended, without a core file of our own. */
-static int end_as(int status)
+static int end_like_child(int status)
 {
     if (!WIFSIGNALED(status))
         return WEXITSTATUS(status);
@@ -266,8 +267,8 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
             raise(SIGKILL);
         return -1; /* no process available: the command takes our place */
     }
-    let_go();
-    int status = wait_for(child, &all);
+    release_descriptors_and_directory();
+    int status = wait_and_forward_signals(child, &all);
     say_end(o, name, status, now_s() - begun);
-    return end_as(status);
+    return end_like_child(status);
 }

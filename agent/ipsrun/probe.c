@@ -34,13 +34,13 @@ static struct ips_control control;
 static const uint64_t alive = 1;
 static char *memory;
 
-static void back_to_start(void)
+static void rewind_stream(void)
 {
     struct ips_stream *s = &ips_me.stream;
     s->cur = s->tail = s->lo;
 }
 
-static bool core_begin(const struct ips_clock *clock)
+static bool init_core_on_private_memory(const struct ips_clock *clock)
 {
     struct ips_stream *s = &ips_me.stream;
     memory = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
@@ -59,7 +59,7 @@ static bool core_begin(const struct ips_clock *clock)
     s->limit = s->lo + ROOM;
     s->generation = 1;
     s->state = IPS_STREAM_BEGUN;
-    back_to_start();
+    rewind_stream();
     ips_cpu_init();
     return true;
 }
@@ -73,7 +73,7 @@ static uint64_t count_switches(void)
     return (uint64_t)(ru.ru_nvcsw + ru.ru_nivcsw);
 }
 
-static void on_core(unsigned core)
+static void pin_to_core(unsigned core)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -89,7 +89,7 @@ static void to_another_core(void)
         return;
     for (unsigned i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &all) && (int)i != here) {
-            on_core(i);
+            pin_to_core(i);
             break;
         }
     sched_setaffinity(0, sizeof(all), &all);
@@ -134,7 +134,7 @@ static bool marks_are_reliable(void)
     /* Two processes on one core. */
     cpu_set_t all;
     bool had = sched_getaffinity(0, sizeof(all), &all) == 0;
-    on_core((unsigned)sched_getcpu());
+    pin_to_core((unsigned)sched_getcpu());
     pid_t me = getpid(), hog = fork();
     if (hog == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -172,18 +172,19 @@ static void one_event(void)
     ips_rec_publish(r);
 }
 
-static void call_of(bool switched)
+static void record_call(bool switched)
 {
     struct ips_moment call = ips_moment_now();
     if (switched)
         *ips_cpu_mark() = 0;
     struct ips_moment ret = ips_moment_after(&call);
-    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
+    (void)ips_io_write_record(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0,
+                              1, 0);
 }
 
 static void one_call(void)
 {
-    call_of(false);
+    record_call(false);
 }
 
 static void one_sync(void)
@@ -212,28 +213,29 @@ static void use_caches(void)
     __asm__ volatile("" ::: "memory");
 }
 
-static void one_unread(void)
+static void record_call_with_mark(void)
 {
     use_caches();
-    call_of(false);
+    record_call(false);
 }
 
-static void one_read(void)
+static void record_call_reading_clock(void)
 {
     use_caches();
-    call_of(true);
+    record_call(true);
 }
 
 static void one_procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        uint64_t left = ips_proc_event_short(
+        uint64_t left = ips_write_short_proc_event(
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
         ips_short_undo(left, sizeof(struct ips_rec_head));
-        (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
+        (void)ips_write_long_proc_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
+                                        &m);
     }
 }
 
@@ -248,7 +250,7 @@ static void one_sample(void)
     raise(SIGURG);
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_u64(const void *a, const void *b)
 {
     const uint64_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
@@ -260,14 +262,14 @@ static uint64_t cost_ps(void (*one)(void))
 {
     uint64_t took[BATCHES];
     for (unsigned b = 0; b < BATCHES; b++) {
-        back_to_start();
+        rewind_stream();
         uint64_t start = ips_core_now();
         for (unsigned i = 0; i < BATCH; i++)
             one();
         took[b] = ips_stamps_to_ns(ips_core_now() - start);
         memset(memory, 0, BATCH * sizeof(struct ips_rec_sync));
     }
-    qsort(took, BATCHES, sizeof(took[0]), by_value);
+    qsort(took, BATCHES, sizeof(took[0]), compare_u64);
     return took[BATCHES / 4] * 1000 / BATCH;
 }
 
@@ -285,8 +287,8 @@ static void measure_costs(struct ips_measured *m)
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         m->cost_ps[kinds[i].probe] = ips_sub_sat(cost_ps(kinds[i].one), loop);
-    m->cost_ps[IPS_PROBE_READ] =
-        ips_sub_sat(cost_ps(one_read), cost_ps(one_unread));
+    m->cost_ps[IPS_PROBE_READ] = ips_sub_sat(cost_ps(record_call_reading_clock),
+                                             cost_ps(record_call_with_mark));
     m->cost_ps[IPS_PROBE_STACK] = 2 * m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_IMAGE] = m->cost_ps[IPS_PROBE_FORK] =
         m->cost_ps[IPS_PROBE_SPAWN] = m->cost_ps[IPS_PROBE_SPARE_IMAGE] =
@@ -297,8 +299,8 @@ static void measure_costs(struct ips_measured *m)
     m->cost_ps[IPS_PROBE_COUNT] = m->cost_ps[IPS_PROBE_LOCK] = 1000;
 }
 
-static bool measure_clock(const struct ips_clock *clock,
-                          struct ips_measured *out)
+static bool measure_marks_and_costs(const struct ips_clock *clock,
+                                    struct ips_measured *out)
 {
     struct ips_measured *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -306,7 +308,7 @@ static bool measure_clock(const struct ips_clock *clock,
         return false;
     pid_t pid = fork();
     if (pid == 0) {
-        if (!core_begin(clock))
+        if (!init_core_on_private_memory(clock))
             _exit(1);
         m->marks = IPS_MARKS_FAIL; /* stays if the kernel kills us */
         if (!ips_core.cpu_marks)
@@ -323,7 +325,7 @@ static bool measure_clock(const struct ips_clock *clock,
     *out = *m;
     munmap(m, sizeof(*m));
     if (ran && status == 0 && out->marks != IPS_MARKS_FAIL)
-        ipsrun_measure_calls(clock, out);
+        ipsrun_measure_interposer(clock, out);
     /* A child that was killed half-way has stored its verdict on the marks. */
     return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
 }
@@ -338,12 +340,13 @@ static void measure_child(void *arg)
 {
     struct measurement *told = arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    told->ok = measure_clock(told->clock, &told->m);
+    told->ok = measure_marks_and_costs(told->clock, &told->m);
 }
 
 /* Measures in a child whose CPU time does not count as that of our children:
  * this process becomes the command, which must start without any. */
-bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
+bool ipsrun_measure_probes(const struct ips_clock *clock,
+                           struct ips_measured *out)
 {
     struct measurement *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
                                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -113,8 +113,8 @@ static int64_t now_ms(void)
     return (int64_t)(ips_sys_clock(CLOCK_MONOTONIC) / 1000000);
 }
 
-static void ask_subject(const struct probe_pool *p, int64_t end,
-                        struct ipsrun_said *said)
+static void run_subject_process(const struct probe_pool *p, int64_t end,
+                                struct ipsrun_said *said)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC) < 0)
@@ -139,12 +139,12 @@ static void ask_subject(const struct probe_pool *p, int64_t end,
 
 /* Subtracts what the C library's fork adds by itself to the system call that it
  * is compared with: that is not our cost. */
-static void without_libc(struct ipsrun_said *said, int64_t end)
+static void subtract_libc_fork_cost(struct ipsrun_said *said, int64_t end)
 {
     static const enum ipsrun_step with_fork[] = {
         IPSRUN_FORK, IPSRUN_FORKED_IMAGE, IPSRUN_SPARE_FORK};
     struct ipsrun_said bare = {0};
-    ask_subject(NULL, end, &bare);
+    run_subject_process(NULL, end, &bare);
     for (size_t i = 0; i < sizeof(with_fork) / sizeof(with_fork[0]); i++)
         said->ps[with_fork[i]] -= bare.ps[IPSRUN_FORK];
 }
@@ -160,7 +160,7 @@ static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
             values[n++] = all[i].ps[step];
     if (!n)
         return false;
-    qsort(values, n, sizeof(values[0]), ipsrun_by_value);
+    qsort(values, n, sizeof(values[0]), ipsrun_compare_i64);
     *ps = (values[(n - 1) / 2] + values[n / 2]) / 2;
     return true;
 }
@@ -217,15 +217,16 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      &ps[IPS_PROBE_THREAD]);
 }
 
-void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
+void ipsrun_measure_interposer(const struct ips_clock *clock,
+                               struct ips_measured *m)
 {
     struct ipsrun_said all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
     for (int i = 0; i < SUBJECTS && now_ms() < end; i++) {
         struct probe_pool p = {0}; /* a pool each: subjects use up spares */
         if (make_probe_pool(&p, clock, m)) {
-            ask_subject(&p, end, &all[i]);
-            without_libc(&all[i], end);
+            run_subject_process(&p, end, &all[i]);
+            subtract_libc_fork_cost(&all[i], end);
         }
         remove_probe_pool(&p);
     }

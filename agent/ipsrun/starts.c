@@ -1,9 +1,9 @@
 /*
  * Measures starts of forks, spawns, images and threads. The subject
  * (ipsrun/subject.c) makes them through the interposer and past it, in turn.
- * They are long and few, so start_added compares the quickest ones. What the
- * agent itself reports for each start (CALLS) is subtracted; an image returns
- * that amount as its exit status.
+ * They are long and few, so compute_added_ps compares the quickest ones. What
+ * the agent itself reports for each start (CALLS) is subtracted; an image
+ * returns that amount as its exit status.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -83,7 +83,7 @@ void *ipsrun_libc_function(const char *name)
 
 /* --- images --------------------------------------------------------------- */
 
-int ipsrun_run_empty_image(const char *called)
+int ipsrun_run_if_empty_image(const char *called)
 {
     if (strcmp(called, EMPTY) != 0)
         return -1;
@@ -135,7 +135,8 @@ static long spawn_image(bool wrapped)
 
 /* Measures the CPU time (ns) of one start, parent and child together, without
  * what the agent itself reports for it. */
-static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
+static int64_t measure_start_cpu(bool wrapped, enum ipsrun_child child,
+                                 bool *good)
 {
     int status = -1;
     struct rusage before, after;
@@ -175,16 +176,17 @@ static int64_t compute_mean(const int64_t *ns, int count)
  * mean of all. The difference is scaled by mean over quickest quarter of the
  * unrecorded starts: other load and caches make ours dearer in the same
  * proportion. */
-static int64_t start_added(int64_t took[2][STARTS], int count)
+static int64_t compute_added_ps(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)
-        qsort(took[k], (size_t)count, sizeof(took[k][0]), ipsrun_by_value);
+        qsort(took[k], (size_t)count, sizeof(took[k][0]), ipsrun_compare_i64);
     int64_t quick = compute_mean(took[0], count / 4);
     int64_t more = compute_mean(took[1], count / 4) - quick;
     return quick > 0 ? more * compute_mean(took[0], count) / quick * 1000 : 0;
 }
 
-int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good)
+int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
+                                      bool *good)
 {
     int64_t took[2][STARTS];
     const int count = spared ? SPARED : STARTS;
@@ -192,9 +194,9 @@ int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good)
         for (int k = 0; k < 2; k++) {
             bool wrapped = (i ^ k) & 1;
             work_between();
-            took[wrapped][i] = start_cpu(wrapped, child, good);
+            took[wrapped][i] = measure_start_cpu(wrapped, child, good);
         }
-    return *good ? start_added(took, count) : 0;
+    return *good ? compute_added_ps(took, count) : 0;
 }
 
 static void *run_thread(void *unused)
@@ -202,7 +204,7 @@ static void *run_thread(void *unused)
     return unused;
 }
 
-int64_t ipsrun_thread_added(bool *good)
+int64_t ipsrun_measure_thread_added_ps(bool *good)
 {
     typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
                          void *);
@@ -222,5 +224,5 @@ int64_t ipsrun_thread_added(bool *good)
             took[wrapped][i] =
                 (int64_t)(ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID) - start);
         }
-    return *good ? start_added(took, SPARED) : 0;
+    return *good ? compute_added_ps(took, SPARED) : 0;
 }

@@ -155,11 +155,11 @@ static bool ask_other_process(bool wrapped)
            ips_sys3(SYS_read, pair[0], (long)bytes, sizeof(bytes)) > 0;
 }
 
-static __attribute__((noinline)) bool call_deeper(bool wrapped, int depth)
+static __attribute__((noinline)) bool sleep_at_depth(bool wrapped, int depth)
 {
     struct timespec ts = {0, 60000};
     if (depth > 0) {
-        bool good = call_deeper(wrapped, depth - 1);
+        bool good = sleep_at_depth(wrapped, depth - 1);
         __asm__ volatile("" ::: "memory"); /* no tail call */
         return good;
     }
@@ -176,7 +176,7 @@ static bool long_wait(bool wrapped)
 {
     static int depth;
     depth = (depth + 1) % 8;
-    return call_deeper(wrapped, 2 + depth);
+    return sleep_at_depth(wrapped, 2 + depth);
 }
 
 static uint64_t own_cpu(void)
@@ -190,7 +190,7 @@ static int64_t mean_of_middle(int64_t *values, int count)
 {
     int64_t sum = 0;
     int cut = count / 4;
-    qsort(values, (size_t)count, sizeof(*values), ipsrun_by_value);
+    qsort(values, (size_t)count, sizeof(*values), ipsrun_compare_i64);
     for (int i = cut; i < count - cut; i++)
         sum += values[i];
     return sum / (count - 2 * cut);
@@ -291,20 +291,20 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
     case IPSRUN_POLL:
         return measure_added(poll_ready, BATCHES, 20, good);
     case IPSRUN_FORK:
-        return ipsrun_start_added(IPSRUN_CHILD_FORK, false, good);
+        return ipsrun_measure_start_added_ps(IPSRUN_CHILD_FORK, false, good);
     case IPSRUN_FORKED_IMAGE:
-        return ipsrun_start_added(IPSRUN_CHILD_IMAGE, false, good);
+        return ipsrun_measure_start_added_ps(IPSRUN_CHILD_IMAGE, false, good);
     case IPSRUN_SPAWNED_IMAGE:
-        return ipsrun_start_added(IPSRUN_CHILD_SPAWNED, false, good);
+        return ipsrun_measure_start_added_ps(IPSRUN_CHILD_SPAWNED, false, good);
     case IPSRUN_SPARE_FORK:
         *good = make_spare_segments() && *good;
-        return ipsrun_start_added(IPSRUN_CHILD_FORK, true, good);
+        return ipsrun_measure_start_added_ps(IPSRUN_CHILD_FORK, true, good);
     case IPSRUN_STACK:
         return measure_added(long_wait, WAITS, 4, good);
     case IPSRUN_THREE_BLOCKED:
         return measure_added(ask_other_process, BATCHES, 10, good);
     case IPSRUN_THREAD:
-        return ipsrun_thread_added(good);
+        return ipsrun_measure_thread_added_ps(good);
     case IPSRUN_LOCK:
         return measure_added(lock_and_unlock, BATCHES, 200, good);
     case IPSRUN_STEPS:
@@ -356,8 +356,9 @@ static int run_subject(void)
     return good ? 0 : 1;
 }
 
-int ipsrun_subject(const char *called)
+int ipsrun_run_if_subject(const char *called)
 {
-    return strcmp(called, IPSRUN_SUBJECT) == 0 ? run_subject()
-                                               : ipsrun_run_empty_image(called);
+    return strcmp(called, IPSRUN_SUBJECT) == 0
+               ? run_subject()
+               : ipsrun_run_if_empty_image(called);
 }

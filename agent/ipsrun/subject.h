@@ -37,7 +37,7 @@ struct ipsrun_said {
 };
 
 /* Compares two int64_t, for qsort. */
-static inline int ipsrun_by_value(const void *a, const void *b)
+static inline int ipsrun_compare_i64(const void *a, const void *b)
 {
     const int64_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
@@ -54,9 +54,10 @@ bool ipsrun_starts_begin(void);
 /* Returns the ps that the interposer adds to one start, in parent and child
  * together, beyond what the agent itself reports for it; clears *good on
  * failure. `spared`: there are spare segments. */
-int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good);
+int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
+                                      bool *good);
 /* Returns the same for a thread, from its creation to its end. */
-int64_t ipsrun_thread_added(bool *good);
+int64_t ipsrun_measure_thread_added_ps(bool *good);
 /* Is the interposer loaded in this process? */
 bool ipsrun_recorded(void);
 /* Returns the C library's own function, not the interposer's; NULL: not found.
@@ -64,6 +65,6 @@ bool ipsrun_recorded(void);
 void *ipsrun_libc_function(const char *name);
 /* If `called` (argv[0]) says that this process is the empty image of a start,
  * does the image's work and returns its exit status; else returns -1. */
-int ipsrun_run_empty_image(const char *called);
+int ipsrun_run_if_empty_image(const char *called);
 
 #endif

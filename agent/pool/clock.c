@@ -62,7 +62,7 @@ static bool counter_usable(void)
 
 /* Reads the raw clock between two readings of the counter. Does so many times,
  * and keeps the result whose counter readings are closest together. */
-static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
+static void read_counter_and_clock(uint64_t *at_counter, uint64_t *at_ns)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < BRACKETS; i++) {
@@ -117,10 +117,10 @@ static bool calibrate_clock(struct ips_clock *clock)
     uint64_t c0 = 0, n0 = 0, c1 = 0, n1 = 0;
     if (!counter_usable())
         return false;
-    read_bracketed(&c0, &n0);
+    read_counter_and_clock(&c0, &n0);
     struct timespec pause = {0, APART_NS};
     nanosleep(&pause, NULL);
-    read_bracketed(&c1, &n1);
+    read_counter_and_clock(&c1, &n1);
     if (c1 <= c0 || n1 <= n0)
         return false;
     uint64_t mult = measured_rate(c1 - c0, n1 - n0);
@@ -205,11 +205,12 @@ static int write_clock(const char *path, const char *boot_id,
     return rc;
 }
 
-int ips_pool_clock(const char *pool_root, const char *boot_id,
-                   struct ips_clock *clock, struct ips_measured *measured,
-                   bool (*measure)(const struct ips_clock *,
-                                   struct ips_measured *),
-                   struct ips_err *err)
+int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
+                                   struct ips_clock *clock,
+                                   struct ips_measured *measured,
+                                   bool (*measure)(const struct ips_clock *,
+                                                   struct ips_measured *),
+                                   struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     snprintf(path, sizeof(path), "%s/clock", pool_root);

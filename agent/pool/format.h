@@ -144,7 +144,8 @@ struct ips_control {
     /* Records lost by threads that had no segment. */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
     /* Bytes that were freed by unlinking segments; only the slave stores it.
-     * The bytes in use (ips_control_in_use()) are compared with quota_bytes. */
+     * The bytes in use (ips_control_bytes_in_use()) are compared with
+     * quota_bytes. */
     _Atomic uint64_t released_bytes;
     /* Options of ipsrun; fixed before the command starts. */
     uint32_t procedures; /* enum ips_procedures */
@@ -174,7 +175,7 @@ struct ips_control {
     uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
 };
 
-static inline uint64_t ips_control_in_use(const struct ips_control *c)
+static inline uint64_t ips_control_bytes_in_use(const struct ips_control *c)
 {
     uint64_t made = atomic_load_explicit(&c->used_bytes, memory_order_relaxed) +
                     atomic_load_explicit(&c->spare_bytes, memory_order_relaxed);

@@ -10,10 +10,11 @@ int ips_pool_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
 
 /* Fills `clock` of this boot and the probe costs measured on it: from
  * POOL/clock, or else by measuring (100 ms) and storing them there. */
-int ips_pool_clock(const char *pool_root, const char *boot_id,
-                   struct ips_clock *clock, struct ips_measured *measured,
-                   bool (*measure)(const struct ips_clock *,
-                                   struct ips_measured *),
-                   struct ips_err *err) IPS_MUST_USE;
+int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
+                                   struct ips_clock *clock,
+                                   struct ips_measured *measured,
+                                   bool (*measure)(const struct ips_clock *,
+                                                   struct ips_measured *),
+                                   struct ips_err *err) IPS_MUST_USE;
 
 #endif

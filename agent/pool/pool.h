@@ -110,8 +110,8 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
 /* Zeroes the records of a CLOSED segment and stores DRAINED: the writer may
  * then use the segment again. `fd` is open for writing; no mapping is needed.
  * The caller has already zeroed the bytes before `zero_to` (0: none). */
-int ips_segment_set_drained(int fd, size_t zero_to,
-                            struct ips_err *err) IPS_MUST_USE;
+int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
+                                     struct ips_err *err) IPS_MUST_USE;
 
 /* Checks one record in archive or pool memory of `avail` bytes. Returns the
  * length of a well-formed record (fits, right size for its type, texts

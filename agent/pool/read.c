@@ -57,7 +57,8 @@ size_t ips_rec_check(const void *rec, size_t avail)
     return len;
 }
 
-int ips_segment_set_drained(int fd, size_t zero_to, struct ips_err *err)
+int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
+                                     struct ips_err *err)
 {
     static unsigned char zeros[65536]; /* never written: takes no memory */
     off_t at = (off_t)(zero_to > HEADER_BYTES ? zero_to : HEADER_BYTES);

@@ -95,7 +95,7 @@ static uint64_t pool_used(const char *root)
         if (e->d_name[0] == '.' || e->d_type == DT_REG ||
             ips_control_read_copy(path, &c, NULL) < 0)
             continue;
-        sum = ips_add_sat(sum, ips_control_in_use(c));
+        sum = ips_add_sat(sum, ips_control_bytes_in_use(c));
         ips_control_free(c);
     }
     if (dir)
@@ -167,8 +167,9 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     struct ips_measured measured;
     int rc = ips_pool_boot_id(c->boot_id, err);
     if (rc == 0)
-        rc = ips_pool_clock(opt->pool_root, c->boot_id, &c->clock, &measured,
-                            opt->measure, err);
+        rc = ips_pool_load_or_measure_clock(opt->pool_root, c->boot_id,
+                                            &c->clock, &measured, opt->measure,
+                                            err);
     if (rc < 0)
         return rc;
     probes_fill(opt, &measured, c);
@@ -364,8 +365,8 @@ void ips_control_free(const struct ips_control *control)
 
 /* Adds `bytes` to a counter in the run's control file. Only the slave writes
  * these counters. */
-static int control_add(const char *dir, off_t at, uint64_t bytes,
-                       struct ips_err *err)
+static int add_to_control_counter(const char *dir, off_t at, uint64_t bytes,
+                                  struct ips_err *err)
 {
     /* By pread and pwrite: a mapping would raise SIGBUS if another process
      * truncates the file. There is one writer, so no update is lost in between.
@@ -387,15 +388,15 @@ static int control_add(const char *dir, off_t at, uint64_t bytes,
 int ips_control_add_released_bytes(const char *dir, uint64_t bytes,
                                    struct ips_err *err)
 {
-    return control_add(dir, offsetof(struct ips_control, released_bytes), bytes,
-                       err);
+    return add_to_control_counter(
+        dir, offsetof(struct ips_control, released_bytes), bytes, err);
 }
 
 int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
                                 struct ips_err *err)
 {
-    return control_add(dir, offsetof(struct ips_control, spare_bytes), bytes,
-                       err);
+    return add_to_control_counter(
+        dir, offsetof(struct ips_control, spare_bytes), bytes, err);
 }
 
 int ips_control_store_slave_identity(const char *dir, struct ips_err *err)

@@ -12,23 +12,22 @@
 
 #include "agent/preload/wrap.h"
 
-ssize_t ips_read_other(int fd, void *buf, size_t n, uint64_t site);
-ssize_t ips_write_other(int fd, const void *buf, size_t n, uint64_t site);
-ssize_t ips_readv_other(int fd, const struct iovec *iov, int count,
+ssize_t ips_read_slow(int fd, void *buf, size_t n, uint64_t site);
+ssize_t ips_write_slow(int fd, const void *buf, size_t n, uint64_t site);
+ssize_t ips_readv_slow(int fd, const struct iovec *iov, int count,
+                       uint64_t site);
+ssize_t ips_writev_slow(int fd, const struct iovec *iov, int count,
                         uint64_t site);
-ssize_t ips_writev_other(int fd, const struct iovec *iov, int count,
+ssize_t ips_sendto_slow(int fd, const void *buf, size_t n, int flags,
+                        const struct sockaddr *to, socklen_t len,
+                        uint64_t site);
+ssize_t ips_recvfrom_slow(int fd, void *buf, size_t n, int flags,
+                          struct sockaddr *from, socklen_t *len, uint64_t site);
+ssize_t ips_sendmsg_slow(int fd, const struct msghdr *m, int flags,
                          uint64_t site);
-ssize_t ips_sendto_other(int fd, const void *buf, size_t n, int flags,
-                         const struct sockaddr *to, socklen_t len,
-                         uint64_t site);
-ssize_t ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
-                           struct sockaddr *from, socklen_t *len,
-                           uint64_t site);
-ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
-                          uint64_t site);
 /* Does a recvmsg for a caller that did not ask for the sender's address or the
  * segment size; asks for both, to record them. */
-ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags);
+ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
 /* The next functions are in preload/io/io.c and preload/io/msg.c. */
@@ -50,8 +49,9 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
 /* The next functions are in preload/io/fd.c. */
 /* Records a send with MSG_FASTOPEN, made at `call`, that returned `r`. Such a
  * send also connects the socket. */
-void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
-                      socklen_t len, struct ips_moment call, uint64_t site);
+void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
+                              socklen_t len, struct ips_moment call,
+                              uint64_t site);
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
                    uint64_t site);
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site);
@@ -59,7 +59,7 @@ int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site);
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site);
 int ips_close_at(int fd, uint64_t site);
-void ips_close_may_linger(void);
+void ips_note_linger_option(void);
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site);
 int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);

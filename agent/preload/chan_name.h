@@ -35,7 +35,8 @@ struct ips_chan_hint {
  * CHAN. `seen` is the table's word of `fd` that the caller read. A socket that
  * has no peer and does not listen stays unknown: class NONE is returned but not
  * stored. */
-uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint);
+uint64_t ips_chan_identify(int fd, uint64_t seen,
+                           const struct ips_chan_hint *hint);
 
 /* The name of a listening socket as LISTEN records hold it: port and network
  * namespace, or the hash of the Unix name. ips_listen_name_of returns false
@@ -55,25 +56,27 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 
 /* Returns the table's word of `fd`. A descriptor that was not seen before is
  * named first, which writes its CHAN. */
-static inline uint64_t ips_chan_of(int fd)
+static inline uint64_t ips_chan_get_or_identify(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    return ips_fd_is_new(word) ? ips_chan_name(fd, word, NULL) : word;
+    return ips_fd_must_be_identified(word) ? ips_chan_identify(fd, word, NULL)
+                                           : word;
 }
 
 /* The same for callers that need channels only: a file opened by path (class
  * OPENED) is no channel, so it is not examined. */
-static inline uint64_t ips_chan_of_channel(int fd)
+static inline uint64_t ips_chan_get_or_identify_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    return ips_fd_class(word) == IPS_FD_UNKNOWN ? ips_chan_name(fd, word, NULL)
-                                                : word;
+    return ips_fd_class(word) == IPS_FD_UNKNOWN
+               ? ips_chan_identify(fd, word, NULL)
+               : word;
 }
 
 /* Writes CLOSE for the channel of `word`. `stamp` is the moment just before the
  * close. Only a real close carries the TCP totals. */
-void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
-                     uint64_t stamp, uint64_t site);
+void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
+                           uint64_t stamp, uint64_t site);
 
 /* Names `fd` if needed, writes its CLOSE if it is a channel, and removes it
  * from the table. Call this while the descriptor is still open. */
@@ -81,18 +84,18 @@ void ips_chan_record_close_and_forget(int fd, uint64_t site);
 
 /* preload/io/file.c: records the release of the file locks that this process
  * took through `fd`, which is about to be closed. */
-void ips_lock_dropped(int fd);
+void ips_record_file_lock_release(int fd);
 
 /* Writes DGRAM for the `len` bytes at the start of `iov`: one datagram, or
  * several of `segment` bytes each, of which the last may be shorter. `name` is
  * the peer's address; NULL: the socket is connected. */
-void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
-                    const struct iovec *iov, size_t iovcnt, uint64_t len,
-                    uint64_t segment, const struct sockaddr *name,
-                    socklen_t name_len);
+void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
+                      const struct iovec *iov, size_t iovcnt, uint64_t len,
+                      uint64_t segment, const struct sockaddr *name,
+                      socklen_t name_len);
 
 /* preload/io/segments.c: notes, when a UDP socket is named, whether one call on
  * it may move several datagrams (UDP_SEGMENT, UDP_GRO). */
-void ips_segments_named(int fd);
+void ips_note_segment_options(int fd);
 
 #endif

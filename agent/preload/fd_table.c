@@ -36,7 +36,7 @@ static void *wiped_page(size_t bytes)
     return (void *)(uintptr_t)page;
 }
 
-static ips_fd_word *chunk_of(unsigned fd)
+static ips_fd_word *get_or_map_chunk(unsigned fd)
 {
     _Atomic(ips_fd_word *) *slot =
         fd < IPS_FD_CHUNK ? &ips_core.fds : &ips_fd_chunks[fd / IPS_FD_CHUNK];
@@ -44,7 +44,7 @@ static ips_fd_word *chunk_of(unsigned fd)
     if (chunk)
         return chunk;
     const size_t bytes = IPS_FD_CHUNK * sizeof(ips_fd_word);
-    struct first *first = (struct first *)ips_core_wiped();
+    struct first *first = (struct first *)ips_core_wiped_memory();
     if (first && fd < IPS_FD_CHUNK) {
         atomic_store_explicit(slot, first->chunk, memory_order_release);
         return first->chunk;
@@ -71,7 +71,7 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
     uint64_t word = (uint64_t)chan | (uint64_t)klass << 32 | flags |
                     (seen & ~(IPS_FD_GENERATION - 1));
     ips_fd_word *chunk =
-        (unsigned)fd < IPS_FD_MAX ? chunk_of((unsigned)fd) : NULL;
+        (unsigned)fd < IPS_FD_MAX ? get_or_map_chunk((unsigned)fd) : NULL;
     if (!chunk)
         return IPS_FD_NOT_A_CHANNEL;
     if (atomic_compare_exchange_strong(&chunk[(unsigned)fd % IPS_FD_CHUNK],
@@ -81,7 +81,7 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
     }
     /* another thread named it first, or it was closed; the exchange stored the
      * current word in `seen` */
-    return ips_fd_is_new(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
+    return ips_fd_must_be_identified(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
 }
 
 void ips_fd_clear(int fd)
@@ -107,7 +107,7 @@ int ips_fd_top(void)
 uint32_t ips_fd_next_chan(void)
 {
     _Atomic uint32_t *page = atomic_load(&next_chan);
-    struct first *first = (struct first *)ips_core_wiped();
+    struct first *first = (struct first *)ips_core_wiped_memory();
     if (!page && first)
         page = &first->next_chan;
     if (!page) {

@@ -102,14 +102,14 @@ static inline uint64_t ips_fd_get(int fd)
 }
 
 /* Whether the kernel must still be asked what the descriptor is. */
-static inline bool ips_fd_is_new(uint64_t word)
+static inline bool ips_fd_must_be_identified(uint64_t word)
 {
     return ips_fd_class(word) == IPS_FD_UNKNOWN ||
            ips_fd_class(word) == IPS_FD_OPENED;
 }
 
 /* Whether the table has memory for `fd` already. */
-static inline bool ips_fd_near(int fd)
+static inline bool ips_fd_has_chunk(int fd)
 {
     return (unsigned)fd < IPS_FD_MAX && ips_fd_chunk((unsigned)fd);
 }

@@ -27,7 +27,7 @@ extern const ElfW(Dyn) ips_dynamic[] __asm__("_DYNAMIC")
 
 /* Fills `m` with the symbol tables of the library `l`. False: it lacks one that
  * we search. */
-bool ips_module_of(const struct link_map *l, struct ips_module *m);
+bool ips_module_read_tables(const struct link_map *l, struct ips_module *m);
 /* Converts an entry of the dynamic section to an address. glibc relocates such
  * entries in place, except where the section is read-only. */
 static inline uint64_t ips_module_address(const struct link_map *l,
@@ -38,11 +38,11 @@ static inline uint64_t ips_module_address(const struct link_map *l,
 uint32_t ips_symbol_hash(const char *name);
 /* Finds the default version of `name` in the library `m`; `hash` is
  * ips_symbol_hash(name). NULL: not defined there. */
-const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
-                                 uint32_t hash);
+const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
+                                        const char *name, uint32_t hash);
 /* Whether one of the libraries listed so far (preload/start/find.c) defines
  * `name`. */
-bool ips_find_defined(const char *name, uint32_t hash);
+bool ips_is_defined_in_noted(const char *name, uint32_t hash);
 
 /* End of the memory that the loader write-protected in `l` and that contains
  * `at`; 0: unknown. */
@@ -55,10 +55,11 @@ bool ips_module_is_libc(const struct ips_module *m);
  * of the program that uses names of our wrappers for its own functions. If so,
  * notes those names to which references are bound in it
  * (preload/start/foreign.c). */
-bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
+bool ips_note_foreign_names(const struct link_map *l,
+                            const struct ips_module *m);
 /* Makes the names noted so far resolve to the libraries of the program that
  * define them, as if we did not. */
-void ips_give_up_foreign_names(void);
+void ips_rebind_foreign_names(void);
 /* Writes UNSEEN if a function with a noted name may pass its calls on to the C
  * library's function of that name: such calls are not recorded. Needs a running
  * stream. */

@@ -22,9 +22,9 @@ void ips_stdio_init(void);
 
 /* Notes that popen returned `stream`, whose close waits for the child whose
  * FORK has the number `seq`. */
-void ips_stdio_popened(FILE *stream, uint64_t seq);
+void ips_stdio_note_popen(FILE *stream, uint64_t seq);
 
 /* The address of some function of the C library. */
-void *ips_stdio_code(void);
+void *ips_stdio_libc_address(void);
 
 #endif

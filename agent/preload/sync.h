@@ -17,9 +17,9 @@
  *   leave nothing behind.
  *
  * The C library does not document where an object keeps its waiters. When a
- * program first calls one of these functions, ips_sync_begin tries on objects
- * of our own whether the layout is the expected one (`known`). If not, every
- * release is recorded.
+ * program first calls one of these functions, ips_sync_check_layouts tries on
+ * objects of our own whether the layout is the expected one (`known`). If not,
+ * every release is recorded.
  */
 #ifndef IPS_AGENT_PRELOAD_SYNC_H
 #define IPS_AGENT_PRELOAD_SYNC_H
@@ -37,24 +37,24 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 #define SREAL(name) (ips_sync_real.name)
 /* For a real call that may wait: stops the exact sampling timer first. */
 #define SREAL_WAIT(name)                                                       \
-    (ips_sample_leave((uint64_t)(uintptr_t)ips_sync_real.name),                \
+    (ips_sample_before_call((uint64_t)(uintptr_t)ips_sync_real.name),          \
      ips_sync_real.name)
 
-/* True once ips_sync_begin has checked the layouts. ips_sync_on is the first
- * call in every wrapper. Unlike ips_wrap_on it never starts the library: the
- * lock may belong to a malloc that starting would call. */
+/* True once ips_sync_check_layouts has checked the layouts. ips_sync_on is the
+ * first call in every wrapper. Unlike ips_wrap_on it never starts the library:
+ * the lock may belong to a malloc that starting would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. Not under a checker of
  * races and lock order (helgrind): it must see the call that the program made,
  * because it concludes something else from a try, or nothing (from
  * sem_trywait). */
 extern bool ips_sync_attempts IPS_HIDDEN;
-bool ips_sync_begin(void);
+bool ips_sync_check_layouts(void);
 static inline bool ips_sync_on(void)
 {
     if (likely(ips_sync_ready))
         return !ips_me.in_vfork;
-    return ips_sync_begin();
+    return ips_sync_check_layouts();
 }
 
 /* The layouts that were found to be as expected. All false under a checker of
@@ -89,13 +89,13 @@ static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
                                         uint64_t site,
                                         const struct ips_moment *call)
 {
-    struct ips_begun *begun = mark == 0 ? ips_begun_at(&ips_me) : NULL;
+    struct ips_begun *begun = mark == 0 ? ips_current_call_note(&ips_me) : NULL;
     if (begun) {
         begun->object = at;
         begun->holder = holder;
     }
-    ips_call_begins(&ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind), site,
-                    call);
+    ips_note_call_begin(&ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind),
+                        site, call);
 }
 #define IPS_SYNC_BEGINS(kind, at, holder, site, call)                          \
     ips_note_wait_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site, \
@@ -111,12 +111,12 @@ enum {
 
 /* Writes ACQUIRE for a wait that is over. err: 0, or the error that ended the
  * wait without the lock. */
-void ips_sync_acquired(enum ips_sync kind, const struct ips_sync_object *thing,
-                       struct ips_moment call, struct ips_moment ret, int value,
-                       int err, uint64_t site);
+void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
+                        struct ips_moment call, struct ips_moment ret,
+                        int value, int err, uint64_t site);
 /* Writes RELEASE for a call that began at `call` and has returned. */
-void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
-                       struct ips_moment call, int value, uint64_t site);
+void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
+                        struct ips_moment call, int value, uint64_t site);
 
 /* --- uncontended locks (--locks=all)
  * ------------------------------------------ */
@@ -125,8 +125,9 @@ extern bool ips_sync_all IPS_HIDDEN;
 /* Records that this thread took a free object and has had it since `got`. */
 void ips_record_uncontended_acquire(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment got);
-static inline void ips_sync_took_now(enum ips_sync kind,
-                                     const volatile void *at, bool shared)
+static inline void ips_record_uncontended_now(enum ips_sync kind,
+                                              const volatile void *at,
+                                              bool shared)
 {
     ips_record_uncontended_acquire(kind, at, shared, ips_at_call());
 }
@@ -141,16 +142,17 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
 /* A thread that tries again and again is waiting, though it makes no waiting
  * call. The releasing thread learns of it from a small table hashed by address;
  * a waiter for another lock in the same slot costs a needless record. */
-void ips_try_failed(const volatile void *at);
-void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
-                      uint64_t site);
+void ips_note_failed_try(const volatile void *at);
+void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
+                                    bool shared, uint64_t site);
 /* The object that this thread is trying to get; details in `extra->tries`. */
 extern IPS_TLS const volatile void *ips_try_at IPS_HIDDEN;
-static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
-                               bool shared, uint64_t site)
+static inline void ips_record_successful_try(enum ips_sync kind,
+                                             const volatile void *at,
+                                             bool shared, uint64_t site)
 {
     if (unlikely(ips_try_at == at || ips_sync_all))
-        ips_try_got_slow(kind, at, shared, site);
+        ips_record_successful_try_slow(kind, at, shared, site);
 }
 
 #define IPS_TRIED 512u
@@ -197,7 +199,7 @@ static inline bool ips_mutex_nested(const pthread_mutex_t *m)
            m->__data.__count > 1;
 }
 /* Whether a thread may be waiting for this mutex, which we hold. */
-bool ips_mutex_waited(const pthread_mutex_t *m);
+bool ips_mutex_may_have_waiters(const pthread_mutex_t *m);
 
 /* Whether pthread_mutex_clocklock and its like accept these arguments. If not,
  * the wrapper only makes the real call, which refuses them. */

@@ -77,34 +77,35 @@ extern struct ips_real ips_real IPS_HIDDEN;
 /* Calls the real function. Our exact sampling timer, which could wake the
  * thread, does not run during the call. */
 #define REAL(name)                                                             \
-    (ips_sample_leave((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
+    (ips_sample_before_call((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
 
 /* Bits of `sample_watch` (preload/sample/pace.h). SET: the exact timer, which
  * could wake the thread, is running. CLOSE: a sample is due soon. */
 #define IPS_SAMPLE_SET 1u
 #define IPS_SAMPLE_CLOSE 2u
-void ips_sample_before(uint64_t real) IPS_HIDDEN __attribute__((cold));
-static inline void ips_sample_leave(uint64_t real)
+void ips_sample_stop_exact_timer(uint64_t real) IPS_HIDDEN
+    __attribute__((cold));
+static inline void ips_sample_before_call(uint64_t real)
 {
     if (unlikely(ips_me.sample_watch))
-        ips_sample_before(real);
+        ips_sample_stop_exact_timer(real);
 }
-void ips_sample_returned_slow(const struct ips_moment *call,
-                              const struct ips_moment *ret) IPS_HIDDEN
+void ips_sample_check_return_slow(const struct ips_moment *call,
+                                  const struct ips_moment *ret) IPS_HIDDEN
     __attribute__((cold));
-static inline void ips_sample_returned(const struct ips_moment *call,
-                                       const struct ips_moment *ret)
+static inline void ips_sample_check_return(const struct ips_moment *call,
+                                           const struct ips_moment *ret)
 {
     if (unlikely(ret->t >= ~ips_me.sample_off))
-        ips_sample_returned_slow(call, ret);
+        ips_sample_check_return_slow(call, ret);
 }
 /* To be called when a signal handler of the program starts, which interrupted
  * the thread at `context`. If that is in a system call, the exact timer is not
  * set until the thread has left the call. */
-void ips_sample_handler(const void *context);
+void ips_sample_note_handler(const void *context);
 /* Must come before any use of REAL or SREAL: fills them with stubs, each of
  * which finds its function at the first call. Idempotent, async-signal-safe. */
-void ips_find_begin(void);
+void ips_find_install_stubs(void);
 /* The next definition of `name` after our library in the search order, or
  * NULL. */
 void *ips_find_real(const char *name);
@@ -135,7 +136,7 @@ bool ips_find_in_libc(const char *name);
  * contains `at`; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
-void *ips_find_real_slot(uint32_t index);
+void *ips_find_real_of_stub(uint32_t index);
 
 enum ips_wrap_state {                   /* values of ips_core.wrap_state */
                       IPS_WRAP_NEW = 0, /* our constructor has not run yet */
@@ -185,13 +186,13 @@ static inline struct ips_moment ips_at_call(void)
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_after(call);
-    ips_sample_returned(call, &ret);
+    ips_sample_check_return(call, &ret);
     return ret;
 }
 static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_return_of_wait(call);
-    ips_sample_returned(call, &ret);
+    ips_sample_check_return(call, &ret);
     return ret;
 }
 /* Whether the thread was blocked in the call, as docs/design/build.md defines
@@ -216,26 +217,27 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
  * call that never moves any, and a handler's stub sets IPS_OPEN_IDLE on a call
  * that it found waiting. Cost: two stores a call; the end of the scope closes
  * the call. */
-static inline struct ips_open *ips_open_at(struct ips_thread *me,
-                                           uint32_t depth)
+static inline struct ips_open *ips_open_call_at_depth(struct ips_thread *me,
+                                                      uint32_t depth)
 {
     uint32_t n = depth % IPS_OPEN_MAX;
     return unlikely(n) ? &me->nested[n - 1] : &me->outermost;
 }
-static inline void ips_call_open(struct ips_thread *me, const void *frame,
-                                 uint64_t flags)
+static inline void ips_push_open_call(struct ips_thread *me, const void *frame,
+                                      uint64_t flags)
 {
     uint32_t at = me->open_depth;
     /* first: a handler that interrupts here uses the next entry */
     me->open_depth = at + 1;
     atomic_signal_fence(memory_order_seq_cst);
-    struct ips_open *open = ips_open_at(me, at);
+    struct ips_open *open = ips_open_call_at_depth(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
 /* The segment's note of the call that the thread is in (agent/pool/begun.h).
  * NULL: no segment, or the mapped one belongs to the parent. */
-static inline struct ips_begun *ips_begun_at(const struct ips_thread *me)
+static inline struct ips_begun *
+ips_current_call_note(const struct ips_thread *me)
 {
     uint64_t base = me->stream.seg.base;
     if (unlikely(!base || *ips_core.alive != IPS_ALIVE))
@@ -243,15 +245,17 @@ static inline struct ips_begun *ips_begun_at(const struct ips_thread *me)
     return &((struct ips_segment_header *)(uintptr_t)base)->begun;
 }
 /* Notes the call that was opened at `mark`, just before it is made. */
-static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
-                                   uint64_t what, uint64_t site,
-                                   const struct ips_moment *call)
+static inline void ips_note_call_begin(const struct ips_thread *me,
+                                       uint32_t mark, uint64_t what,
+                                       uint64_t site,
+                                       const struct ips_moment *call)
 {
-    struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
+    struct ips_begun *begun =
+        likely(mark == 0) ? ips_current_call_note(me) : NULL;
     if (unlikely(!begun))
         return;
     if (likely(site != 0))
-        ips_module_note(site); /* the call's record, which would note the
+        ips_module_record_once(site); /* the call's record, which would note the
                                   module, may never come */
     begun->cpu = call->cpu;
     begun->site = site;
@@ -259,33 +263,34 @@ static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
     atomic_store_explicit(&begun->t, call->t, memory_order_release);
 }
 /* Closes a call that is over and recorded. */
-static inline void ips_call_ends(struct ips_thread *me, uint32_t mark)
+static inline void ips_note_call_end(struct ips_thread *me, uint32_t mark)
 {
-    struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
+    struct ips_begun *begun =
+        likely(mark == 0) ? ips_current_call_note(me) : NULL;
     if (likely(begun != NULL))
         atomic_store_explicit(&begun->t, 0, memory_order_relaxed);
     me->open_depth = mark;
 }
 static inline void ips_call_close(const uint32_t *mark)
 {
-    ips_call_ends(&ips_me, *mark);
+    ips_note_call_end(&ips_me, *mark);
 }
 /* Put at the head of the scope of a call. */
 #define IPS_CALL_MARK_AS(flags)                                                \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
         ips_me.open_depth;                                                     \
-    ips_call_open(&ips_me, &mark_, flags)
+    ips_push_open_call(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
 /* Put after one of these marks and before the call. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
-    ips_call_begins(&ips_me, mark_, what, site, &(call))
+    ips_note_call_begin(&ips_me, mark_, what, site, &(call))
 /* To be called when a signal handler of the program starts, which interrupted
  * the thread at `context`: notes whether the call in progress was waiting. */
 void ips_note_interrupted_call(const void *context);
 /* To be called when the process ends: closes the calls that are still under
  * way. */
-void ips_calls_end(void);
+void ips_close_open_calls(void);
 /* The thread leaves the call in which it waits (cancellation, longjmp): records
  * the call as if a signal had ended it. */
 void ips_record_abandoned_call(void);
@@ -294,7 +299,7 @@ void ips_record_abandoned_call(void);
  * the thread that the FORK `seq` created. */
 #define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
     do {                                                                       \
-        struct ips_begun *begun_ = ips_begun_at(&ips_me);                      \
+        struct ips_begun *begun_ = ips_current_call_note(&ips_me);             \
         if (mark_ == 0 && begun_)                                              \
             begun_->object = seq;                                              \
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_JOIN, 0, pid), site, call);          \
@@ -324,7 +329,7 @@ struct ips_io {
 
 static inline void ips_io_close(const struct ips_io *io)
 {
-    ips_call_ends(&ips_me, io->mark);
+    ips_note_call_end(&ips_me, io->mark);
 }
 /* Declares a struct ips_io for ips_io_begin. */
 #define IPS_IO(io)                                                             \
@@ -352,22 +357,25 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
-    ips_call_open(&ips_me, io, 0);
+    ips_push_open_call(&ips_me, io, 0);
     io->call = ips_at_call();
-    ips_call_begins(&ips_me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
-                    site, &io->call);
+    ips_note_call_begin(&ips_me, io->mark,
+                        IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
+                        &io->call);
     return true;
 }
 
 /* Record that the call returned, and return `result`, which is the call's (for
  * -1 they read errno, and keep it). `iov` is the payload; `name` is a
  * datagram's peer, NULL: the socket is connected. */
-ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
-                    const struct iovec *iov, size_t iovcnt,
-                    const struct sockaddr *name, socklen_t name_len);
-ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
-                        const struct iovec *iov, size_t iovcnt,
-                        const struct sockaddr *name, socklen_t name_len);
+ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
+                           ssize_t result, const struct iovec *iov,
+                           size_t iovcnt, const struct sockaddr *name,
+                           socklen_t name_len);
+ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
+                               ssize_t result, const struct iovec *iov,
+                               size_t iovcnt, const struct sockaddr *name,
+                               socklen_t name_len);
 
 #define IPS_HOT __attribute__((hot, aligned(64)))
 
@@ -377,42 +385,43 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
 
 /* Starts the record of a poll. False: not recorded. *mark: see ips_open. */
 static inline __attribute__((always_inline)) bool
-ips_wait_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
+ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
                uint64_t site)
 {
     if (unlikely(!ips_wrap_on()))
         return false;
     struct ips_thread *me = ips_here_on();
     *mark = me->open_depth;
-    ips_call_open(me, call, IPS_OPEN_WAIT);
+    ips_push_open_call(me, call, IPS_OPEN_WAIT);
     ips_moment_take(me, call);
-    ips_call_begins(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
+    ips_note_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
 /* Packs two fields of a poll's BLOCK into one word: `ready` and, in the upper
  * half, `a` (pool/format.h). */
-static inline uint64_t ips_ready(uint32_t what, uint32_t why)
+static inline uint64_t ips_pack_ready(uint32_t what, uint32_t why)
 {
     return what | (uint64_t)why << 32;
 }
 /* A wait of `op` returned `result` > 0: writes its BLOCK. Returns `result`. */
-int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
-                 int result, uint64_t site, uint64_t ready);
+int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
+                          enum ips_op op, int result, uint64_t site,
+                          uint64_t ready);
 
 /* preload/io/receive_stamps.c: writes QUEUE for the datagram of `io` if the
  * kernel gives a receive timestamp. Only for a receive that did not block; not
  * in the quiet mode. */
-void ips_arrival_note(const struct ips_io *io);
+void ips_record_arrival_time(const struct ips_io *io);
 
 /* preload/io/segments.c: bytes of each datagram but the last that the call of
  * `io` sent; 0: it sent one datagram. */
-uint32_t ips_segment_sent(const struct ips_io *io);
+uint32_t ips_sent_segment_bytes(const struct ips_io *io);
 /* Returns the segment size in the control data of a message; 0: it has none;
  * UINT32_MAX: it says one datagram. */
-uint32_t ips_segment_in(const struct msghdr *m, int type);
+uint32_t ips_segment_bytes_in_control(const struct msghdr *m, int type);
 /* Whether a receive from this socket must ask the kernel for the segment
  * size. */
-bool ips_segments_joined(const struct ips_io *io);
+bool ips_must_ask_segment_size(const struct ips_io *io);
 #define IPS_CONTROL_ROOM 512u
 
 #define IPS_IOV(buffer, length)                                                \
@@ -460,11 +469,11 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
 void ips_forbid_undo(enum ips_forbids what, bool before);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* True: a new image must not load our library. */
-bool ips_forbidden(void);
+bool ips_must_not_preload(void);
 /* Records (UNSEEN) that this process now does things that leave no records;
  * `text` says what. */
 void ips_report_unrecorded(const char *text);
-void ips_forbidden_in_vfork(bool on);
+void ips_set_vfork_filter(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
@@ -476,14 +485,14 @@ void ips_wrap_name_standard(void);
  * (preload/process/exec.c). The target counts as traced where nothing is
  * recorded here. */
 void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
-void ips_exec_find(struct ips_target *target, const char *file);
+void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
 /* Writes UNSEEN: the target runs untraced as process `pid`. Writes nothing if
  * the target is traced. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
 void ips_record_unrecorded(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the target to the parent,
  * which records it. */
-void ips_vfork_target(const struct ips_target *target);
+void ips_vfork_pass_target(const struct ips_target *target);
 
 /* The environment for a new image. It is `envp` itself if that has all that the
  * target needs. Else it is a copy: our variables and our library are added
@@ -520,20 +529,21 @@ struct ips_reap {
     uint32_t count;
 };
 struct ips_reap ips_reap_begin(void);
-uint64_t ips_reap_end(struct ips_reap since);
+uint64_t ips_reap_cpu_since(struct ips_reap since);
 
 /* The next three functions are in preload/process/thread.c. */
-void ips_thread_here(void);                /* notes the calling thread's tid */
+void ips_thread_store_own_tid(void);       /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 /* notes that the thread is about to be cancelled */
-void ips_thread_cancels(pthread_t thread);
+void ips_thread_mark_cancelled(pthread_t thread);
 
 /* preload/io/spin.c. An attempt failed. True: it continues a run of failed
- * attempts and needs no record. False: record it and call ips_spin_recorded. */
-bool ips_spin_failed(const struct ips_moment *call,
-                     const struct ips_moment *ret, uint32_t chan,
-                     uint64_t site);
-void ips_spin_recorded(void);
+ * attempts and needs no record. False: record it and call ips_spin_restart_run.
+ */
+bool ips_spin_note_failure(const struct ips_moment *call,
+                           const struct ips_moment *ret, uint32_t chan,
+                           uint64_t site);
+void ips_spin_restart_run(void);
 struct ips_spin {
     uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
     uint64_t last_cpu; /* CPU time at the return of the last attempt */
@@ -544,8 +554,8 @@ struct ips_spin {
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
-/* ips_spin_failed for an attempt known to be the first of a run; the caller
- * records it. */
+/* ips_spin_note_failure for an attempt known to be the first of a run; the
+ * caller records it. */
 static inline void ips_spin_first(struct ips_thread *me,
                                   const struct ips_moment *call,
                                   const struct ips_moment *ret, uint32_t chan,
@@ -558,44 +568,44 @@ static inline void ips_spin_first(struct ips_thread *me,
  * it is recorded. Fewer than IPS_SPIN_LEAST failed attempts before it are no
  * run. */
 #define IPS_SPIN_LEAST 3u
-void ips_spin_ended_slow(const struct ips_moment *call);
-static inline void ips_spin_ended(struct ips_thread *me,
-                                  const struct ips_moment *call)
+void ips_spin_end_run_slow(const struct ips_moment *call);
+static inline void ips_spin_end_run(struct ips_thread *me,
+                                    const struct ips_moment *call)
 {
     if (unlikely(me->spin_count >= IPS_SPIN_LEAST))
-        ips_spin_ended_slow(call);
+        ips_spin_end_run_slow(call);
     me->spin_count = 0;
 }
 /* Ends a run of failed attempts: the thread recorded something else. */
-static inline void ips_spin_over(void)
+static inline void ips_spin_drop_run(void)
 {
     ips_me.spin_count = 0;
 }
 
 /* preload/io/retry.c. Counts the try of `call` for the object `key`, which
  * failed. */
-void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
-                      struct ips_moment call);
+void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
+                            struct ips_moment call);
 /* The thread slept on purpose, or reaped a child. */
 static inline void ips_count_sleep(void)
 {
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->naps++;
 }
-static inline void ips_joined_child(void)
+static inline void ips_count_child_join(void)
 {
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->joins++;
 }
 /* Ends the run of tries for `key`, of which one has succeeded. True: earlier
  * tries failed, with sleeps between them; *run describes them. */
-bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
-                          struct ips_retry *run);
-static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
-                                   struct ips_retry *run)
+bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
+                            struct ips_retry *run);
+static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
+                                     struct ips_retry *run)
 {
     return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
-           ips_retry_ended_slow(kind, key, run);
+           ips_retry_end_run_slow(kind, key, run);
 }
 /* Writes BLOCK with op RETRY; call it before the try of `call` is recorded. */
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
@@ -604,11 +614,11 @@ void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
 /* preload/io/path.c. Notes the result `r` of a call that needs the file at
  * `path` (relative to directory `at`): -1 with errno if the file does not
  * exist. Returns `r`. */
-int ips_path_tried(int at, const char *path, int r, uint64_t site);
+int ips_note_path_result(int at, const char *path, int r, uint64_t site);
 /* Writes RELEASE WATCH and MADE for an open of `path` at `call` that returned
  * `fd`, if it may have created the file. */
-void ips_path_opened(const char *path, int fd, int flags,
-                     struct ips_moment call, uint64_t site);
+void ips_record_file_made(const char *path, int fd, int flags,
+                          struct ips_moment call, uint64_t site);
 /* A read of the watch `io` returned `bytes` of events: writes ACQUIRE for the
  * name that the first one has. False: it has none, or the descriptor is no
  * inotify's. */
@@ -617,17 +627,18 @@ bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
 
 /* preload/io/file.c: to be called before and after a call on a file; `exact`
  * reads the thread's clocks now. */
-struct ips_moment ips_file_call(bool exact);
-void ips_file_done(const struct ips_moment *call, int64_t result,
-                   uint64_t site);
+struct ips_moment ips_file_call_begin(bool exact);
+void ips_file_call_end(const struct ips_moment *call, int64_t result,
+                       uint64_t site);
 /* Makes and records an fcntl with F_SETLK or its like; `real` is the function
  * that makes the call. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site);
-void ips_locks_end(void); /* the process ends and releases its locks */
-void ips_eventfd_written(const struct ips_io *io);
+void ips_record_file_locks_end(
+    void); /* the process ends and releases its locks */
+void ips_record_eventfd_write(const struct ips_io *io);
 /* Writes ACQUIRE for a read. False: the eventfd's number is unknown. */
-bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
+bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret);
 
 /* preload/io/wait.c: the value of a BLOCK's `ready` and `a` for a descriptor
  * whose poll reported `events` (POLLIN ...). */
@@ -648,12 +659,13 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* Records raw system calls that send signals, and makes those that set
  * handlers. True: the call was made, *r is its result. */
-bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site);
+bool ips_handle_signal_syscall(long *r, long n, const long args[6],
+                               uint64_t site);
 
 /* Called by preload/start/entry.S. */
 void ips_vfork_before(uint64_t site);
 long ips_vfork_after(long result);
-long ips_syscall_failed(long result);
+long ips_syscall_set_errno(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
 
 #endif

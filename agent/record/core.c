@@ -29,7 +29,7 @@ __thread struct ips_thread ips_me IPS_IE;
 /* --- stamps -------------------------------------------------------- */
 
 /* Test option: makes the clock wrong by an offset, a drift and one step. */
-static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
+static __attribute__((noinline)) uint64_t apply_test_clock(uint64_t stamp)
 {
     const struct ips_control *c = ips_core.control;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : 1;
@@ -55,7 +55,7 @@ static inline uint64_t raw_stamp(void)
 uint64_t ips_core_now(void)
 {
     uint64_t stamp = raw_stamp();
-    return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
+    return unlikely(ips_core.test_clock) ? apply_test_clock(stamp) : stamp;
 }
 
 /* --- reserve and publish: the slow path (fast path: fast.h) ------------ */
@@ -81,7 +81,7 @@ static void write_lost_records(struct ips_stream *s, uint64_t stamp)
         if (!count)
             continue;
         struct ips_rec_lost *rec =
-            ips_stream_begin(s, IPS_REC_LOST, sizeof(*rec), stamp);
+            ips_stream_begin_record(s, IPS_REC_LOST, sizeof(*rec), stamp);
         if (!rec)
             return;
         s->lost[cause] -= count;
@@ -119,7 +119,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
     return rc;
 }
 
-static bool fork_noticed(void);
+static bool become_child_if_forked(void);
 
 /* Test option probe_extra_ns: uses this much more CPU time in each record,
  * however long the thread is off its core meanwhile. */
@@ -141,7 +141,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     ips_me.recs_open--; /* this record is no longer pending */
     if (!ips_core.control || ips_core.stopped)
         goto out;
-    if (*ips_core.alive == 0 && fork_noticed()) {
+    if (*ips_core.alive == 0 && become_child_if_forked()) {
         /* A fork child: `at` was an address in the parent's segment. */
         at = s->cur;
         s->cur += bytes;
@@ -191,10 +191,10 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         /* START must come first: it gets the space that we reserved. */
         s->cur = at;
         ips_start_write(s);
-        rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
+        rec = ips_stream_begin_record(s, (enum ips_rec_type)type, bytes, stamp);
     } else {
         ips_me.recs_open++;
-        rec = ips_reserve(s, at, bytes, type, stamp);
+        rec = ips_write_reserved_head(s, at, bytes, type, stamp);
     }
     if (type != IPS_REC_LOST) /* else write_lost_records would recurse */
         write_lost_records(s, stamp);
@@ -210,21 +210,22 @@ out:
     return rec;
 }
 
-void *ips_stream_begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
-                            enum ips_rec_type type, uint64_t stamp)
+void *ips_stream_begin_record_slow(struct ips_stream *s, uint64_t at,
+                                   uint64_t bytes, enum ips_rec_type type,
+                                   uint64_t stamp)
 {
     if (*ips_core.alive == IPS_ALIVE_AND_BURNS) {
         burn_time();
         if (at == s->tail && at + bytes <= s->limit)
-            return ips_reserve(s, at, bytes, type, stamp);
+            return ips_write_reserved_head(s, at, bytes, type, stamp);
     }
     return begin_slow(s, at, bytes, type, stamp);
 }
 
-void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
-                       size_t size, uint64_t stamp)
+void *ips_stream_begin_record(struct ips_stream *s, enum ips_rec_type type,
+                              size_t size, uint64_t stamp)
 {
-    return ips_stream_begin_inline(s, type, size, stamp);
+    return ips_stream_begin_record_inline(s, type, size, stamp);
 }
 
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp)
@@ -242,8 +243,8 @@ void *ips_rec_begin(enum ips_rec_type type, size_t bytes)
     return ips_rec_begin_at(type, bytes, ips_core_now());
 }
 
-void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
-                     uint64_t count)
+void ips_stream_count_lost(struct ips_stream *s, enum ips_lost_cause cause,
+                           uint64_t count)
 {
     if (!ips_core.control || ips_me.in_vfork ||
         (unsigned)cause >= IPS_LOST_COUNT)
@@ -253,9 +254,9 @@ void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
         write_lost_records(s, ips_core_now());
 }
 
-void ips_core_lost(enum ips_lost_cause cause, uint64_t count)
+void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count)
 {
-    ips_stream_lost(&ips_me.stream, cause, count);
+    ips_stream_count_lost(&ips_me.stream, cause, count);
 }
 
 void ips_stream_end(struct ips_stream *s)
@@ -347,7 +348,7 @@ static struct ips_control *control_open(const char *dir, struct ips_control *c)
     return o.mapped;
 }
 
-struct ips_control *ips_core_share(void)
+struct ips_control *ips_core_map_counters(void)
 {
     struct ips_control *mapped, *none = NULL, unused;
     if (!ips_core.share_later)
@@ -378,7 +379,7 @@ static void set_alive(void)
         ips_core.control->probe_extra_ns ? IPS_ALIVE_AND_BURNS : IPS_ALIVE;
 }
 
-void *ips_core_wiped(void)
+void *ips_core_wiped_memory(void)
 {
     return ips_core.wiped;
 }
@@ -453,7 +454,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     ips_start_defaults(s, s->stamp);
     if (ips_segment_next(s) == 0)
         ips_start_write(s);
-    ips_beyond_reset(); /* the start has a probe cost */
+    ips_reset_overhead_counts(); /* the start has a probe cost */
     ips_sys_restore_signals(signals);
     return true;
 }
@@ -468,8 +469,8 @@ const struct ips_control *ips_core_control(void)
     return ips_core.control;
 }
 
-void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
-                        void (*ending)(void), void (*flush)(void))
+void ips_core_register_hooks(void (*begun)(enum ips_start_kind kind),
+                             void (*ending)(void), void (*flush)(void))
 {
     ips_core.begun = begun;
     ips_core.ending = ending;
@@ -517,10 +518,10 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_reset();
     ips_cpu_reset();
-    ips_beyond_reset();
+    ips_reset_overhead_counts();
     struct ips_stream *s = &ips_me.stream;
     ips_ring_reset(s);
-    ips_segment_drop_kept(s);
+    ips_segment_free_kept_list(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;
@@ -533,7 +534,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
 
 /* Did the kernel zero the page? Then this process is the child of a fork that
  * the agent did not see: makes it a new image. */
-static bool fork_noticed(void)
+static bool become_child_if_forked(void)
 {
     if (ips_core.alive == &not_alive)
         return false;
@@ -586,8 +587,8 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 static void write_end(enum ips_end_kind kind, int status)
 {
     uint64_t cpu = ips_cpu_read();
-    ips_delay_end(cpu);
-    ips_guessed_end();
+    ips_run_delay_write_last(cpu);
+    ips_guessed_write_last();
     ips_calls_write_if_enough(IPS_CALLS_LEAST);
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)

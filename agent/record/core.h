@@ -45,7 +45,7 @@ extern char **ips_core_arguments __attribute__((visibility("hidden")));
 /* Returns IPS_WIPED_BYTES of memory, 64-byte aligned, that the kernel zeroes in
  * every fork child; NULL: not available. */
 #define IPS_WIPED_BYTES 4160u
-void *ips_core_wiped(void);
+void *ips_core_wiped_memory(void);
 
 uint64_t ips_core_now(void); /* current stamp, test offset applied */
 uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
@@ -53,7 +53,7 @@ uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
 void ips_rec_publish(void *rec);
-void ips_core_lost(enum ips_lost_cause cause, uint64_t count);
+void ips_core_count_lost(enum ips_lost_cause cause, uint64_t count);
 
 /* Fork. ips_core_fork_before returns the fork_seq for FORK. The child must
  * first call ips_core_fork_child, which drops the parent's segments and starts
@@ -79,15 +79,15 @@ void ips_core_process_end(enum ips_end_kind kind, int status);
  * fit are lost (NO_SEGMENT). CPU times are estimates from then on: a call
  * longer than 2 us counts as waiting, all other time as running. false: the
  * program did not do it after all. */
-void ips_core_quiet(bool on);
+void ips_core_set_quiet(bool on);
 /* Stops recording in this process; no more stamps are taken. */
 void ips_core_stop(void);
 /* Registers hooks. `begun` is called in a thread right after its stream's START
  * (all signals blocked), `ending` right before its END; not for tasks. `flush`
  * writes records kept in memory, before an END of the process and
  * (ips_core_flush) before an exec. At most one of each, set before init. */
-void ips_core_on_stream(void (*begun)(enum ips_start_kind kind),
-                        void (*ending)(void), void (*flush)(void));
+void ips_core_register_hooks(void (*begun)(enum ips_start_kind kind),
+                             void (*ending)(void), void (*flush)(void));
 void ips_core_flush(void);
 
 #endif

@@ -51,7 +51,7 @@ void ips_cpu_reset(void)
     ips_me.era++;
 }
 
-static uint64_t clock_ns(void)
+static uint64_t read_thread_cpu_ns(void)
 {
     return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -81,9 +81,9 @@ static struct reading read_clock(void)
 {
     struct reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
-        r.slot = ips_leave_mark(&ips_me, &r.mark_number);
+        r.slot = ips_set_mark(&ips_me, &r.mark_number);
         uint64_t before = ips_core_now();
-        r.cpu = clock_ns();
+        r.cpu = read_thread_cpu_ns();
         uint64_t after = ips_core_now();
         r.t = before + (after - before) / 2;
         if (!r.slot)
@@ -101,7 +101,7 @@ static struct reading read_clock(void)
 
 /* Stores the slot's baseline: the CPU time that the reading shows, but not less
  * than `floor`. */
-static void draw_baseline(const struct reading *r, uint64_t floor)
+static void set_baseline_by_reading(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)
         return;
@@ -133,7 +133,7 @@ static void write_records_due(uint64_t t, uint64_t cpu)
  * time, the clock minus `off`. */
 static void start_guess_window(struct reading *r, uint64_t t, int64_t off)
 {
-    off = ips_guess_correct(&ips_me.cpu.guess, off);
+    off = ips_guess_start_window(&ips_me.cpu.guess, off);
     r->cpu =
         off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_me.cpu.read_t = t;
@@ -196,19 +196,19 @@ static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
 {
     uint64_t took = ips_stamps_to_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
-    return make_moment(t, ips_quiet_cpu_after(cpu),
+    return make_moment(t, ips_quiet_set_cpu(cpu),
                        ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
 static struct ips_moment moment_by_clock(void)
 {
     uint64_t t = ips_core_now();
-    uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
+    uint64_t cpu = ips_max_u64(read_thread_cpu_ns(), ips_me.cpu_last);
     write_records_due(t, cpu);
     return make_moment(t, cpu, ips_core_now(), 0);
 }
 
-static struct ips_moment moment_by_mark(void)
+static struct ips_moment moment_setting_mark(void)
 {
     uint32_t taken = ips_me.cpu_next;
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
@@ -229,7 +229,7 @@ static struct ips_moment moment_by_mark(void)
     if (stood && g->blocks)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
     start_guess_window(&r, r.t, off);
-    draw_baseline(&r, last);
+    set_baseline_by_reading(&r, last);
     write_records_due(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* The mark is gone again: a handler has read the clock, or there was a
@@ -251,14 +251,15 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
         return quiet_moment(ips_core_now());
     if (ips_is_unannounced_fork()) {
         uint64_t t = ips_core_now();
-        return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
+        return (struct ips_moment){t, read_thread_cpu_ns(), t | IPS_MARK_NOT,
+                                   0};
     }
     const struct ips_apart apart = ips_agent_work_begin();
     uint64_t before = ips_me.cpu.read_cpu;
     struct ips_moment m =
-        ips_core.cpu_marks ? moment_by_mark() : moment_by_clock();
+        ips_core.cpu_marks ? moment_setting_mark() : moment_by_clock();
     if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
-        ips_apart_end(&apart, 0);
+        ips_agent_work_end(&apart, 0);
     return m;
 }
 
@@ -270,7 +271,7 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     uint64_t after = call->mark;
     bool brief = t < after || ips_stamps_to_ns(t - after) < IPS_BLOCKED_NS;
     uint64_t cpu = brief ? call->cpu + ips_stamps_to_ns(ips_sub_sat(t, after))
-                         : clock_ns();
+                         : read_thread_cpu_ns();
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
@@ -291,7 +292,8 @@ return_above_baseline(const struct ips_moment *call, uint64_t t,
                        call->mark_number);
 }
 
-struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
+struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
+                                                  uint64_t t)
 {
     struct ips_guess *g = &ips_me.cpu.guess;
     struct reading r = read_clock();
@@ -307,16 +309,16 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
     if (good) {
         uint64_t each = ips_guess_learn(
             g, g->blocks + 1, more + (int64_t)g->given_ns - g->off_read);
-        cost = g->blocks ? ips_guess_as_block(each, elapsed) : cost;
+        cost = g->blocks ? ips_guess_limit_to_block(each, elapsed) : cost;
     }
-    cost = ips_guess_give(g, cost, elapsed);
+    cost = ips_guess_add_error_share(g, cost, elapsed);
     g->given_ns += g->blocks ? cost : 0;
     uint64_t cpu = call->cpu + cost;
     int64_t off = more - (int64_t)cost;
     if (!good) /* no more than the elapsed time */
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     start_guess_window(&r, t, off);
-    draw_baseline(&r, cpu);
+    set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
@@ -338,7 +340,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     /* A switch since the return belongs to the next arc. */
     start_guess_window(&r, t,
                        since < MARK_NS * 10 ? more - (int64_t)cost : off);
-    draw_baseline(&r, cpu);
+    set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
@@ -346,7 +348,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 }
 
 __attribute__((cold)) struct ips_moment
-ips_return_slow(const struct ips_moment *call, uint64_t t)
+ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
 {
     if (ips_is_unannounced_fork() || t < call->t)
         return (struct ips_moment){t, call->cpu, IPS_MARK_NOT, 0};
@@ -363,7 +365,7 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
                    ? return_above_baseline(call, t, s)
                    : return_long(call, t);
     if (!s)
-        return ips_return_read(call, t);
+        return ips_moment_of_return_by_reading(call, t);
     /* A handler read the clock during the call. */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t cpu = ips_max_u64(cpu_by_baseline(s, t), call->cpu);
@@ -371,17 +373,17 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
 }
 
 __attribute__((hot)) struct ips_moment
-ips_return_gone(const struct ips_moment *call, bool waits)
+ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits)
 {
     struct ips_moment ret;
-    ips_return_after_switch(ips_here(), call, waits, &ret);
+    ips_moment_of_return_after_switch(ips_here(), call, waits, &ret);
     return ret;
 }
 
 uint64_t ips_cpu_read(void)
 {
     if (ips_is_unannounced_fork())
-        return clock_ns();
+        return read_thread_cpu_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
     struct cpu_baseline line = newest_baseline();
@@ -395,7 +397,7 @@ uint64_t ips_cpu_read(void)
                          cpu_on_baseline(&line, stood && r.slot, &r, last)));
     g->blocks = 0;
     start_guess_window(&r, r.t, 0);
-    draw_baseline(&r, last);
+    set_baseline_by_reading(&r, last);
     ips_me.cpu_last = ips_max_u64(r.cpu, last);
     return ips_me.cpu_last;
 }

@@ -93,10 +93,12 @@ static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 #endif
 
 struct ips_moment ips_moment_slow(void);
-struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
+struct ips_moment ips_moment_of_return_slow(const struct ips_moment *call,
+                                            uint64_t t);
 /* Takes the stamp of the return of a call whose mark is gone, and finds its CPU
  * time. `waits`: the call does nothing but wait. */
-struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
+struct ips_moment
+ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits);
 
 /* Stores the moment of the stamp `t` into `out`. Field by field: a struct that
  * goes through the stack as a whole would be loaded again before its parts have
@@ -148,15 +150,15 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                                                   bool waits)
 {
     if (__builtin_expect(!ips_core.cpu_marks, 0))
-        return ips_return_slow(call, ips_core_now());
+        return ips_moment_of_return_slow(call, ips_core_now());
     if (__builtin_expect(*ips_cpu_mark() != call->mark, 0))
-        return ips_return_gone(call, waits);
+        return ips_moment_of_return_without_mark(call, waits);
     uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark ||
                              ips_me.cpu_next != call->mark_number ||
                              t - call->t >= ips_core.cpu_limit,
                          0))
-        return ips_return_slow(call, t);
+        return ips_moment_of_return_slow(call, t);
     uint64_t cpu = call->cpu + ips_stamps_to_ns(t - call->t);
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, call->mark, call->mark_number};
@@ -179,13 +181,13 @@ uint64_t ips_cpu_read(void);
 
 /* record/run_delay.c. ips_run_delay_write_if_due writes a RUNDELAY if one is
  * due; call it when the clock was just read and the thread was off its core.
- * ips_delay_end writes the last one, at END. */
+ * ips_run_delay_write_last writes the last one, at END. */
 void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu);
-void ips_delay_end(uint64_t cpu);
-/* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now; ips_guessed_end
- * writes one before END, if there is anything new. */
+void ips_run_delay_write_last(uint64_t cpu);
+/* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now;
+ * ips_guessed_write_last writes one before END, if there is anything new. */
 void ips_guessed_write(uint64_t t);
-void ips_guessed_end(void);
+void ips_guessed_write_last(void);
 /* Writes CALLS, if there were at least `least` calls or enough ns to report. */
 void ips_calls_write_if_enough(uint32_t least);
 /* The ns that CALLS would report in addition to the calls. */
@@ -204,17 +206,18 @@ static inline struct ips_apart ips_agent_work_begin(void)
     return (struct ips_apart){ips_core_now(), *ips_cpu_mark(), ips_me.cpu_next,
                               ips_me.beyond_ns, ips_me.said_ns};
 }
-void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps);
+void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps);
 /* Ends the measurement when the scope ends. */
-static inline void ips_apart_free(const struct ips_apart *apart)
+static inline void ips_agent_work_end_of_scope(const struct ips_apart *apart)
 {
-    ips_apart_end(apart, 0);
+    ips_agent_work_end(apart, 0);
 }
 #define IPS_APART                                                              \
-    const struct ips_apart apart_ __attribute__((cleanup(ips_apart_free))) =   \
-        ips_agent_work_begin()
+    const struct ips_apart apart_                                              \
+        __attribute__((cleanup(ips_agent_work_end_of_scope))) =                \
+            ips_agent_work_begin()
 /* In a fork child: resets the counts. Its start has a probe cost. */
-void ips_beyond_reset(void);
+void ips_reset_overhead_counts(void);
 
 /* After the run is attached: finds out whether marks can be used. */
 void ips_cpu_init(void);

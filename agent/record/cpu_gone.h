@@ -28,7 +28,8 @@ static inline bool ips_is_unannounced_fork(void)
 }
 
 /* Reads the clock now to find the CPU time of the call. */
-struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t);
+struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
+                                                  uint64_t t);
 
 /* Takes the number of the next slot, in one instruction: of all other code only
  * this thread's signal handlers do the same. */
@@ -49,7 +50,7 @@ static inline uint32_t ips_next_slot(struct ips_thread *me)
 /* Sets a new mark and returns its slot. NULL: this thread has no rseq area that
  * the kernel knows. */
 static inline __attribute__((always_inline)) struct ips_cpu_slot *
-ips_leave_mark(struct ips_thread *me, uint32_t *taken)
+ips_set_mark(struct ips_thread *me, uint32_t *taken)
 {
     volatile uint64_t *at = ips_cpu_mark();
     if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_registered(at), 0))
@@ -100,24 +101,25 @@ static inline bool ips_may_guess(struct ips_thread *me,
  * out. The new mark is set before the stamp: the next moment notices a switch
  * between the two, without a further stamp. */
 static inline __attribute__((always_inline)) void
-ips_return_after_switch(struct ips_thread *me, const struct ips_moment *call,
-                        bool waits, struct ips_moment *ret)
+ips_moment_of_return_after_switch(struct ips_thread *me,
+                                  const struct ips_moment *call, bool waits,
+                                  struct ips_moment *ret)
 {
     uint32_t taken = 0;
     struct ips_cpu_slot *s =
-        ips_may_guess(me, call) ? ips_leave_mark(me, &taken) : NULL;
+        ips_may_guess(me, call) ? ips_set_mark(me, &taken) : NULL;
     uint64_t t = IPS_STAMP(), elapsed = ips_stamps_to_ns(t - call->t);
     if (__builtin_expect(!s, 0)) {
-        *ret = ips_return_slow(call, t);
+        *ret = ips_moment_of_return_slow(call, t);
         return;
     }
     if (__builtin_expect(t < call->t, 0)) {
         *ips_cpu_mark() = 0; /* the new mark has no baseline */
-        *ret = ips_return_slow(call, t);
+        *ret = ips_moment_of_return_slow(call, t);
         return;
     }
     if (__builtin_expect(elapsed >= IPS_GUESS_BLOCK_NS && !waits, 0)) {
-        *ret = ips_return_read(call, t);
+        *ret = ips_moment_of_return_by_reading(call, t);
         return;
     }
     uint64_t cpu = call->cpu + ips_guess_block(&me->cpu.guess, elapsed);

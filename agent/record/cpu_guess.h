@@ -60,7 +60,7 @@ struct ips_guess {
 
 /* `cost` of a call that was switched out, limited so that the call looks like a
  * block if it was long enough for one. */
-static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
+static inline uint64_t ips_guess_limit_to_block(uint64_t cost, uint64_t elapsed)
 {
     return __builtin_expect(elapsed > IPS_BLOCKED_NS + 2, 1)
                ? ips_min_u64(cost, elapsed - IPS_BLOCKED_NS - 2)
@@ -69,13 +69,14 @@ static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
 
 /* CPU time to report for a block that lasted `elapsed` ns and took `cost`: adds
  * a part of `off`. */
-static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
-                                      uint64_t elapsed)
+static inline uint64_t
+ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
 {
     cost = ips_min_u64(cost, elapsed);
     /* If the cost is so high that the call does not look like a block, nothing
      * is added. */
-    uint64_t most = ips_max_u64(ips_guess_as_block(elapsed, elapsed), cost);
+    uint64_t most =
+        ips_max_u64(ips_guess_limit_to_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
     if (part == 0)
         part = (g->off > 0) - (g->off < 0);
@@ -89,8 +90,8 @@ static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
 /* Guesses the CPU time of a block that lasted `elapsed` ns. */
 static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
 {
-    uint64_t cost = ips_guess_as_block(g->block_ns, elapsed);
-    cost = ips_guess_give(g, cost, elapsed);
+    uint64_t cost = ips_guess_limit_to_block(g->block_ns, elapsed);
+    cost = ips_guess_add_error_share(g, cost, elapsed);
     g->blocks++;
     g->given_ns += cost;
     return cost;
@@ -121,7 +122,7 @@ static inline bool ips_guess_due(const struct ips_guess *g)
            (next >= g->window || g->given_ns >= IPS_GUESS_GIVEN_NS);
 }
 
-static inline void ips_guess_judge(struct ips_guess *g, int64_t off)
+static inline void ips_guess_adjust_window(struct ips_guess *g, int64_t off)
 {
     uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
     uint64_t is = ips_max_u64(g->window, IPS_GUESS_WINDOW_MIN);
@@ -144,7 +145,7 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
 /* Ends a window of guesses at a reading of the clock, which is `off` ns ahead
  * of the reported CPU time. Returns the part that guesses explain, to be given
  * to later blocks; the caller corrects the rest. */
-static inline int64_t ips_guess_correct(struct ips_guess *g, int64_t off)
+static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
 {
     /* If too much was reported, `off` is limited to what was guessed, and to
      * what the blocks of one window can give back. */
@@ -156,7 +157,7 @@ static inline int64_t ips_guess_correct(struct ips_guess *g, int64_t off)
     off = off < least ? least : off;
     off = off > most ? most : off;
     if (g->blocks) {
-        ips_guess_judge(g, off);
+        ips_guess_adjust_window(g, off);
         ips_guess_account(g, off);
     }
     g->off = g->off_read = off;

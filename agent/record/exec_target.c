@@ -79,7 +79,7 @@ void ips_preload_without(char *out, const char *value, const char *name)
 
 /* Does the loader, run with `argv`, start a program? It does if a program's
  * name follows, after the known options; any other option lists or checks. */
-static bool starts_program(char *const argv[])
+static bool does_loader_start_program(char *const argv[])
 {
     static const char with_value[][24] = {"--library-path",
                                           "--inhibit-rpath",
@@ -114,11 +114,12 @@ static bool asan_may_be_loaded_later(char *const envp[])
     return false;
 }
 
-void ips_target_started(struct ips_target *t, char *const argv[],
-                        char *const envp[])
+void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
+                                    char *const envp[])
 {
     if (t->kind == IPS_TARGET_BY_HAND)
-        t->kind = starts_program(argv) ? IPS_TARGET_TRACED : IPS_TARGET_ASKED;
+        t->kind = does_loader_start_program(argv) ? IPS_TARGET_TRACED
+                                                  : IPS_TARGET_ASKED;
     else if (t->kind == IPS_TARGET_FIRST && asan_may_be_loaded_later(envp))
         t->kind = IPS_TARGET_TRACED;
     if (t->kind == IPS_TARGET_TRACED)
@@ -142,7 +143,7 @@ static bool gnu_loader(const char *path)
 }
 
 /* musl's loader and C library are one file, which can be run directly. */
-static bool musl_by_hand(const char *path)
+static bool is_musl_loader(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -171,7 +172,8 @@ static bool read_part(const struct program *p, void *out, size_t bytes,
     return true;
 }
 
-static bool read_segment(const struct program *p, unsigned i, Elf64_Phdr *out)
+static bool read_program_header(const struct program *p, unsigned i,
+                                Elf64_Phdr *out)
 {
     return i < p->elf.e_phnum && i < 64 &&
            read_part(p, out, sizeof(*out),
@@ -182,7 +184,7 @@ static bool read_segment(const struct program *p, unsigned i, Elf64_Phdr *out)
 static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 {
     Elf64_Phdr part;
-    for (unsigned i = 0; read_segment(p, i, &part); i++) {
+    for (unsigned i = 0; read_program_header(p, i, &part); i++) {
         if (part.p_type != PT_INTERP || part.p_filesz >= SCRIPT_BYTES)
             continue;
         memset(out, 0, SCRIPT_BYTES);
@@ -197,7 +199,7 @@ static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 static uint64_t offset_of(const struct program *p, uint64_t address)
 {
     Elf64_Phdr part;
-    for (unsigned i = 0; read_segment(p, i, &part); i++)
+    for (unsigned i = 0; read_program_header(p, i, &part); i++)
         if (part.p_type == PT_LOAD && address >= part.p_vaddr &&
             address - part.p_vaddr < part.p_filesz)
             return address - part.p_vaddr + part.p_offset;
@@ -206,19 +208,19 @@ static uint64_t offset_of(const struct program *p, uint64_t address)
 
 /* AddressSanitizer's runtime ends a program in which another library precedes
  * it. It recognises itself by these names (asan_linux.cpp, IsDynamicRTName). */
-static bool must_be_first(const char *library)
+static bool is_asan_runtime(const char *library)
 {
     return strstr(library, "libasan.so") || strstr(library, "libclang_rt.asan");
 }
 
 /* Does the program need a library that must be loaded before ours? */
-static bool needs_to_be_first(const struct program *p)
+static bool needs_asan_runtime(const struct program *p)
 {
     Elf64_Dyn dynamic[64];
     Elf64_Phdr part = {0};
     uint64_t names = 0;
     for (unsigned i = 0;
-         read_segment(p, i, &part) && part.p_type != PT_DYNAMIC;)
+         read_program_header(p, i, &part) && part.p_type != PT_DYNAMIC;)
         i++;
     size_t bytes =
         part.p_filesz < sizeof(dynamic) ? part.p_filesz : sizeof(dynamic);
@@ -235,7 +237,7 @@ static bool needs_to_be_first(const struct program *p)
             continue;
         (void)ips_sys6(SYS_pread64, p->fd, (long)name, sizeof(name) - 1,
                        (long)(names + dynamic[i].d_un.d_val), 0, 0);
-        if (must_be_first(name))
+        if (is_asan_runtime(name))
             return true;
     }
     return false;
@@ -258,11 +260,11 @@ static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
     if (loader_of(&p, loader)) {
         if (loader[0] && !gnu_loader(loader))
             return IPS_TARGET_LOADER;
-        return needs_to_be_first(&p) ? IPS_TARGET_FIRST : IPS_TARGET_TRACED;
+        return needs_asan_runtime(&p) ? IPS_TARGET_FIRST : IPS_TARGET_TRACED;
     }
     if (gnu_loader(path))
         return IPS_TARGET_BY_HAND;
-    return musl_by_hand(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
+    return is_musl_loader(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
 }
 
 /* Will the kernel give the program more rights than we have? Its loader then
@@ -286,7 +288,7 @@ static bool gains_rights(int fd, const struct stat *st)
 
 /* Replaces `head` by the interpreter in a script's first line; false: it is no
  * script. */
-static bool script_of(char *head, size_t have)
+static bool replace_by_interpreter(char *head, size_t have)
 {
     if (have < 3 || head[0] != '#' || head[1] != '!')
         return false;
@@ -370,7 +372,7 @@ static bool inspect_inside(int fd, const struct stat *st, const char *path,
             *kind = IPS_TARGET_SETUID;
         return false;
     }
-    return script_of(head, (size_t)got);
+    return replace_by_interpreter(head, (size_t)got);
 }
 
 /* Can a program that we execute open the library by this name? `before`: it
@@ -465,8 +467,8 @@ static long inspect_with_own_table(void *arg)
 /* Returns a name that opens `path` without the descriptor `dir` that it is
  * relative to. If `path` is NULL or "", a name of the file `dir` itself. NULL
  * if the name is too long. */
-static const char *path_without(char out[FOUND_BYTES], int dir,
-                                const char *path)
+static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
+                                           const char *path)
 {
     char after[FOUND_BYTES];
     if (path && (*path == '/' || (*path && dir == AT_FDCWD)))
@@ -480,7 +482,7 @@ static const char *path_without(char out[FOUND_BYTES], int dir,
         after[n++] = '/';
     memcpy(after + n, path ? path : "", len);
     after[n + len] = '\0';
-    return ips_proc_name(out, FOUND_BYTES, "self", after) ? out : NULL;
+    return ips_build_proc_path(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
 /* Examines the program file at `path`, whose status is `st`. false: it cannot
@@ -494,7 +496,8 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
         return true;
     }
     char room[FOUND_BYTES];
-    struct inspection l = {t, path, library, path_without(room, dir, path), st};
+    struct inspection l = {t, path, library,
+                           path_without_descriptor(room, dir, path), st};
     long looked = ips_with_own_table(inspect_with_own_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
@@ -516,7 +519,7 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
         char room[FOUND_BYTES];
         struct inspection l = {
             t, path && *path ? path : "(descriptor)", library,
-            is_file ? path_without(room, dir, path) : NULL, &st};
+            is_file ? path_without_descriptor(room, dir, path) : NULL, &st};
         (void)ips_with_own_table(inspect_with_own_table, &l);
     }
 }
@@ -544,8 +547,8 @@ static bool find_next(const char **search, const char *file,
     return false;
 }
 
-void ips_target_find(struct ips_target *t, const char *file, const char *search,
-                     const char *library)
+void ips_target_find_and_inspect(struct ips_target *t, const char *file,
+                                 const char *search, const char *library)
 {
     if (!file || !*file || strchr(file, '/')) {
         ips_target_inspect(t, AT_FDCWD, file && *file ? file : "/", library);

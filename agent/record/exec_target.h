@@ -58,13 +58,13 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
                         const char *library);
 /* Finds and examines `file` as execvp and posix_spawnp do: by PATH in `search`
  * (NULL: the default) if `file` has no slash. */
-void ips_target_find(struct ips_target *t, const char *file, const char *search,
-                     const char *library);
+void ips_target_find_and_inspect(struct ips_target *t, const char *file,
+                                 const char *search, const char *library);
 
 /* Corrects t->kind by the arguments and the environment of the exec: BY_HAND
  * becomes TRACED or ASKED, FIRST may become TRACED. */
-void ips_target_started(struct ips_target *t, char *const argv[],
-                        char *const envp[]);
+void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
+                                    char *const envp[]);
 
 bool ips_target_preload_stays(enum ips_target_kind kind);
 

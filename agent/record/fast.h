@@ -27,8 +27,9 @@ static inline uint64_t ips_reserve_bytes(uint64_t *cur, uint64_t bytes)
 #endif
 }
 
-static inline void *ips_reserve(struct ips_stream *s, uint64_t at,
-                                uint64_t bytes, uint32_t type, uint64_t stamp)
+static inline void *ips_write_reserved_head(struct ips_stream *s, uint64_t at,
+                                            uint64_t bytes, uint32_t type,
+                                            uint64_t stamp)
 {
     struct ips_rec_head *h = (struct ips_rec_head *)at;
     /* Until the record is published its type is kept in the flags; a reader
@@ -44,11 +45,11 @@ static inline void *ips_reserve(struct ips_stream *s, uint64_t at,
     return h;
 }
 
-/* ips_stream_begin, inline. `me`: the calling thread's state. */
-static inline void *ips_stream_begin_here(struct ips_thread *me,
-                                          struct ips_stream *s,
-                                          enum ips_rec_type type, size_t size,
-                                          uint64_t stamp)
+/* ips_stream_begin_record, inline. `me`: the calling thread's state. */
+static inline void *ips_stream_begin_record_here(struct ips_thread *me,
+                                                 struct ips_stream *s,
+                                                 enum ips_rec_type type,
+                                                 size_t size, uint64_t stamp)
 {
     uint64_t bytes = ((uint64_t)size + 7) & ~(uint64_t)7;
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
@@ -58,14 +59,14 @@ static inline void *ips_stream_begin_here(struct ips_thread *me,
     uint64_t at = ips_reserve_bytes(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
-        return ips_stream_begin_slow(s, at, bytes, type, stamp);
-    return ips_reserve(s, at, bytes, type, stamp);
+        return ips_stream_begin_record_slow(s, at, bytes, type, stamp);
+    return ips_write_reserved_head(s, at, bytes, type, stamp);
 }
-static inline void *ips_stream_begin_inline(struct ips_stream *s,
-                                            enum ips_rec_type type, size_t size,
-                                            uint64_t stamp)
+static inline void *ips_stream_begin_record_inline(struct ips_stream *s,
+                                                   enum ips_rec_type type,
+                                                   size_t size, uint64_t stamp)
 {
-    return ips_stream_begin_here(&ips_me, s, type, size, stamp);
+    return ips_stream_begin_record_here(&ips_me, s, type, size, stamp);
 }
 
 /* ips_rec_begin_at, inline. */
@@ -75,7 +76,7 @@ static inline void *ips_rec_begin_here(struct ips_thread *me,
 {
     if (unlikely(me->in_vfork || !ips_core.main_stream))
         return NULL;
-    return ips_stream_begin_here(me, &me->stream, type, bytes, stamp);
+    return ips_stream_begin_record_here(me, &me->stream, type, bytes, stamp);
 }
 static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
                                          uint64_t stamp)

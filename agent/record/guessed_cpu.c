@@ -39,7 +39,7 @@ __attribute__((cold)) void ips_guessed_write(uint64_t t)
     ips_rec_publish(rec);
 }
 
-void ips_guessed_end(void)
+void ips_guessed_write_last(void)
 {
     if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said)
         ips_guessed_write(ips_core_now());
@@ -54,7 +54,7 @@ uint64_t ips_unreported_work_ns(void)
     return ips_me.beyond_ns + ps / 1000;
 }
 
-void ips_beyond_reset(void)
+void ips_reset_overhead_counts(void)
 {
     ips_me.file_calls = ips_me.beyond_ns = 0;
     ips_me.opens = ips_me.passes = 0;
@@ -71,7 +71,7 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
     /* Counts of a handler in between are lost. */
-    ips_beyond_reset();
+    ips_reset_overhead_counts();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
     if (!rec)
@@ -81,7 +81,7 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     ips_rec_publish(rec);
 }
 
-void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
+void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
     /* The same mark is still there: the thread was on its core. */
     bool stayed =

@@ -10,10 +10,9 @@
 #include "agent/record/proc_event.h"
 
 /* Fills and publishes the record at `at`, which was checked. */
-static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
-                                     enum ips_rec_type type, uint32_t chan,
-                                     enum ips_op op, uint64_t t, uint64_t took,
-                                     int64_t result, uint64_t site)
+static inline void ips_io_fill_and_publish_short(
+    struct ips_thread *me, uint64_t at, enum ips_rec_type type, uint32_t chan,
+    enum ips_op op, uint64_t t, uint64_t took, int64_t result, uint64_t site)
 {
     struct ips_rec_io_short *r = (struct ips_rec_io_short *)at;
     r->h.t = t;
@@ -28,7 +27,7 @@ static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
 }
 
 /* Writes a short record. false: a long one is needed. */
-static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
+static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
                                       enum ips_op op,
                                       const struct ips_moment *call,
                                       const struct ips_moment *ret,
@@ -51,12 +50,13 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
         ips_reservation_give_back(at, bytes);
         return false;
     }
-    ips_io_short_fill(&ips_me, at, type, chan, op, call->t, took, result, site);
+    ips_io_fill_and_publish_short(&ips_me, at, type, chan, op, call->t, took,
+                                  result, site);
     return true;
 }
 
 static inline __attribute__((always_inline)) bool
-ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
+ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
                   enum ips_op op, const struct ips_moment *call,
                   const struct ips_moment *ret, int64_t result, int err,
                   uint64_t site, uint32_t ready)
@@ -79,7 +79,7 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
     if (moves && likely(!ips_ring_on())) { /* ring.c condenses only long records
                                               into a digest */
-        ips_baseline_draw_inline(me, &me->io_baseline, ret, era);
+        ips_baseline_set_inline(me, &me->io_baseline, ret, era);
         /* The baseline must end when returns have to check for samples
          * (preload/sample). */
         uint64_t left = ips_sub_sat(~me->sample_off, ret->t);
@@ -91,15 +91,15 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
 
 /* Writes a record of struct ips_rec_io, short if possible. false: lost. */
 static inline __attribute__((always_inline)) bool
-ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-             const struct ips_moment *call, const struct ips_moment *ret,
-             int64_t result, int err, uint64_t site, uint32_t ready)
+ips_io_write_record(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                    const struct ips_moment *call, const struct ips_moment *ret,
+                    int64_t result, int err, uint64_t site, uint32_t ready)
 {
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
     if (moves && likely(!err && !ready && !ips_me.in_vfork) &&
-        ips_io_event_short(type, chan, op, call, ret, result, site))
+        ips_io_write_short(type, chan, op, call, ret, result, site))
         return true;
-    return ips_io_event_long(&ips_me, type, chan, op, call, ret, result, err,
+    return ips_io_write_long(&ips_me, type, chan, op, call, ret, result, err,
                              site, ready);
 }
 

@@ -169,7 +169,8 @@ long ips_read_with_own_table(const char *path, void *to, size_t bytes)
     return ips_with_own_table(read_file, &r);
 }
 
-bool ips_proc_name(char *out, size_t bytes, const char *link, const char *after)
+bool ips_build_proc_path(char *out, size_t bytes, const char *link,
+                         const char *after)
 {
     static const char proc[] = "/proc/";
     const size_t head = sizeof(proc) - 1, tail = strlen(after) + 1;

@@ -62,7 +62,7 @@ void ips_own_table_reset(void);
  * ("self", "thread-self": the caller's own numbers, which may be those of
  * another pid namespace), and `after`. false: it does not fit, or there is no
  * /proc. */
-bool ips_proc_name(char *out, size_t bytes, const char *link,
-                   const char *after);
+bool ips_build_proc_path(char *out, size_t bytes, const char *link,
+                         const char *after);
 
 #endif

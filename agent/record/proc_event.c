@@ -6,11 +6,11 @@
 void ips_baseline_set(struct ips_cpu_baseline *line, const struct ips_moment *m,
                       uint32_t era)
 {
-    ips_baseline_draw_inline(&ips_me, line, m, era);
+    ips_baseline_set_inline(&ips_me, line, m, era);
 }
 
-bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
-                         struct ips_moment *m)
+bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
+                               struct ips_moment *m)
 {
     *m = ips_moment_now();
     uint32_t era = ips_me.era;

@@ -25,10 +25,10 @@
  * published. `era` is the thread's era before that record was begun. */
 void ips_baseline_set(struct ips_cpu_baseline *line, const struct ips_moment *m,
                       uint32_t era);
-static inline void ips_baseline_draw_inline(struct ips_thread *me,
-                                            struct ips_cpu_baseline *line,
-                                            const struct ips_moment *m,
-                                            uint32_t era)
+static inline void ips_baseline_set_inline(struct ips_thread *me,
+                                           struct ips_cpu_baseline *line,
+                                           const struct ips_moment *m,
+                                           uint32_t era)
 {
     /* While CPU time stands still until the clock has caught up, there is no
      * baseline. */
@@ -103,10 +103,11 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
  * was `era`; `high`:`a` is its procedure. What the caller checked in that era
  * holds when it was written. Returns 0, IPS_SHORT_NOT or a reservation with
  * IPS_SHORT_TAKEN. */
-static inline uint64_t ips_event_short(struct ips_thread *me,
-                                       struct ips_cpu_baseline *of,
-                                       uint32_t era, enum ips_rec_type type,
-                                       uint32_t high, uint32_t a)
+static inline uint64_t ips_write_short_event(struct ips_thread *me,
+                                             struct ips_cpu_baseline *of,
+                                             uint32_t era,
+                                             enum ips_rec_type type,
+                                             uint32_t high, uint32_t a)
 {
 #if IPS_HAVE_COUNTER
     const volatile struct ips_cpu_baseline *line = of;
@@ -138,17 +139,18 @@ static inline uint64_t ips_event_short(struct ips_thread *me,
 }
 
 /* The long form, also used when a short one cannot be written. false: lost. */
-bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
-                         struct ips_moment *m);
+bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
+                               struct ips_moment *m);
 
-/* Writes ENTER_SHORT or EXIT_SHORT. Returns as ips_event_short. */
-static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
-                                            uint64_t procedure)
+/* Writes ENTER_SHORT or EXIT_SHORT. Returns as ips_write_short_event. */
+static inline uint64_t ips_write_short_proc_event(enum ips_rec_type type,
+                                                  uint64_t procedure)
 {
     struct ips_thread *me = ips_here();
     uint32_t era = *(volatile uint32_t *)&me->proc_baseline.era;
-    return ips_event_short(me, &me->proc_baseline, era, type,
-                           (uint32_t)(procedure >> 32), (uint32_t)procedure);
+    return ips_write_short_event(me, &me->proc_baseline, era, type,
+                                 (uint32_t)(procedure >> 32),
+                                 (uint32_t)procedure);
 }
 
 #endif

@@ -32,7 +32,7 @@ struct ips_control *ips_shared(void)
 {
     struct ips_control *c =
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
-    if (!c && !(c = ips_core_share()))
+    if (!c && !(c = ips_core_map_counters()))
         return NULL;
     /* A futex wait on a word that has another value already, with a timeout of
      * 0. It also maps the page for writing. It takes a third of
@@ -55,7 +55,7 @@ bool ips_quota_take(uint64_t bytes)
     if (!c)
         return false;
     atomic_fetch_add_explicit(&c->used_bytes, bytes, memory_order_relaxed);
-    if (ips_control_in_use(c) <= ips_core.control->quota_bytes)
+    if (ips_control_bytes_in_use(c) <= ips_core.control->quota_bytes)
         return true;
     atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
     return false;
@@ -64,7 +64,7 @@ bool ips_quota_take(uint64_t bytes)
 bool ips_quota_ample(void)
 {
     const struct ips_control *c = ips_shared();
-    return c && ips_control_in_use(c) < ips_core.control->quota_bytes / 2;
+    return c && ips_control_bytes_in_use(c) < ips_core.control->quota_bytes / 2;
 }
 
 void ips_quota_give(uint64_t bytes)
@@ -126,7 +126,7 @@ static long slave_holds_lock(void *unused)
 /* Does the slave's pid denote the slave in our pid namespace? The address of
  * its robust list, as random as its address space, distinguishes it from
  * processes with the same pid in another namespace, or later. */
-static bool slave_seen(const struct ips_control *c)
+static bool is_slave_in_our_pidns(const struct ips_control *c)
 {
     uint64_t list = 0, bytes = 0;
     return c->slave_pid && c->slave_list &&
@@ -144,7 +144,7 @@ static bool slave_seen(const struct ips_control *c)
 uint64_t ips_pidns(void)
 {
     struct stat st;
-    if (slave_seen(ips_core.control))
+    if (is_slave_in_our_pidns(ips_core.control))
         return IPS_PIDNS_INITIAL;
     if (ips_with_own_table(slave_holds_lock, NULL) == 1)
         return IPS_PIDNS_INITIAL;
@@ -196,7 +196,7 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
  */
 
 bool ips_sys_quiet;
-uint64_t ips_quiet_cpu_after(uint64_t cpu)
+uint64_t ips_quiet_set_cpu(uint64_t cpu)
 {
     ips_me.quiet_cpu = cpu;
     ips_me.quiet_t = ips_core_now();
@@ -212,7 +212,7 @@ uint64_t ips_quiet_cpu(void)
                                           ips_core.control->clock.mult_q32);
 }
 
-void ips_core_quiet(bool on)
+void ips_core_set_quiet(bool on)
 {
     if (!ips_core_active())
         return;
@@ -229,7 +229,7 @@ void ips_core_quiet(bool on)
             if (ips_segment_extend(s, s->limit + want) == 0)
                 break;
         ips_sys_restore_signals(signals);
-        ips_quiet_cpu_after(ips_core_cpu());
+        ips_quiet_set_cpu(ips_core_cpu());
         (void)ips_extra();
     }
     ips_sys_quiet = on;

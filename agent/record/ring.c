@@ -130,7 +130,7 @@ static struct sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
 
 /* Do the record's bytes move a channel's position in the byte stream? A
  * datagram's do not. */
-static bool adds_up(const struct ips_rec_head *h, uint32_t type)
+static bool counts_in_channel_sum(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
            ((const struct ips_rec_io *)h)->result > 0;
@@ -142,15 +142,15 @@ static uint64_t key_of(const struct ips_rec_head *h, uint32_t type)
 }
 
 /* First pass: bytes and last record of each channel, closed channels. */
-static void add_up(struct ips_ring *r, const struct ips_segment_map *m,
-                   bool is_digest)
+static void sum_channel_bytes(struct ips_ring *r,
+                              const struct ips_segment_map *m, bool is_digest)
 {
     uint32_t dgram = 0;
     for (struct ips_rec_head *h = NULL; (h = next_of(m, h));) {
         uint32_t type = word_of(h) & 0xff;
         bool addressed = dgram && dgram == h->a;
         dgram = type == IPS_REC_DGRAM ? h->a : 0;
-        if (adds_up(h, type) && !addressed) {
+        if (counts_in_channel_sum(h, type) && !addressed) {
             struct sum *sum = find_sum(r, key_of(h, type), true);
             if (!sum)
                 continue;
@@ -198,7 +198,9 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
     case IPS_REC_RECV:
         if (is_closed(r, h->a))
             return false;
-        sum = adds_up(h, type) ? find_sum(r, key_of(h, type), false) : NULL;
+        sum = counts_in_channel_sum(h, type)
+                  ? find_sum(r, key_of(h, type), false)
+                  : NULL;
         if (sum)
             return sum->last == (uint64_t)h;
         return ((const struct ips_rec_io *)h)->op == IPS_OP_CONNECT ||
@@ -209,8 +211,8 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
 }
 
 /* Second pass: copies the records to keep, counts the others. */
-static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
-                          struct writer *w)
+static void copy_kept_records(struct ips_ring *r,
+                              const struct ips_segment_map *m, struct writer *w)
 {
     for (struct ips_rec_head *h = NULL; (h = next_of(m, h));) {
         uint32_t type = word_of(h) & 0xff;
@@ -227,8 +229,9 @@ static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
         }
         struct ips_rec_head *out = (struct ips_rec_head *)w->at;
         memcpy(out, h, bytes);
-        const struct sum *sum =
-            adds_up(h, type) ? find_sum(r, key_of(h, type), false) : NULL;
+        const struct sum *sum = counts_in_channel_sum(h, type)
+                                    ? find_sum(r, key_of(h, type), false)
+                                    : NULL;
         if (sum &&
             sum->bytes != (uint64_t)((const struct ips_rec_io *)h)->result) {
             ((struct ips_rec_io *)out)->result = (int64_t)sum->bytes;
@@ -239,7 +242,7 @@ static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
     }
 }
 
-static void say_lost(struct writer *w)
+static void write_lost_sums(struct writer *w)
 {
     w->lost[IPS_LOST_OVERWRITTEN] += w->dropped;
     for (uint32_t cause = 0; cause < IPS_LOST_COUNT; cause++) {
@@ -294,7 +297,7 @@ static int condense_oldest(struct ips_ring *r)
     struct ips_segment_map last = r->old[0], out = {0};
     if (ips_segment_in_use(&last) ||
         (r->digest.base && ips_segment_in_use(&r->digest)))
-        return ips_refused(IPS_LOST_NESTED);
+        return ips_encode_lost_cause(IPS_LOST_NESTED);
     bool in_place = r->spare_count == 0;
     if (!in_place)
         out = r->spare[--r->spare_count];
@@ -306,17 +309,17 @@ static int condense_oldest(struct ips_ring *r)
         at = ips_sys_mmap(0, room, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_is_error(at))
-            return ips_refused(IPS_LOST_NO_SEGMENT);
+            return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     }
     struct writer w = {.at = at + sizeof(struct ips_segment_header),
                        .end = at + room,
                        .half = at + room / 2};
     memset(r->sums, 0, sizeof(r->sums));
-    add_up(r, &r->digest, true);
-    add_up(r, &last, false);
-    condense_from(r, &r->digest, &w);
-    condense_from(r, &last, &w);
-    say_lost(&w);
+    sum_channel_bytes(r, &r->digest, true);
+    sum_channel_bytes(r, &last, false);
+    copy_kept_records(r, &r->digest, &w);
+    copy_kept_records(r, &last, &w);
+    write_lost_sums(&w);
     struct ips_segment_header *h = (struct ips_segment_header *)at;
     fill_digest_header(h, r, &last, w.dropped);
     if (in_place) {
@@ -353,8 +356,8 @@ int ips_ring_next(struct ips_stream *s)
     struct ips_ring *r = ring_of(s);
     struct ips_segment_map next = {0}, spare;
     if (!r)
-        return ips_refused(IPS_LOST_NO_SEGMENT);
-    int rc = ips_refused(IPS_LOST_QUOTA);
+        return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
+    int rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
     uint32_t most = ring_max();
     if (total_segments(s) < most - 2)
         rc = ips_segment_make(s, &next);
@@ -386,13 +389,13 @@ int ips_ring_next(struct ips_stream *s)
             (r->spare_count && (rc < 0 || r->old_count < 2)))
             next = r->spare[--r->spare_count];
         else if (rc < 0 || r->old_count == 0)
-            return rc < 0 ? rc : ips_refused(IPS_LOST_QUOTA);
+            return rc < 0 ? rc : ips_encode_lost_cause(IPS_LOST_QUOTA);
     }
     if (s->prev.base == next.base)
         s->prev = (struct ips_segment_map){0};
     next.used_end = 0;
     ips_segment_begin(s, &next);
-    ips_segment_carry(&s->prev, &next);
+    ips_segment_move_current_call(&s->prev, &next);
     s->seg = next;
     s->lo = next.base + sizeof(struct ips_segment_header);
     s->limit = next.limit;
@@ -400,7 +403,7 @@ int ips_ring_next(struct ips_stream *s)
     return 0;
 }
 
-void ips_ring_leave(struct ips_stream *s)
+void ips_ring_close_all(struct ips_stream *s)
 {
     struct ips_ring *r = s->ring;
     s->prev = (struct ips_segment_map){0};

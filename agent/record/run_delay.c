@@ -41,7 +41,7 @@ static bool parse_schedstat(const char *text, long len, uint64_t *delay)
 static bool read_delay(uint64_t *delay)
 {
     char path[64], text[64];
-    if (!ips_proc_name(path, sizeof(path), "thread-self", "/schedstat")) {
+    if (!ips_build_proc_path(path, sizeof(path), "thread-self", "/schedstat")) {
         never = true;
         return false;
     }
@@ -66,7 +66,7 @@ static uint64_t off_core_ns_since_reading(uint64_t t, uint64_t cpu)
 
 /* Adapts the interval. If a handler has read the delay in between, less is
  * learnt, but nothing wrong. */
-static void learn_rate(uint64_t delay, uint64_t off)
+static void adapt_reading_interval(uint64_t delay, uint64_t off)
 {
     uint64_t more = ips_sub_sat(delay, ips_me.cpu.delay_ns);
     uint64_t wait = ips_max_u64(ips_me.cpu.delay_wait, IPS_DELAY_EVERY_NS);
@@ -99,7 +99,7 @@ static void record_delay(uint64_t t, uint64_t cpu)
     uint64_t begun = ips_core_now();
     uint64_t signals = ips_sys_block_signals_small_stack();
     if (read_delay(&delay)) {
-        learn_rate(delay, off);
+        adapt_reading_interval(delay, off);
         uint64_t now = ips_core_now();
         learn_cost(ips_stamps_to_ns(now - begun));
         struct ips_rec_delay *rec =
@@ -146,7 +146,7 @@ __attribute__((cold)) void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu)
         record_delay(t, cpu);
 }
 
-void ips_delay_end(uint64_t cpu)
+void ips_run_delay_write_last(uint64_t cpu)
 {
     if (!ips_core.control || !ips_core.control->delays || !is_wanted())
         return;

@@ -69,10 +69,10 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     if (target > s->seg.end)
         target = s->seg.end;
     if (!ips_quota_take(target - from))
-        return ips_refused(IPS_LOST_QUOTA);
+        return ips_encode_lost_cause(IPS_LOST_QUOTA);
     if (populate_pages(from, target - from) < 0) {
         ips_quota_give(target - from);
-        return ips_refused(IPS_LOST_POOL_FULL);
+        return ips_encode_lost_cause(IPS_LOST_POOL_FULL);
     }
     s->seg.limit = s->limit = target;
     return 0;
@@ -112,7 +112,7 @@ static uint64_t allowed_bytes(uint64_t bytes)
  * it if the kernel's page size is PAGE_BYTES, in two thirds of the time of
  * populating. The empty MADV_POPULATE_WRITE first shows whether extending will
  * work: -EINVAL before Linux 5.14. */
-static int first_page(int fd, uint64_t base, uint64_t bytes)
+static int make_first_page(int fd, uint64_t base, uint64_t bytes)
 {
     const char zero = 0;
     if (PAGE_BYTES > 4096)
@@ -125,7 +125,8 @@ static int first_page(int fd, uint64_t base, uint64_t bytes)
 }
 
 /* Prepares the open file: size, mapping, first page. */
-static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
+static int size_and_map_segment(int fd, uint64_t bytes,
+                                struct ips_segment_map *out)
 {
     uint64_t first = PAGE_BYTES;
     struct stat st;
@@ -135,32 +136,32 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     if (ips_sys_fstat(fd, &st) < 0 || (st.st_mode & 07777) != 0600)
         ips_sys_fchmod(fd, 0600);
     if (ips_sys_ftruncate(fd, bytes) < 0)
-        return ips_refused(IPS_LOST_NO_SEGMENT);
+        return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     /* The gap is beyond the end of the file, so it never has pages. */
     uint64_t base = ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                  PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (ips_sys_is_error(base))
-        return ips_refused(IPS_LOST_NO_SEGMENT);
+        return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     int rc = 0;
     if (!ips_quota_take(first)) {
-        rc = ips_refused(IPS_LOST_QUOTA);
+        rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
         goto out;
     }
-    int err = first_page(fd, base, first);
+    int err = make_first_page(fd, base, first);
     if (err == -EINVAL) {
         /* Before Linux 5.14: allocate all of it at once, while the file is
          * open. */
         ips_quota_give(first);
         first = bytes;
         if (!ips_quota_take(first)) {
-            rc = ips_refused(IPS_LOST_QUOTA);
+            rc = ips_encode_lost_cause(IPS_LOST_QUOTA);
             goto out;
         }
         err = ips_sys_fallocate(fd, bytes);
     }
     if (err < 0) {
         ips_quota_give(first);
-        rc = ips_refused(IPS_LOST_POOL_FULL);
+        rc = ips_encode_lost_cause(IPS_LOST_POOL_FULL);
         goto out;
     }
     /* A fork child does not use the mapping (except as in
@@ -191,7 +192,7 @@ static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
     uint64_t stamp = ips_core_now();
     uint64_t bytes = allowed_bytes(ips_core.control->segment_bytes);
     if (bytes < PAGE_BYTES)
-        return ips_refused(IPS_LOST_NO_SEGMENT);
+        return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
     int fd;
     for (int tries = 0;; tries++, stamp++) {
         segment_path(path, s, stamp);
@@ -201,10 +202,10 @@ static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
             break;
     }
     if (fd == -ENOSPC)
-        return ips_refused(IPS_LOST_POOL_FULL);
+        return ips_encode_lost_cause(IPS_LOST_POOL_FULL);
     if (fd < 0)
-        return ips_refused(IPS_LOST_NO_SEGMENT);
-    int rc = segment_fill(fd, bytes, out);
+        return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
+    int rc = size_and_map_segment(fd, bytes, out);
     if (rc < 0)
         ips_sys_unlink(path);
     ips_sys_close(fd);
@@ -226,7 +227,7 @@ static long make_with_own_table(void *arg)
 
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
 {
-    struct making m = {s, out, ips_refused(IPS_LOST_NO_SEGMENT)};
+    struct making m = {s, out, ips_encode_lost_cause(IPS_LOST_NO_SEGMENT)};
     if (ips_core.spare.base) { /* taken at the start of the process */
         *out = ips_core.spare;
         ips_core.spare = (struct ips_segment_map){0};
@@ -265,8 +266,8 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
     ips_me.era++;
 }
 
-void ips_segment_carry(const struct ips_segment_map *from,
-                       const struct ips_segment_map *to)
+void ips_segment_move_current_call(const struct ips_segment_map *from,
+                                   const struct ips_segment_map *to)
 {
     if (!from->base)
         return;
@@ -438,7 +439,7 @@ bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
     return is_within(&s->prev, at, bytes);
 }
 
-void ips_segment_drop_kept(struct ips_stream *s)
+void ips_segment_free_kept_list(struct ips_stream *s)
 {
     if (s->kept_segments)
         ips_sys_munmap((uint64_t)(uintptr_t)s->kept_segments,
@@ -461,7 +462,7 @@ int ips_segment_next(struct ips_stream *s)
     }
     ips_segment_begin(s, &next);
     if (s->seg.base) {
-        ips_segment_carry(&s->seg, &next);
+        ips_segment_move_current_call(&s->seg, &next);
         if (!s->parked)
             ips_segment_close(s);
         keep_prev(s);
@@ -478,7 +479,7 @@ int ips_segment_next(struct ips_stream *s)
 void ips_segments_close_all(struct ips_stream *s)
 {
     if (s->ring)
-        ips_ring_leave(s);
+        ips_ring_close_all(s);
     if (s->seg.base && !s->parked)
         ips_segment_close(s);
     s->parked = false;
@@ -486,6 +487,6 @@ void ips_segments_close_all(struct ips_stream *s)
     ips_segment_drop(&s->prev);
     for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
         ips_segment_drop(&s->kept_segments->map[i]);
-    ips_segment_drop_kept(s);
+    ips_segment_free_kept_list(s);
     s->cur = s->lo = s->limit = 0;
 }

@@ -37,8 +37,8 @@ static void write_name(struct ips_stream *s, uint64_t stamp)
     for (long i = 0; i < n; i++)
         if (line[i] == '\0')
             line[i] = ' ';
-    struct ips_rec_text *rec =
-        ips_stream_begin(s, IPS_REC_NAME, sizeof(*rec) + (size_t)n + 1, stamp);
+    struct ips_rec_text *rec = ips_stream_begin_record(
+        s, IPS_REC_NAME, sizeof(*rec) + (size_t)n + 1, stamp);
     if (!rec)
         return;
     rec->h.a = (uint32_t)n;
@@ -71,7 +71,7 @@ void ips_start_write(struct ips_stream *s)
 {
     s->state = IPS_STREAM_BEGUN;
     struct ips_rec_start *rec =
-        ips_stream_begin(s, IPS_REC_START, sizeof(*rec), s->start_t);
+        ips_stream_begin_record(s, IPS_REC_START, sizeof(*rec), s->start_t);
     if (!rec)
         return;
     rec->h.a = s->start_kind;

@@ -57,7 +57,7 @@ struct ips_core {
     _Atomic(struct ips_control *) shared;
     _Atomic bool share_later;     /* will be mapped at its first use */
     struct ips_segment_map spare; /* spare segment taken for the first stream */
-    void *wiped;                  /* memory after `alive`: ips_core_wiped */
+    void *wiped; /* memory after `alive`: ips_core_wiped_memory */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;
@@ -93,17 +93,17 @@ bool ips_core_attach(void);
 
 /* Maps the counters, in a process that started without them. NULL: not
  * possible. */
-struct ips_control *ips_core_share(void);
+struct ips_control *ips_core_map_counters(void);
 
 /* ips_rec_begin for any stream. */
-void *ips_stream_begin(struct ips_stream *s, enum ips_rec_type type,
-                       size_t bytes, uint64_t stamp);
-/* The slow path of ips_stream_begin. The bytes [at, at + bytes) are reserved
- * already but cannot simply be used: they end beyond the limit, a signal
- * handler wrote in between, or the process is not IPS_ALIVE. */
-void *ips_stream_begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
-                            enum ips_rec_type type, uint64_t stamp)
-    __attribute__((cold));
+void *ips_stream_begin_record(struct ips_stream *s, enum ips_rec_type type,
+                              size_t bytes, uint64_t stamp);
+/* The slow path of ips_stream_begin_record. The bytes [at, at + bytes) are
+ * reserved already but cannot simply be used: they end beyond the limit, a
+ * signal handler wrote in between, or the process is not IPS_ALIVE. */
+void *ips_stream_begin_record_slow(struct ips_stream *s, uint64_t at,
+                                   uint64_t bytes, enum ips_rec_type type,
+                                   uint64_t stamp) __attribute__((cold));
 /* Adds flags (IPS_REC_F_NS) to a record that is not published yet. */
 static inline void ips_rec_add_flags(void *rec, uint32_t flags)
 {
@@ -113,8 +113,8 @@ static inline void ips_rec_add_flags(void *rec, uint32_t flags)
 }
 /* Counts lost records in the stream's segment header, or in control if it has
  * no segment. */
-void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
-                     uint64_t count);
+void ips_stream_count_lost(struct ips_stream *s, enum ips_lost_cause cause,
+                           uint64_t count);
 /* Closes the stream's segments, marks them abandoned and unmaps them. The
  * stream takes no more records. */
 void ips_stream_end(struct ips_stream *s);
@@ -140,7 +140,7 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
                     uint64_t *since_ns, uint64_t *signals);
 
 uint64_t ips_quiet_cpu(void);
-uint64_t ips_quiet_cpu_after(uint64_t cpu);
+uint64_t ips_quiet_set_cpu(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
 
@@ -188,8 +188,8 @@ int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
 /* Writes the header of the stream's next segment into `m`. */
 void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
 /* Moves the thread's current call (struct ips_begun) to another segment. */
-void ips_segment_carry(const struct ips_segment_map *from,
-                       const struct ips_segment_map *to);
+void ips_segment_move_current_call(const struct ips_segment_map *from,
+                                   const struct ips_segment_map *to);
 void ips_segment_close(struct ips_stream *s);
 /* Does an interrupted frame of this thread still write to the segment? */
 bool ips_segment_in_use(const struct ips_segment_map *m);
@@ -199,14 +199,14 @@ bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
                          uint64_t bytes);
 /* Frees the list of kept segments, not the segments themselves: a fork child
  * has none of them mapped. */
-void ips_segment_drop_kept(struct ips_stream *s);
+void ips_segment_free_kept_list(struct ips_stream *s);
 static inline struct ips_segment_header *
 ips_segment_head(const struct ips_segment_map *m)
 {
     return (struct ips_segment_header *)m->base;
 }
 /* A negative result that carries a cause of loss. */
-static inline int ips_refused(enum ips_lost_cause cause)
+static inline int ips_encode_lost_cause(enum ips_lost_cause cause)
 {
     return -1 - (int)cause;
 }
@@ -219,7 +219,7 @@ static inline bool ips_ring_on(void)
 }
 /* ips_segment_next and ips_segments_close_all for --on-full=ring. */
 int ips_ring_next(struct ips_stream *s);
-void ips_ring_leave(struct ips_stream *s);
+void ips_ring_close_all(struct ips_stream *s);
 /* In a fork child: drops the parent's ring. */
 void ips_ring_reset(struct ips_stream *s);
 

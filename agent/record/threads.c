@@ -140,7 +140,7 @@ void ips_threads_record_cpu(uint32_t except)
  * pthread_create up itself (jemalloc) creates threads that the agent does not
  * see. One that records is noticed then; for one that never does, all that is
  * recorded is that it existed, and its CPU time. */
-static void speak_for(uint32_t tid)
+static void write_silent_stream(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock(thread_clock(tid));
     struct ips_stream s = {.generation = ips_core.generation,
@@ -151,7 +151,7 @@ static void speak_for(uint32_t tid)
                            .parent_image = ips_core.image_stamp};
     s.start_t = s.stamp;
     struct ips_rec_end *rec =
-        ips_stream_begin(&s, IPS_REC_END, sizeof(*rec), s.stamp);
+        ips_stream_begin_record(&s, IPS_REC_END, sizeof(*rec), s.stamp);
     if (rec) {
         rec->h.a = IPS_END_THREAD;
         rec->cpu = cpu;
@@ -188,7 +188,7 @@ struct listing {
     uint32_t count, tids[SILENT_MAX];
 };
 
-static long list_with_own_table(void *arg)
+static long list_silent_threads(void *arg)
 {
     struct listing *l = arg;
     int fd = ips_sys_open(l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -221,9 +221,9 @@ void ips_threads_record_silent(void)
      * Threads of agent/record/own_table.h are in the directory, too. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
-    if (ips_proc_name(l.path, sizeof(l.path), "self", "/task") &&
-        ips_with_own_table(list_with_own_table, &l) == 0)
+    if (ips_build_proc_path(l.path, sizeof(l.path), "self", "/task") &&
+        ips_with_own_table(list_silent_threads, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
             if (!ips_own_table_has(l.tids[i]) && is_alive(l.tids[i]))
-                speak_for(l.tids[i]);
+                write_silent_stream(l.tids[i]);
 }

@@ -17,7 +17,8 @@
 #define IPS_VALGRIND_HELGRIND_IGNORES 0x48470127u
 #define IPS_VALGRIND_DRD_IGNORES 0x44520002u
 
-static inline bool ips_valgrind(uint64_t what, uint64_t at, uint64_t bytes)
+static inline bool ips_valgrind_request(uint64_t what, uint64_t at,
+                                        uint64_t bytes)
 {
     const volatile uint64_t request[6] = {what, at, bytes};
     uint64_t answer = 0;
@@ -44,15 +45,15 @@ static inline bool ips_valgrind(uint64_t what, uint64_t at, uint64_t bytes)
 
 static inline bool ips_in_valgrind(void)
 {
-    return ips_valgrind(IPS_VALGRIND_RUNS, 0, 0);
+    return ips_valgrind_request(IPS_VALGRIND_RUNS, 0, 0);
 }
 
 /* Excludes our own memory from checks: threads share it without locks, and
  * checkers of data races would report that as the program's. */
 static inline void ips_valgrind_ignore(uint64_t at, uint64_t bytes)
 {
-    ips_valgrind(IPS_VALGRIND_HELGRIND_IGNORES, at, bytes);
-    ips_valgrind(IPS_VALGRIND_DRD_IGNORES, at, bytes);
+    ips_valgrind_request(IPS_VALGRIND_HELGRIND_IGNORES, at, bytes);
+    ips_valgrind_request(IPS_VALGRIND_DRD_IGNORES, at, bytes);
 }
 
 #endif

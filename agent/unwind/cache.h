@@ -12,8 +12,8 @@
  * holds (rule, pc ^ rule): if two threads wrote at once, or a reader saw half
  * of a write, the value matches some pc only with a chance of one in 2^64. A
  * cached rule is true while its module is mapped: modules.c calls
- * ips_unwind_reset after an unload. A rule can still be stale (after the C
- * library's own dlclose, until an address of the new module is seen). It then
+ * ips_unwind_clear_rules after an unload. A rule can still be stale (after the
+ * C library's own dlclose, until an address of the new module is seen). It then
  * gives wrong frames, never a fault: stacks are read within their bounds.
  */
 #ifndef IPS_AGENT_UNWIND_CACHE_H

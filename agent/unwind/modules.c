@@ -117,7 +117,7 @@ static void write_module(const struct module *m, bool gone)
 
 /* --- the table ---------------------------------------------------------- */
 
-static void forget_module(struct known *k, uint64_t start)
+static void remove_and_record_unload(struct known *k, uint64_t start)
 {
     struct module m = {.start = start, .end = k->end, .bias = k->bias};
     if (!atomic_compare_exchange_strong(&k->start, &start, 0))
@@ -125,12 +125,12 @@ static void forget_module(struct known *k, uint64_t start)
     for (unsigned i = 0; i < PAGES; i++)
         atomic_store_explicit(&pages[i], 0, memory_order_relaxed);
     atomic_fetch_add(&ips_core.modules_era, IPS_MODULES_ERA);
-    ips_unwind_reset();
+    ips_unwind_clear_rules();
     write_module(&m, true);
 }
 
 /* Writes `m` unless it is known. Two concurrent threads may both write it. */
-static void add_module(const struct module *m)
+static void record_module_once(const struct module *m)
 {
     unsigned n = atomic_load(&used);
     for (unsigned i = 0; i < n; i++) {
@@ -140,7 +140,7 @@ static void add_module(const struct module *m)
             continue;
         if (k->end == m->end && k->bias == m->bias)
             return;
-        forget_module(k, has); /* another module is there now */
+        remove_and_record_unload(k, has); /* another module is there now */
     }
     for (unsigned i = 0; i < MODULES; i++) {
         struct known *k = &modules[i];
@@ -178,7 +178,7 @@ static int add_at_begin(struct dl_phdr_info *info, size_t size, void *unused)
             m.end = to;
     }
     if (m.start < m.end)
-        add_module(&m);
+        record_module_once(&m);
     return 0;
 }
 
@@ -198,7 +198,7 @@ static bool find_module(uint64_t pc, struct dl_find_object *found)
            found->dlfo_link_map;
 }
 
-static bool note_module(uint64_t pc)
+static bool record_module_of_pc(uint64_t pc)
 {
     IPS_APART;
     struct dl_find_object found;
@@ -216,11 +216,11 @@ static bool note_module(uint64_t pc)
                                                     elf->e_phoff);
         m.phnum = elf->e_phnum;
     }
-    add_module(&m);
+    record_module_once(&m);
     return true;
 }
 
-void ips_module_note_slow(uint64_t pc)
+void ips_module_record_once_slow(uint64_t pc)
 {
     /* Read before the lookup: if a module is unloaded meanwhile, the page does
      * not count as known. */
@@ -229,30 +229,30 @@ void ips_module_note_slow(uint64_t pc)
     /* Adds 0 instead of loading: a load from a page that was never written maps
      * the zero page, and the store below would fault once more. */
     if (atomic_fetch_add_explicit(seen, 0, memory_order_relaxed) != pc >> 12) {
-        if (!note_module(pc))
+        if (!record_module_of_pc(pc))
             return;
         atomic_store_explicit(seen, pc >> 12, memory_order_relaxed);
     }
     ips_me.site_page = page;
 }
 
-void ips_modules_closed(void)
+void ips_modules_record_unloaded(void)
 {
-    ips_unwind_reset();
+    ips_unwind_clear_rules();
     for (unsigned i = 0, n = atomic_load(&used); i < n; i++) {
         struct dl_find_object found;
         uint64_t start = atomic_load(&modules[i].start);
         if (start > 1 && (!find_module(start, &found) ||
                           (uint64_t)found.dlfo_map_start != start))
-            forget_module(&modules[i], start);
+            remove_and_record_unload(&modules[i], start);
     }
 }
 #else
-void ips_module_note_slow(uint64_t pc)
+void ips_module_record_once_slow(uint64_t pc)
 {
     (void)pc;
 }
-void ips_modules_closed(void)
+void ips_modules_record_unloaded(void)
 {
 }
 #endif

@@ -31,7 +31,7 @@
 /* Call it once, at the start of an image. */
 void ips_modules_begin(void);
 
-void ips_module_note_slow(uint64_t pc);
+void ips_module_record_once_slow(uint64_t pc);
 
 /* The page of `pc`, as kept in ips_me.site_page: includes the era, so it
  * differs after an unload. */
@@ -44,13 +44,13 @@ static inline uint64_t ips_module_page(uint64_t pc)
 
 /* Writes the module of `pc` unless it was written. Costs one comparison if the
  * page is the same as the thread's last. */
-static inline void ips_module_note(uint64_t pc)
+static inline void ips_module_record_once(uint64_t pc)
 {
     if (__builtin_expect(ips_me.site_page != ips_module_page(pc), 0))
-        ips_module_note_slow(pc);
+        ips_module_record_once_slow(pc);
 }
 
 /* After a dlclose: writes which modules are gone. */
-void ips_modules_closed(void);
+void ips_modules_record_unloaded(void);
 
 #endif

@@ -82,7 +82,7 @@ struct entry { /* entry of the search table: both relative to the header */
     int32_t pc, fde;
 };
 
-bool ips_unwind_find(struct fde *f, uint64_t pc)
+bool ips_unwind_find_fde(struct fde *f, uint64_t pc)
 {
     struct dl_find_object found;
     if (!_dl_find_object || _dl_find_object((void *)pc, &found) != 0 ||

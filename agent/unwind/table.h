@@ -117,6 +117,6 @@ static inline uint64_t take_pointer(struct reader *r, uint8_t how,
 
 /* Finds the FDE of `pc`; false: there is none, or its format is not supported.
  */
-bool ips_unwind_find(struct fde *f, uint64_t pc);
+bool ips_unwind_find_fde(struct fde *f, uint64_t pc);
 
 #endif

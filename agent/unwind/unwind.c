@@ -90,7 +90,7 @@ static bool set_rule(struct row *row, uint64_t reg, enum rule kind,
 }
 
 /* Skips an expression; returns its offset from `lo`. */
-static int64_t read_block(const struct fde *f, struct reader *r)
+static int64_t skip_expression(const struct fde *f, struct reader *r)
 {
     int64_t place = r->p - f->lo;
     uint64_t bytes = take_uleb(r);
@@ -171,10 +171,10 @@ static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
         return set_cfa(&m->row, m->row.cfa_reg, (int64_t)take_uleb(r));
     case 0x0f: /* def_cfa_expression */
         m->row.cfa_kind = RULE_XIS;
-        return narrow_value(read_block(m->f, r), &m->row.cfa);
+        return narrow_value(skip_expression(m->f, r), &m->row.cfa);
     case 0x10: /* expression */
         reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_XAT, read_block(m->f, r));
+        return set_rule(&m->row, reg, RULE_XAT, skip_expression(m->f, r));
     case 0x11: /* offset_extended_sf */
         reg = take_uleb(r);
         return set_rule(&m->row, reg, RULE_AT, take_sleb(r) * da);
@@ -191,7 +191,7 @@ static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
         return set_rule(&m->row, reg, RULE_IS, take_sleb(r) * da);
     case 0x16: /* val_expression */
         reg = take_uleb(r);
-        return set_rule(&m->row, reg, RULE_XIS, read_block(m->f, r));
+        return set_rule(&m->row, reg, RULE_XIS, skip_expression(m->f, r));
     case 0x2e: /* GNU_args_size */
         take_uleb(r);
         return true;
@@ -401,7 +401,7 @@ static void clear_rules(struct ips_cached_rule *table, unsigned bits)
         atomic_store_explicit(&table[i].rule, 0, memory_order_relaxed);
 }
 
-void ips_unwind_reset(void)
+void ips_unwind_clear_rules(void)
 {
     clear_rules(few, IPS_KEPT_FEW);
     if (atomic_load_explicit(&many_used, memory_order_relaxed))
@@ -482,13 +482,13 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
 /* Unwinds one frame by its table. `called`: pc is a return address, so the call
  * precedes it; set to false if the next frame up was interrupted by a signal.
  * Returns 1, -1: end of the walk, 0: no table. */
-static __attribute__((noinline)) int read_table(struct ips_unwind *u,
-                                                bool *called)
+static __attribute__((noinline)) int step_by_fde(struct ips_unwind *u,
+                                                 bool *called)
 {
     struct fde f;
     struct machine m;
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0), at, rule;
-    if (!ips_unwind_find(&f, pc))
+    if (!ips_unwind_find_fde(&f, pc))
         return 0;
     *called = !f.signal_frame;
     if (f.signal_frame)
@@ -534,12 +534,12 @@ static int step_by_table(struct ips_unwind *u, bool *called)
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0);
     uint64_t rule = find_cached(pc);
     if (!rule)
-        return read_table(u, called);
+        return step_by_fde(u, called);
     *called = true;
     return step_by_rule(u, rule);
 }
 #else
-void ips_unwind_reset(void)
+void ips_unwind_clear_rules(void)
 {
 }
 
@@ -553,7 +553,7 @@ static int step_by_table(struct ips_unwind *u, bool *called)
 
 /* --- the walk ------------------------------------------------------------- */
 
-void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc)
+void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     static const uint8_t order[IPS_REGS] = {

@@ -43,7 +43,7 @@ struct ips_unwind {
 };
 
 /* Takes the registers from the context of a signal; low = end = 0. */
-void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc);
+void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc);
 
 /* Takes the current registers of the calling function. */
 #if defined(__x86_64__)
@@ -96,6 +96,6 @@ static inline __attribute__((always_inline)) uint64_t ips_sp(void)
 uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);
 
 /* A module was unloaded: clears the cached rules. */
-void ips_unwind_reset(void);
+void ips_unwind_clear_rules(void);
 
 #endif

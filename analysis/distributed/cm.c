@@ -71,7 +71,7 @@ static uint32_t sum_of(const uint8_t *data, size_t len)
     return (uint32_t)(h ^ h >> 32);
 }
 
-int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err)
+int ips_cm_append_checksum(struct ips_cm_bytes *b, struct ips_err *err)
 {
     size_t len = b->len;
     ips_cm_put_varint(b, UINT64_MAX); /* reserves room for the sum */
@@ -84,8 +84,8 @@ int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_check_sum(struct ips_cm_reader *r, const uint8_t *data, size_t len,
-                     struct ips_err *err)
+int ips_cm_open_checked(struct ips_cm_reader *r, const uint8_t *data,
+                        size_t len, struct ips_err *err)
 {
     uint32_t sum = 0;
     size_t body = len - SUM_BYTES;
@@ -175,7 +175,7 @@ static int by_channel(const void *a, const void *b, void *arg)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static int sort_wants(struct ips_cm_links *l, struct ips_err *err)
+static int make_want_lists(struct ips_cm_links *l, struct ips_err *err)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t k = 0; k < g->in_count; k++) {
@@ -227,7 +227,7 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
     if (rc == 0)
         rc = find_peers(l, self, part_count, err);
     if (rc == 0)
-        rc = sort_wants(l, err);
+        rc = make_want_lists(l, err);
     if (rc < 0)
         ips_cm_links_release(l);
     return rc;
@@ -237,8 +237,8 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
 
 /* For each end of the sender: the step from the previous end, the number of
  * positions, and the positions as steps. */
-int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
-                 struct ips_cm_bytes *out, struct ips_err *err)
+int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
+                       struct ips_cm_bytes *out, struct ips_err *err)
 {
     const struct ips_cm_peer *to = &l->peer[p];
     uint32_t last_end = 0;
@@ -258,7 +258,7 @@ int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
         }
         last_end = end;
     }
-    return ips_cm_seal(out, err);
+    return ips_cm_append_checksum(out, err);
 }
 
 /* Writes the match of one awaited position. 0: no node wrote it; 1: the
@@ -315,7 +315,7 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     struct ips_cm_peer *to = &l->peer[p];
     struct ips_cm_reader r;
     const struct ips_remote_out *last = NULL;
-    int rc = ips_cm_check_sum(&r, data, len, err);
+    int rc = ips_cm_open_checked(&r, data, len, err);
     if (rc < 0)
         return rc;
     uint64_t left = ips_cm_get(&r), end = 0;
@@ -334,11 +334,11 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     while (rc == 0 && left > 0)
         rc = take_want_group(l, to, &r, &end, &left, &last, matches, err);
     if (rc == 0)
-        rc = ips_cm_batch_end(&r, err);
+        rc = ips_cm_check_batch_end(&r, err);
     if (rc < 0)
         return rc;
     to->asked = true;
-    return ips_cm_seal(matches, err);
+    return ips_cm_append_checksum(matches, err);
 }
 
 int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
@@ -347,7 +347,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
     bool linked = false; /* the previous position has a link */
-    int rc = ips_cm_check_sum(&r, data, len, err);
+    int rc = ips_cm_open_checked(&r, data, len, err);
     if (rc < 0)
         return rc;
     if (from->matched)
@@ -370,7 +370,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
         from->in_served[from->in_count - 1]++;
         l->in_link[from->want[k]] = from->in_count - 1;
     }
-    rc = ips_cm_batch_end(&r, err);
+    rc = ips_cm_check_batch_end(&r, err);
     from->matched = rc == 0;
     return rc;
 }
@@ -476,16 +476,17 @@ int ips_cm_check_view(const struct ips_graph *g,
     return 0;
 }
 
-void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
-                   const struct ips_scenario *scenario, uint32_t node,
-                   uint64_t est)
+void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
+                          const struct ips_scenario *scenario, uint32_t node,
+                          uint64_t est)
 {
     if (scenario->weighting == IPS_WEIGH_WALL)
         ips_cm_put_step(b, est, g->at[node]);
 }
 
-int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_scenario *scenario,
-                  uint64_t est, uint64_t *at, struct ips_err *err)
+int ips_cm_get_pass_time(struct ips_cm_reader *r,
+                         const struct ips_scenario *scenario, uint64_t est,
+                         uint64_t *at, struct ips_err *err)
 {
     *at = 0;
     if (scenario->weighting != IPS_WEIGH_WALL)
@@ -498,9 +499,9 @@ int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_scenario *scenario,
     return 0;
 }
 
-int ips_cm_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
-                      uint32_t link_count, uint32_t *values,
-                      struct ips_err *err)
+int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
+                           uint32_t link_count, uint32_t *values,
+                           struct ips_err *err)
 {
     uint64_t seq = ips_cm_get(r), n = ips_cm_get(r);
     if (r->bad || n > link_count)
@@ -518,8 +519,8 @@ int ips_cm_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
     return 0;
 }
 
-int ips_cm_batch_link(struct ips_cm_reader *r, uint32_t link_count,
-                      uint32_t *link, struct ips_err *err)
+int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
+                           uint32_t *link, struct ips_err *err)
 {
     uint64_t step = ips_cm_get(r);
     if (r->bad || step >= link_count - *link)
@@ -531,7 +532,7 @@ int ips_cm_batch_link(struct ips_cm_reader *r, uint32_t link_count,
     return 0;
 }
 
-int ips_cm_batch_end(const struct ips_cm_reader *r, struct ips_err *err)
+int ips_cm_check_batch_end(const struct ips_cm_reader *r, struct ips_err *err)
 {
     if (r->bad)
         return ips_err_set(err, IPS_E_PROTOCOL, "a message is cut short");

@@ -56,11 +56,12 @@ struct ips_cm_reader {
                  read since then are 0 */
 };
 /* Appends the checksum of all of `b`. */
-int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_append_checksum(struct ips_cm_bytes *b,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Verifies the checksum at the end of `data`; *r then reads the bytes before
  * the checksum. */
-int ips_cm_check_sum(struct ips_cm_reader *r, const uint8_t *data, size_t len,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_cm_open_checked(struct ips_cm_reader *r, const uint8_t *data,
+                        size_t len, struct ips_err *err) IPS_MUST_USE;
 uint64_t ips_cm_get(struct ips_cm_reader *r);
 uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
@@ -108,8 +109,9 @@ uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part);
 
 /* Writes the message to peer p (an index) that lists what we await from it.
  * `out` must be empty. */
-int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
-                 struct ips_cm_bytes *out, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
+                       struct ips_cm_bytes *out,
+                       struct ips_err *err) IPS_MUST_USE;
 /* Takes the wants of peer p: fixes the links to it and writes our matches into
  * `matches`, which must be empty. Called once for each peer. */
 int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
@@ -188,23 +190,24 @@ int ips_cm_check_view(const struct ips_graph *g,
 /* In `wall` each value in a batch is followed by the step from the value to the
  * time at which its node was passed, by the aligned clock. It is mostly 0,
  * because there EST is that time. */
-void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
-                   const struct ips_scenario *scenario, uint32_t node,
-                   uint64_t est);
-int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_scenario *scenario,
-                  uint64_t est, uint64_t *at, struct ips_err *err) IPS_MUST_USE;
+void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
+                          const struct ips_scenario *scenario, uint32_t node,
+                          uint64_t est);
+int ips_cm_get_pass_time(struct ips_cm_reader *r,
+                         const struct ips_scenario *scenario, uint64_t est,
+                         uint64_t *at, struct ips_err *err) IPS_MUST_USE;
 
 /* Reads the head of a batch and refuses a batch that is not the next of its
  * sender. */
-int ips_cm_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
-                      uint32_t link_count, uint32_t *values,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
+                           uint32_t link_count, uint32_t *values,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Reads the link of the next value. *link is the previous value's link + 1 (0
  * before the first), and becomes this one's link + 1. */
-int ips_cm_batch_link(struct ips_cm_reader *r, uint32_t link_count,
-                      uint32_t *link, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
+                           uint32_t *link, struct ips_err *err) IPS_MUST_USE;
 /* Checks that the batch ends here. */
-int ips_cm_batch_end(const struct ips_cm_reader *r,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_cm_check_batch_end(const struct ips_cm_reader *r,
+                           struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -126,7 +126,7 @@ static void fill_successors(struct ips_cm_async *a)
 /* Computes the values that hold without other machines: remote ins without a
  * value yet count as absent. Also finds cycles within the subgraph; without
  * them relaxing always ends. */
-static int first_values(struct ips_cm_async *a, struct ips_err *err)
+static int compute_local_values(struct ips_cm_async *a, struct ips_err *err)
 {
     struct ips_est e;
     for (uint32_t k = 0; k < a->g->in_count; k++)
@@ -165,7 +165,7 @@ int ips_cm_async_new(const struct ips_cm_links *links,
     if (rc == 0)
         rc = ips_cm_outs_make(links, &a->outs, err);
     if (rc == 0)
-        rc = first_values(a, err);
+        rc = compute_local_values(a, err);
     if (rc < 0) {
         ips_cm_async_free(a);
         return rc;
@@ -341,14 +341,14 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
     struct ips_cm_reader r;
     uint32_t links = a->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc = ips_cm_check_sum(&r, data, len, err);
+    int rc = ips_cm_open_checked(&r, data, len, err);
     if (rc == 0)
-        rc = ips_cm_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
+        rc = ips_cm_read_batch_head(&r, &a->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        rc = ips_cm_batch_link(&r, links, &link, err);
+        rc = ips_cm_read_batch_link(&r, links, &link, err);
         est = ips_cm_get_step(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_at(&r, &a->scenario, est, &at, err);
+            rc = ips_cm_get_pass_time(&r, &a->scenario, est, &at, err);
         uint64_t hops = ips_cm_get(&r);
         if (rc == 0 && hops >= UINT32_MAX)
             rc = ips_err_set(err, IPS_E_PROTOCOL,
@@ -360,13 +360,13 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
                             at, err);
     }
     if (rc == 0)
-        rc = ips_cm_batch_end(&r, err);
+        rc = ips_cm_check_batch_end(&r, err);
     a->counts.received++;
     return rc;
 }
 
-int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
-                     size_t len, struct ips_err *err)
+int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
+                          const uint8_t *data, size_t len, struct ips_err *err)
 {
     int rc = a->failed ? refuse_failed(err) : 0;
     if (rc == 0 && from == IPS_CM_ROOT && len)
@@ -386,8 +386,8 @@ int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
     return 0;
 }
 
-int ips_cm_async_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
-                     struct ips_err *err)
+int ips_cm_async_take_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
+                          struct ips_err *err)
 {
     if (a->failed)
         return refuse_failed(err);
@@ -425,13 +425,13 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
         uint32_t node = a->l->peer[p].out_node[list[i]];
         ips_cm_put_varint(&a->bytes, list[i] - link);
         ips_cm_put_step(&a->bytes, est, a->est[node]);
-        ips_cm_put_at(&a->bytes, a->g, &a->scenario, node, a->est[node]);
+        ips_cm_put_pass_time(&a->bytes, a->g, &a->scenario, node, a->est[node]);
         ips_cm_put_varint(&a->bytes, a->hops[node]);
         link = list[i] + 1;
         est = a->est[node];
         t->listed[list[i]] = 0;
     }
-    if (ips_cm_seal(&a->bytes, err) < 0)
+    if (ips_cm_append_checksum(&a->bytes, err) < 0)
         return IPS_E_NO_MEMORY;
     t->count -= n;
     t->unacked++;

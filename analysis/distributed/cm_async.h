@@ -50,11 +50,12 @@ void ips_cm_async_free(struct ips_cm_async *a);
 
 /* Takes a LEN of a peer (an index into links->peer) or of IPS_CM_ROOT (then
  * without bytes). */
-int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
-                     size_t len, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
+                          const uint8_t *data, size_t len,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Takes the acknowledgement of `count` of our messages by a peer. */
-int ips_cm_async_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_take_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Relaxes from all nodes that the last messages improved. */
 int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next

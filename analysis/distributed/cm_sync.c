@@ -288,12 +288,12 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
         ips_cm_put_varint(&s->bytes, list[i] - link);
         ips_cm_put_step(&s->bytes, est, next);
-        ips_cm_put_at(&s->bytes, s->g, &s->scenario,
-                      s->l->peer[p].out_node[list[i]], next);
+        ips_cm_put_pass_time(&s->bytes, s->g, &s->scenario,
+                             s->l->peer[p].out_node[list[i]], next);
         link = list[i] + 1;
         est = next;
     }
-    if (ips_cm_seal(&s->bytes, err) < 0)
+    if (ips_cm_append_checksum(&s->bytes, err) < 0)
         return fail_with(s, IPS_E_NO_MEMORY);
     t->sent += n;
     s->counts.batches++;
@@ -337,20 +337,20 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
     struct ips_cm_reader r;
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
-    int rc =
-        s->failed ? refuse_failed(err) : ips_cm_check_sum(&r, data, len, err);
+    int rc = s->failed ? refuse_failed(err)
+                       : ips_cm_open_checked(&r, data, len, err);
     if (rc == 0)
-        rc = ips_cm_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
+        rc = ips_cm_read_batch_head(&r, &s->traffic[p].next_in, links, &n, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        rc = ips_cm_batch_link(&r, links, &link, err);
+        rc = ips_cm_read_batch_link(&r, links, &link, err);
         est = ips_cm_get_step(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_at(&r, &s->scenario, est, &at, err);
+            rc = ips_cm_get_pass_time(&r, &s->scenario, est, &at, err);
         if (rc == 0 && !r.bad)
             rc = take_value(s, p, link - 1, est, at, err);
     }
     if (rc == 0)
-        rc = ips_cm_batch_end(&r, err);
+        rc = ips_cm_check_batch_end(&r, err);
     s->counts.received++;
     return fail_with(s, rc);
 }
@@ -384,7 +384,7 @@ static void name_awaited(const struct ips_cm_sync *s, uint32_t c, char *text,
              cur->pos, ch->pid, ch->tid, (unsigned long long)in->pos, in->end);
 }
 
-int ips_cm_sync_stalled(const struct ips_cm_sync *s, struct ips_err *err)
+int ips_cm_sync_stall_error(const struct ips_cm_sync *s, struct ips_err *err)
 {
     char named[900] = "";
     uint32_t stalled = 0;
@@ -413,7 +413,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     if (s->failed || !s->est)
         return refuse_failed(err);
     if (s->unfinished)
-        return ips_cm_sync_stalled(s, err);
+        return ips_cm_sync_stall_error(s, err);
     out->est = s->est;
     out->crossed = s->crossed;
     s->est = NULL;
@@ -421,7 +421,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     s->failed = true; /* no further call may use the state */
     for (uint32_t c = 0; c < s->g->chain_count; c++)
         ips_est_offer(out, s->g, &s->scenario, c);
-    out->total = ips_graph_total(s->g);
+    out->total = ips_graph_sum_chain_arcs(s->g);
     return 0;
 }
 

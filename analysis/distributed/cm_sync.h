@@ -52,8 +52,8 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
 uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s);
 /* Returns IPS_E_STALLED; the message names up to ten unfinished chains and what
  * they await. */
-int ips_cm_sync_stalled(const struct ips_cm_sync *s,
-                        struct ips_err *err) IPS_MUST_USE;
+int ips_cm_sync_stall_error(const struct ips_cm_sync *s,
+                            struct ips_err *err) IPS_MUST_USE;
 const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s);
 
 /* Moves the values into *out: the result of ips_longest_path() for this

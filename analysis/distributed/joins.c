@@ -94,8 +94,8 @@ static inline bool advance_if_remote_in(const struct ips_graph *g, uint32_t i,
     return true;
 }
 
-static int number_chain(struct maker *m, uint32_t c, uint32_t *in,
-                        struct ips_err *err)
+static int number_joins_of_chain(struct maker *m, uint32_t c, uint32_t *in,
+                                 struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     uint64_t *p = m->e.est, bits = 0;
@@ -122,7 +122,7 @@ static int number_chain(struct maker *m, uint32_t c, uint32_t *in,
     m->chains += m->joins > before;
     m->last[c] = m->joins - 1;
     if (bits >= IPS_TIME_LIMIT)
-        return ips_joins_overflow(err);
+        return ips_joins_overflow_error(err);
     return 0;
 }
 
@@ -168,7 +168,7 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
     return at;
 }
 
-/* m is NULL for ips_joins_moments(). */
+/* m is NULL for ips_joins_make_moments(). */
 static int put_outs(const struct maker *m, const struct ips_graph *g,
                     unsigned flags, struct ips_joins_bytes *b,
                     struct ips_err *err)
@@ -229,7 +229,7 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
 
 /* The best END among the folded chains; it is their only candidate. Chains that
  * are not folded are all candidates. */
-static uint32_t best_folded(const struct maker *m)
+static uint32_t find_best_folded_end(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
     struct ips_est best = {.est = m->e.est, .end = IPS_NO_NODE};
@@ -242,11 +242,11 @@ static uint32_t best_folded(const struct maker *m)
 
 /* Writes the candidates for the END of the path; if b is NULL only counts them.
  */
-static int put_ends(const struct maker *m, struct ips_joins_bytes *b,
-                    uint32_t *count, struct ips_err *err)
+static int put_end_candidates(const struct maker *m, struct ips_joins_bytes *b,
+                              uint32_t *count, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    uint32_t folded = best_folded(m);
+    uint32_t folded = find_best_folded_end(m);
     *count = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count, last = end - 1;
@@ -283,7 +283,7 @@ static int put_counts(struct ips_joins_bytes *b, const struct ips_joins_head *h,
     return 0;
 }
 
-static uint32_t ends_of(const struct ips_graph *g)
+static uint32_t count_channel_ends(const struct ips_graph *g)
 {
     uint32_t ends = 0;
     for (uint32_t k = 0; k < g->in_count; k++)
@@ -301,12 +301,12 @@ static int put_head(struct maker *m, struct ips_err *err)
     struct ips_joins_head h = {.flags = (wall ? IPS_JOINS_WALL : 0) |
                                         (g->out_ns ? IPS_JOINS_NS : 0),
                                .total = m->out->total,
-                               .ends = ends_of(g),
+                               .ends = count_channel_ends(g),
                                .chains = m->chains,
                                .joins = m->joins,
                                .ins = g->in_count,
                                .outs = g->out_count};
-    int rc = put_ends(m, NULL, &h.candidates, err);
+    int rc = put_end_candidates(m, NULL, &h.candidates, err);
     if (rc == 0)
         rc = put_counts(b, &h, err);
     if (rc == 0)
@@ -316,7 +316,7 @@ static int put_head(struct maker *m, struct ips_err *err)
     if (rc == 0)
         rc = put_ins(g, h.flags, h.ends, b, err);
     if (rc == 0)
-        rc = put_ends(m, b, &h.candidates, err);
+        rc = put_end_candidates(m, b, &h.candidates, err);
     return rc;
 }
 
@@ -324,8 +324,9 @@ static int put_head(struct maker *m, struct ips_err *err)
 
 /* Computes the source and the addend of the arc into node i, which must have
  * one. */
-static int arc_of(const struct maker *m, uint32_t i, bool remote,
-                  uint32_t *source, uint64_t *add, struct ips_err *err)
+static int source_and_addend_of_arc(const struct maker *m, uint32_t i,
+                                    bool remote, uint32_t *source,
+                                    uint64_t *add, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     const uint64_t *p = m->e.est;
@@ -337,7 +338,7 @@ static int arc_of(const struct maker *m, uint32_t i, bool remote,
     uint64_t t =
         p[x] + ips_arc_ns(&m->arcs, m->arcs.mode[g->xkind[i]], g->xlen, i);
     if (t >= IPS_TIME_LIMIT)
-        return ips_joins_overflow(err);
+        return ips_joins_overflow_error(err);
     *source = m->e.crossed[x] & JOINED ? m->join[x] : IPS_JOIN_ZERO;
     *add += t;
     return 0;
@@ -360,7 +361,8 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
             uint64_t add = 0, what = 0;
             uint8_t *at = reserve_bytes(b, 2 * IPS_VARINT_BYTES);
             int rc =
-                at ? arc_of(m, i, remote, &source, &add, err) : no_memory(err);
+                at ? source_and_addend_of_arc(m, i, remote, &source, &add, err)
+                   : no_memory(err);
             if (rc < 0)
                 return rc;
             k = open ? (k + 1) % IPS_JOIN_SLOTS : 0;
@@ -399,7 +401,7 @@ static int make_all(struct maker *m, struct ips_err *err)
     mark_awaited(m);
     uint32_t in = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
-        rc = number_chain(m, c, &in, err);
+        rc = number_joins_of_chain(m, c, &in, err);
     in = 0;
     uint32_t number = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
@@ -420,7 +422,7 @@ int ips_joins_make(const struct ips_graph *full,
     struct maker m = {.g = full, .scenario = scenario, .out = out};
     int rc = 0;
     memset(out, 0, sizeof(*out));
-    out->total = ips_graph_total(full);
+    out->total = ips_graph_sum_chain_arcs(full);
     ips_arcs_init(&m.arcs, scenario);
     size_t chains = (size_t)full->chain_count + 1;
     m.reached = malloc(chains * sizeof(*m.reached));
@@ -443,14 +445,14 @@ int ips_joins_make(const struct ips_graph *full,
     return rc;
 }
 
-int ips_joins_moments(const struct ips_graph *full, struct ips_joins *out,
-                      struct ips_err *err)
+int ips_joins_make_moments(const struct ips_graph *full, struct ips_joins *out,
+                           struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
-    out->total = ips_graph_total(full);
+    out->total = ips_graph_sum_chain_arcs(full);
     struct ips_joins_head h = {.flags = IPS_JOINS_MOMENTS,
                                .total = out->total,
-                               .ends = ends_of(full),
+                               .ends = count_channel_ends(full),
                                .ins = full->in_count,
                                .outs = full->out_count};
     int rc = put_counts(&out->head, &h, err);
@@ -463,8 +465,8 @@ int ips_joins_moments(const struct ips_graph *full, struct ips_joins *out,
     return rc;
 }
 
-int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
-                     uint64_t **value, struct ips_err *err)
+int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
+                            uint64_t **value, struct ips_err *err)
 {
     uint8_t tail[2 * IPS_VARINT_BYTES];
     const uint8_t *at = data, *end = data + len;

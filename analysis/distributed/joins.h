@@ -32,8 +32,8 @@
  *    2 + ~join. An arc's slot is its position in the join modulo
  *    IPS_JOIN_SLOTS: a thread that repeats itself then has small steps.
  *
- * The bytes of ips_joins_moments() have no joins, candidates and P; outs and
- * ins have ~t_ns instead.
+ * The bytes of ips_joins_make_moments() have no joins, candidates and P; outs
+ * and ins have ~t_ns instead.
  *
  * Pure: no I/O, no clock. The result equals that of the unreduced graph bit for
  * bit (property 3 of ALGORITHMS 7).
@@ -70,13 +70,13 @@ int ips_joins_make(const struct ips_graph *full,
                    struct ips_err *err) IPS_MUST_USE;
 /* Encodes the times of the remote sends and receives, by the machine's own
  * clock. */
-int ips_joins_moments(const struct ips_graph *full, struct ips_joins *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_joins_make_moments(const struct ips_graph *full, struct ips_joins *out,
+                           struct ips_err *err) IPS_MUST_USE;
 
 /* Decodes `count` values that the master sent: *value [count], malloc'd, may
  * contain IPS_IN_ABSENT. */
-int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
-                     uint64_t **value, struct ips_err *err) IPS_MUST_USE;
+int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
+                            uint64_t **value, struct ips_err *err) IPS_MUST_USE;
 
 /* ---- the master ---------------------------------------------------------- */
 
@@ -158,11 +158,11 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
  * time. */
 typedef bool ips_moment_fn(void *arg, uint32_t from, uint64_t sent_ns,
                            uint32_t to, uint64_t received_ns);
-/* Pairs the results of ips_joins_moments() of all parts: calls fn for each
+/* Pairs the results of ips_joins_make_moments() of all parts: calls fn for each
  * message received from another machine. If fn returns false, returns
  * IPS_E_NO_MEMORY. */
-int ips_joins_pair(const struct ips_machine_joins *parts, uint32_t part_count,
-                   ips_moment_fn *fn, void *arg, uint32_t *blame,
-                   struct ips_err *err) IPS_MUST_USE;
+int ips_joins_pair_moments(const struct ips_machine_joins *parts,
+                           uint32_t part_count, ips_moment_fn *fn, void *arg,
+                           uint32_t *blame, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -44,7 +44,7 @@ static inline void ips_join_slots_init(struct ips_join_slots *s,
     }
 }
 
-int ips_joins_overflow(struct ips_err *err);
+int ips_joins_overflow_error(struct ips_err *err);
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -78,7 +78,7 @@ struct ips_joins_reader {
     struct ips_joined_chain *chain; /* [chain_count] entries of all parts'
                                        chains */
     struct ips_joined_outs outs;
-    bool moments; /* reading ips_joins_moments(), else ips_joins_make() */
+    bool moments; /* reading ips_joins_make_moments(), else ips_joins_make() */
     ips_moment_fn *fn;
     void *arg;
     uint32_t *blame;
@@ -88,7 +88,7 @@ struct ips_joins_reader {
  * something is inconsistent. */
 int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err);
 void ips_joins_reader_release(struct ips_joins_reader *r);
-int ips_joins_bad(struct ips_joins_reader *r, uint32_t part, const char *what,
-                  struct ips_err *err);
+int ips_joins_bad_part_error(struct ips_joins_reader *r, uint32_t part,
+                             const char *what, struct ips_err *err);
 
 #endif

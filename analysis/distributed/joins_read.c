@@ -14,14 +14,14 @@
 /* number of outs tried one after the other before a binary search */
 #define LOOK_AHEAD 8u
 
-int ips_joins_overflow(struct ips_err *err)
+int ips_joins_overflow_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_LIMIT,
                        "times add up to more than 2^62 ns: damaged weights");
 }
 
-int ips_joins_bad(struct ips_joins_reader *r, uint32_t part, const char *what,
-                  struct ips_err *err)
+int ips_joins_bad_part_error(struct ips_joins_reader *r, uint32_t part,
+                             const char *what, struct ips_err *err)
 {
     *r->blame = part;
     return ips_err_set(err, IPS_E_PROTOCOL, "its joins: %s", what);
@@ -84,7 +84,7 @@ static int read_head(struct ips_joins_reader *r, uint32_t part,
     h->outs = (uint32_t)read_number(p, len / 2, &bad);
     h->candidates = (uint32_t)read_number(p, len / 2, &bad);
     if (bad || !!(h->flags & IPS_JOINS_MOMENTS) != r->moments)
-        return ips_joins_bad(r, part, "no head", err);
+        return ips_joins_bad_part_error(r, part, "no head", err);
     p->chain = j->chain_count;
     p->join = j->join_count;
     p->in = j->in_count;
@@ -153,7 +153,8 @@ static int read_chains(struct ips_joins_reader *r, uint32_t part,
         ins += chain->ins;
     }
     if (bad || joins != p->head.joins || ins > p->head.ins)
-        return ips_joins_bad(r, part, "chains that do not add up", err);
+        return ips_joins_bad_part_error(r, part, "chains that do not add up",
+                                        err);
     return 0;
 }
 
@@ -213,7 +214,7 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
         return no_memory(err);
     for (uint32_t k = 0; k < p->head.outs; k++) {
         if (!read_out(r, p, p->out + k, &last))
-            return ips_joins_bad(r, part, "no remote sends", err);
+            return ips_joins_bad_part_error(r, part, "no remote sends", err);
     }
     for (uint32_t end = last.end; end < p->head.ends; end++)
         p->out_end[end + 1] = p->head.outs;
@@ -254,8 +255,9 @@ static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
 
 /* The out (numbered over all parts) that wrote position `pos`, by the rules of
  * ips_graph_merge(). */
-static uint32_t find_out(const struct ips_joins_reader *r, uint32_t part,
-                         uint32_t end, uint64_t pos, uint32_t *from)
+static uint32_t find_sending_out(const struct ips_joins_reader *r,
+                                 uint32_t part, uint32_t end, uint64_t pos,
+                                 uint32_t *from)
 {
     const struct ips_machine_joins *mine = &r->machines[part];
     if (end >= mine->end_count ||
@@ -305,7 +307,7 @@ static void store_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
                      const struct in *in, uint32_t k, uint32_t part)
 {
     struct ips_joined *j = r->j;
-    uint32_t from = 0, o = find_out(r, part, in->end, in->pos, &from);
+    uint32_t from = 0, o = find_sending_out(r, part, in->end, in->pos, &from);
     bool absent = o == IPS_NO_NODE || arcs->mode[in->kind] == IPS_ARC_ABSENT;
     j->in_kind[k] = (uint8_t)(in->kind | (absent ? IPS_JOIN_ABSENT : 0));
     j->in_out[k] = o;
@@ -320,7 +322,8 @@ static void store_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
 static bool report_message_times(struct ips_joins_reader *r,
                                  const struct in *in, uint32_t part)
 {
-    uint32_t from = part, o = find_out(r, part, in->end, in->pos, &from);
+    uint32_t from = part,
+             o = find_sending_out(r, part, in->end, in->pos, &from);
     return o == IPS_NO_NODE || from == part ||
            r->fn(r->arg, from, r->outs.at[o], part, in->at);
 }
@@ -358,7 +361,7 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
     if (!told)
         return no_memory(err);
     if (bad || (p->head.ends == 0 && p->head.ins))
-        return ips_joins_bad(r, part, "no remote receives", err);
+        return ips_joins_bad_part_error(r, part, "no remote receives", err);
     return 0;
 }
 
@@ -379,7 +382,8 @@ static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
         (void)read_number(p, IPS_TIME_LIMIT - 1, &bad);
     }
     if (bad || p->at > p->end)
-        return ips_joins_bad(r, part, "no candidates for the END", err);
+        return ips_joins_bad_part_error(r, part, "no candidates for the END",
+                                        err);
     return 0;
 }
 
@@ -414,9 +418,9 @@ void ips_joins_reader_release(struct ips_joins_reader *r)
     memset(r, 0, sizeof(*r));
 }
 
-int ips_joins_pair(const struct ips_machine_joins *parts, uint32_t part_count,
-                   ips_moment_fn *fn, void *arg, uint32_t *blame,
-                   struct ips_err *err)
+int ips_joins_pair_moments(const struct ips_machine_joins *parts,
+                           uint32_t part_count, ips_moment_fn *fn, void *arg,
+                           uint32_t *blame, struct ips_err *err)
 {
     struct ips_scenario scenario = {.weighting = IPS_WEIGH_CPU};
     struct ips_joined j = {.machine_count = part_count};

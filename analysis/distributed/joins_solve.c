@@ -148,8 +148,9 @@ static inline bool read_arc(struct solver *s, struct chain *c,
 }
 
 /* Whether the D of `source` is known. If not, the chain waits for it. */
-static inline bool is_known(struct solver *s, struct chain *c, uint32_t number,
-                            uint32_t source, uint64_t *d)
+static inline bool is_known_or_wait(struct solver *s, struct chain *c,
+                                    uint32_t number, uint32_t source,
+                                    uint64_t *d)
 {
     uint64_t value = s->j->d[source];
     *d = value - 1;
@@ -207,7 +208,8 @@ static void run_chain(struct solver *s, uint32_t number)
         uint64_t far;
         if (!read_arc(s, c, p, &source, &won, &add, &far))
             continue;
-        if (source != IPS_NO_NODE && !is_known(s, c, number, source, &d)) {
+        if (source != IPS_NO_NODE &&
+            !is_known_or_wait(s, c, number, source, &d)) {
             c->waits = source;
             c->waits_won = won;
             c->add = add;
@@ -237,7 +239,8 @@ static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
         const struct ips_joined_chain *told = &r->chain[k];
         struct chain *c = &s->chain[k];
         if (told->bytes > (uint64_t)(p->end - at))
-            return ips_joins_bad(r, part, "more arcs than bytes", err);
+            return ips_joins_bad_part_error(r, part, "more arcs than bytes",
+                                            err);
         *c = (struct chain){.at = at,
                             .end = at + told->bytes,
                             .won = WON_CHAIN,
@@ -255,7 +258,7 @@ static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
         in += told->ins;
     }
     if (at != p->end || in != p->in + p->head.ins)
-        return ips_joins_bad(r, part, "bytes that are no arcs", err);
+        return ips_joins_bad_part_error(r, part, "bytes that are no arcs", err);
     return 0;
 }
 
@@ -297,9 +300,10 @@ static int run_all(struct solver *s, struct ips_joins_reader *r,
         over += s->chain[c].over;
     }
     if (s->bits >= IPS_TIME_LIMIT)
-        return ips_joins_overflow(err);
+        return ips_joins_overflow_error(err);
     if (s->bad)
-        return ips_joins_bad(r, s->bad_machine, "arcs that lead nowhere", err);
+        return ips_joins_bad_part_error(r, s->bad_machine,
+                                        "arcs that lead nowhere", err);
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
@@ -319,7 +323,7 @@ static int choose_end(struct ips_joined *j, struct ips_err *err)
             join = join ? p->join + join - 1 : IPS_NO_NODE;
             sum += join == IPS_NO_NODE ? 0 : j->d[join] - 1;
             if (sum >= IPS_TIME_LIMIT)
-                return ips_joins_overflow(err);
+                return ips_joins_overflow_error(err);
             if (j->end_machine != IPS_NO_NODE && sum <= j->t_max)
                 continue;
             j->t_max = sum;
@@ -410,7 +414,7 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
 
 /* The remote in through which the path reaches `join`, or IPS_NO_NODE: the path
  * starts on this machine. */
-static uint32_t back_to_in(const struct ips_joined *j, uint32_t join)
+static uint32_t walk_back_to_in(const struct ips_joined *j, uint32_t join)
 {
     while (join != IPS_NO_NODE) {
         uint32_t won = j->won[join];
@@ -462,7 +466,7 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
     struct ips_visit at = {
         .machine = j->end_machine, .out = IPS_NO_NODE, .to_ns = j->t_max};
     do {
-        in = back_to_in(j, join);
+        in = walk_back_to_in(j, join);
         at.in = in == IPS_NO_NODE ? in : in - j->machine[at.machine].in;
         at.xkind = in == IPS_NO_NODE ? IPS_X_NONE : j->in_kind[in];
         at.from_ns = in == IPS_NO_NODE ? 0 : value_of(j, in);

@@ -107,8 +107,8 @@ static bool ended_by_same_role(const struct ips_concurrent_ask *ask,
            ask->role[ips_chain_of(ask->g, x)] == ask->role[chain];
 }
 
-static enum state waits_for(const struct ips_concurrent_ask *ask,
-                            uint32_t chain, uint32_t i)
+static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
+                                     uint32_t chain, uint32_t i)
 {
     bool lock = ask->resource_kind[i] == IPS_THING_LOCK;
     switch ((enum ips_xkind)ask->g->xkind[i]) {
@@ -132,7 +132,7 @@ static enum state waits_for(const struct ips_concurrent_ask *ask,
     return OUTSIDE;
 }
 
-static int chain_changes(struct sweep *s, uint32_t c)
+static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
 {
     const struct ips_graph *g = s->ask->g;
     const struct ips_est *e = s->ask->est;
@@ -145,7 +145,7 @@ static int chain_changes(struct sweep *s, uint32_t c)
         if (slept)
             rc = put_change(s, done - slept, c, OUTSIDE);
         if (rc == 0 && done < e->est[i]) {
-            rc = put_change(s, done, c, waits_for(s->ask, c, i));
+            rc = put_change(s, done, c, wait_state_at_node(s->ask, c, i));
             if (rc == 0)
                 s->change[s->changes - 1].awaits_space =
                     g->xkind[i] == IPS_X_ROOM;
@@ -158,7 +158,8 @@ static int chain_changes(struct sweep *s, uint32_t c)
 
 /* A message is queued if the thread is busy with another connection when it
  * arrives; it stays queued until just before it is received. */
-static int queue_changes(struct sweep *s, uint32_t c, struct seen *seen)
+static int add_queue_changes_of_chain(struct sweep *s, uint32_t c,
+                                      struct seen *seen)
 {
     const struct ips_graph *g = s->ask->g;
     const struct ips_est *e = s->ask->est;
@@ -193,7 +194,7 @@ static int queue_changes(struct sweep *s, uint32_t c, struct seen *seen)
     return rc;
 }
 
-static int in_time(const void *a, const void *b)
+static int compare_changes_by_time(const void *a, const void *b)
 {
     const struct change *p = a, *q = b;
     if (p->t != q->t)
@@ -244,7 +245,7 @@ static void list_drop(uint32_t *head, struct link *l, uint32_t c)
         l[l[c].next].before = l[c].before;
 }
 
-static int note_end(struct sweep *s, uint32_t c, uint64_t t)
+static int record_ended_thread(struct sweep *s, uint32_t c, uint64_t t)
 {
     struct ended *e = &s->ended[s->ask->role[c]];
     if (e->count == e->capacity) {
@@ -308,12 +309,12 @@ static int set_state(struct sweep *s, const struct change *to)
         list_add(role_list(s, r, now), s->alike, c);
         s->role_waits[r] += now != WAIT_ASKED;
     }
-    return now == GONE ? note_end(s, c, to->t) : 0;
+    return now == GONE ? record_ended_thread(s, c, to->t) : 0;
 }
 
 /* ---- the path ------------------------------------------------------------ */
 
-static int path_pieces(struct sweep *s)
+static int collect_path_pieces(struct sweep *s)
 {
     const struct ips_graph *g = s->ask->g;
     const struct ips_est *e = s->ask->est;
@@ -366,7 +367,8 @@ struct moment {
 
 /* A thread of the same role that has no work while the path's thread works, or
  * NO_CHAIN. */
-static uint32_t idle_alike(const struct sweep *s, uint32_t c, uint32_t gone)
+static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
+                                         uint32_t gone)
 {
     uint32_t r = s->ask->role[c];
     if (s->role_waits[r])
@@ -403,7 +405,7 @@ static struct moment classify_moment(const struct sweep *s, uint32_t c)
         m.of = 2 * (uint64_t)m.busy > m.wanted ? -1 : IPS_BESIDE_ALONE;
         return m;
     }
-    uint32_t alike = idle_alike(s, c, gone);
+    uint32_t alike = find_idle_thread_of_role(s, c, gone);
     if (s->workers[WAIT_LOCK]) {
         m.of = IPS_BESIDE_LOCK;
         m.waiter = s->head[WAIT_LOCK];
@@ -584,17 +586,17 @@ int ips_find_concurrent(const struct ips_concurrent_ask *ask,
     for (uint32_t i = 0; rc == 0 && i < SEEN; i++)
         seen[i].chain = NO_CHAIN;
     for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++) {
-        rc = chain_changes(&s, c);
+        rc = add_state_changes_of_chain(&s, c);
         if (rc == 0)
-            rc = queue_changes(&s, c, seen);
+            rc = add_queue_changes_of_chain(&s, c, seen);
     }
     free(seen);
     for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++)
         s.works[c] = working_ns(ask, c);
     if (rc == 0) {
-        qsort(s.change, s.changes, sizeof(*s.change), in_time);
+        qsort(s.change, s.changes, sizeof(*s.change), compare_changes_by_time);
         merge_simultaneous_changes(&s);
-        rc = path_pieces(&s);
+        rc = collect_path_pieces(&s);
     }
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
         rc = classify_path_arc(&s, &s.piece[i]);

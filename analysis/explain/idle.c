@@ -47,7 +47,7 @@ struct sweep {
 static void begin_arc(const struct sweep *s, struct teller *t)
 {
     t->wait = s->w->first[t->node];
-    t->arc = ips_waits_arc(s->w, t->node);
+    t->arc = ips_waits_active_time_of_arc(s->w, t->node);
     t->gone = 0;
 }
 
@@ -79,7 +79,7 @@ static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
 
 /* Makes the next span a part of the sleep at the end of the arc, up to the
  * begin or end of one of its waits. */
-static void report_asleep(const struct sweep *s, struct teller *t)
+static void set_span_of_sleep(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
     uint64_t to = w->at[t->node];
@@ -111,9 +111,9 @@ static bool next_span(const struct sweep *s, struct teller *t)
             begin_arc(s, t);
             continue;
         }
-        uint64_t asleep = ips_waits_asleep(w, t->node);
+        uint64_t asleep = ips_waits_sleep_begin_ns(w, t->node);
         if (t->reported_ns >= asleep) {
-            report_asleep(s, t);
+            set_span_of_sleep(s, t);
             return true;
         }
         uint64_t end = w->first[t->node + 1];

@@ -54,8 +54,8 @@ void ips_order_dependent_release(struct ips_order_dependent *o)
     memset(o, 0, sizeof(*o));
 }
 
-static void show_node(struct looker *l, enum ips_order_pattern pattern,
-                      uint32_t node)
+static void count_and_mark_node(struct looker *l,
+                                enum ips_order_pattern pattern, uint32_t node)
 {
     l->out->count[pattern]++;
     l->mark[node] = 1;
@@ -101,7 +101,7 @@ static int add_question(struct looker *l, struct question q)
 /* ---- receives -------------------------------------------------------------
  */
 
-static int collect_takes(struct looker *l)
+static int collect_receptions(struct looker *l)
 {
     const struct ips_graph *g = l->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -147,7 +147,7 @@ static int add_question_of_pair(struct looker *l, const struct reception *a,
 }
 
 /* Compares successive receives of each thread, in the thread's order. */
-static int ask_turns(struct looker *l)
+static int add_questions_of_threads(struct looker *l)
 {
     const struct reception *last_accept = NULL;
     int rc = 0;
@@ -181,7 +181,7 @@ static int by_channel(const void *a, const void *b)
 
 /* Compares successive receives of each channel, in order of its machine's
  * clock. The receives remain sorted by channel. */
-static int ask_channels(struct looker *l)
+static int add_questions_of_channels(struct looker *l)
 {
     if (!l->g->site || !l->g->t_ns || l->reception_count == 0)
         return 0;
@@ -215,7 +215,7 @@ static int ask_channels(struct looker *l)
  */
 
 /* The node that started chain c, or IPS_NO_NODE. */
-static uint32_t begun_by(const struct ips_graph *g, uint32_t c)
+static uint32_t node_that_started_chain(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
     return g->xkind[first] == IPS_X_LIFETIME ? g->xpred[first] : IPS_NO_NODE;
@@ -229,12 +229,14 @@ static bool same_process(const struct ips_graph *g, uint32_t a, uint32_t b)
 
 /* The child process whose end the JOIN i saw, if it was forked in chain c; else
  * UINT32_MAX. */
-static uint32_t child_of(const struct ips_graph *g, uint32_t c, uint32_t i)
+static uint32_t child_process_joined_at(const struct ips_graph *g, uint32_t c,
+                                        uint32_t i)
 {
     if (g->kind[i] != IPS_NODE_JOIN || g->xkind[i] != IPS_X_LIFETIME ||
         g->xpred[i] == IPS_NO_NODE)
         return UINT32_MAX;
-    uint32_t child = ips_chain_of(g, g->xpred[i]), fork = begun_by(g, child);
+    uint32_t child = ips_chain_of(g, g->xpred[i]),
+             fork = node_that_started_chain(g, child);
     const struct ips_chain *is = &g->chains[c];
     if (same_process(g, child, c) || fork < is->first ||
         fork >= is->first + is->count)
@@ -242,7 +244,7 @@ static uint32_t child_of(const struct ips_graph *g, uint32_t c, uint32_t i)
     return child;
 }
 
-static int ask_children(struct looker *l)
+static int add_questions_of_children(struct looker *l)
 {
     const struct ips_graph *g = l->g;
     int rc = 0;
@@ -251,11 +253,13 @@ static int ask_children(struct looker *l)
         uint32_t before = UINT32_MAX, before_end = 0;
         for (uint32_t i = is->first; i < is->first + is->count && rc == 0;
              i++) {
-            uint32_t child = child_of(g, c, i), end = g->xpred[i];
+            uint32_t child = child_process_joined_at(g, c, i),
+                     end = g->xpred[i];
             if (child == UINT32_MAX)
                 continue;
             if (before != UINT32_MAX &&
-                begun_by(g, before) > begun_by(g, child) &&
+                node_that_started_chain(g, before) >
+                    node_that_started_chain(g, child) &&
                 (!g->t_ns || g->t_ns[before_end] <= g->t_ns[end]))
                 rc = add_question(
                     l, (struct question){.first = before_end,
@@ -303,7 +307,7 @@ static void compute_required_predecessors(struct looker *l,
 
 static void mark_question_shown(struct looker *l, const struct question *q)
 {
-    show_node(l, q->pattern, q->node);
+    count_and_mark_node(l, q->pattern, q->node);
     for (int k = 0; k < 3; k++)
         mark_chain(l, q->pattern, q->concerned[k]);
 }
@@ -348,9 +352,11 @@ static int answer_all(struct looker *l)
 
 /* Whether a signal is a SIGCHLD: node `sent` is at the end of a child process
  * of c's process. */
-static bool of_a_child(const struct ips_graph *g, uint32_t c, uint32_t sent)
+static bool is_signal_from_ended_child(const struct ips_graph *g, uint32_t c,
+                                       uint32_t sent)
 {
-    uint32_t child = ips_chain_of(g, sent), fork = begun_by(g, child);
+    uint32_t child = ips_chain_of(g, sent),
+             fork = node_that_started_chain(g, child);
     const struct ips_chain *is = &g->chains[child];
     return sent + 2 >= is->first + is->count && fork != IPS_NO_NODE &&
            !same_process(g, child, c) &&
@@ -373,11 +379,12 @@ static void count_unquestioned_patterns(struct looker *l)
             l->out->arcs++;
             if (g->xkind[i] == IPS_X_RESOURCE &&
                 g->xlen[i] != IPS_THING_BARRIER) {
-                show_node(l, IPS_ORDER_RESOURCES, i);
+                count_and_mark_node(l, IPS_ORDER_RESOURCES, i);
                 mark_chain(l, IPS_ORDER_RESOURCES, c);
                 mark_chain(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
-            } else if (g->xkind[i] == IPS_X_SIGNAL && !of_a_child(g, c, x)) {
-                show_node(l, IPS_ORDER_SIGNALS, i);
+            } else if (g->xkind[i] == IPS_X_SIGNAL &&
+                       !is_signal_from_ended_child(g, c, x)) {
+                count_and_mark_node(l, IPS_ORDER_SIGNALS, i);
                 mark_chain(l, IPS_ORDER_SIGNALS, c);
             }
         }
@@ -397,13 +404,13 @@ int ips_order_dependent(const struct ips_order_ask *ask,
     if (!out->of_chain || !l.mark)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u nodes", g->node_count);
     if (rc == 0)
-        rc = collect_takes(&l);
+        rc = collect_receptions(&l);
     if (rc == 0)
-        rc = ask_turns(&l);
+        rc = add_questions_of_threads(&l);
     if (rc == 0)
-        rc = ask_channels(&l);
+        rc = add_questions_of_channels(&l);
     if (rc == 0)
-        rc = ask_children(&l);
+        rc = add_questions_of_children(&l);
     if (rc == 0)
         rc = answer_all(&l);
     if (rc == 0)

@@ -82,7 +82,7 @@ static bool is_receive(const struct ips_graph *g, uint32_t i)
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
 }
 
-static int find_touches(struct finding *f)
+static int collect_sends_and_receives(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     uint64_t room = 0;
@@ -150,7 +150,8 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
 
 /* Adds the turns of one channel end as requests; `t` has the sends and receives
  * of the end in order of time. */
-static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
+static int add_requests_of_end(struct finding *f, const struct touch *t,
+                               uint64_t count)
 {
     uint32_t before = f->out->count, first = UINT32_MAX, last = UINT32_MAX;
     for (uint64_t i = 0; i < count; i++) {
@@ -200,7 +201,7 @@ static int find_requests(struct finding *f)
         n = 1;
         while (i + n < f->touches && f->touch[i + n].end == f->touch[i].end)
             n++;
-        int rc = find_turns(f, &f->touch[i], n);
+        int rc = add_requests_of_end(f, &f->touch[i], n);
         if (rc < 0)
             return rc;
         used++;
@@ -227,7 +228,7 @@ static int by_chain(const void *a, const void *b)
 /* The thread that received a request works on it until the answer. If another
  * thread answers, that one works on it too. For simplicity both get a spell
  * over the whole time from receive to answer. */
-static int find_spells(struct finding *f)
+static int make_working_periods(struct finding *f)
 {
     struct ips_requests *out = f->out;
     uint32_t chains = f->g->chain_count;
@@ -343,7 +344,7 @@ static bool step_back(const struct ips_graph *g, const struct ips_est *est,
 
 /* Assigns the time of a step in the request's own thread (`own`) or in another
  * thread. */
-static void spend_served(struct finding *f, struct ips_request *r,
+static void account_step(struct finding *f, struct ips_request *r,
                          const struct step *s, bool own)
 {
     uint64_t from = s->from, to = s->to;
@@ -358,8 +359,10 @@ static void spend_served(struct finding *f, struct ips_request *r,
 
 /* Makes the step from the request's last node to its end, which is later if the
  * program marked the end. False: the request ends at that node. */
-static bool last_piece(const struct ips_graph *g, const struct ips_est *est,
-                       const struct ips_request *r, struct step *s)
+static bool make_step_after_last_node(const struct ips_graph *g,
+                                      const struct ips_est *est,
+                                      const struct ips_request *r,
+                                      struct step *s)
 {
     if (est->est[r->last] >= r->finished_ns)
         return false;
@@ -375,8 +378,8 @@ static void account_request_time(struct finding *f, struct ips_request *r)
     uint32_t one = ips_chain_of(f->g, r->first);
     uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
     struct step s;
-    if (last_piece(f->g, f->est, r, &s))
-        spend_served(f, r, &s, true);
+    if (make_step_after_last_node(f->g, f->est, r, &s))
+        account_step(f, r, &s, true);
     while (step_back(f->g, f->est, r, &node, &s)) {
         uint8_t x = f->g->xkind[s.node];
         if (s.crossed && (x == IPS_X_EXTERNAL || x == IPS_X_IDLE))
@@ -384,7 +387,7 @@ static void account_request_time(struct finding *f, struct ips_request *r)
         else if (s.crossed)
             r->message += s.to - s.from;
         else
-            spend_served(f, r, &s, s.chain == one || s.chain == other);
+            account_step(f, r, &s, s.chain == one || s.chain == other);
     }
 }
 
@@ -412,7 +415,7 @@ void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
 {
     uint32_t node = r->last;
     struct step s;
-    if (last_piece(g, est, r, &s))
+    if (make_step_after_last_node(g, est, r, &s))
         report_step(g, est, &s, r->last + 1, to, arg);
     while (step_back(g, est, r, &node, &s)) {
         if (s.crossed || s.node != g->chains[s.chain].first)
@@ -420,12 +423,13 @@ void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
     }
 }
 
-void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
-                        const struct ips_request *r, uint64_t *ns)
+void ips_request_add_ns_by_chain(const struct ips_graph *g,
+                                 const struct ips_est *est,
+                                 const struct ips_request *r, uint64_t *ns)
 {
     uint32_t node = r->last;
     struct step s;
-    if (last_piece(g, est, r, &s))
+    if (make_step_after_last_node(g, est, r, &s))
         ns[s.chain] += s.to - s.from;
     while (step_back(g, est, r, &node, &s)) {
         if (!s.crossed)
@@ -434,11 +438,11 @@ void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
 }
 
 /* The common last steps of ips_requests_find() and ips_requests_of_marks(). */
-static int follow_requests(struct finding *f, int rc)
+static int account_all_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;
     if (rc == 0)
-        rc = find_spells(f);
+        rc = make_working_periods(f);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
         account_request_time(f, &out->r[i]);
     free(f->spell);
@@ -472,11 +476,11 @@ int ips_requests_find(const struct ips_graph *g,
     out->pipelined_end = calloc((size_t)end_count + 1, 1);
     if (!out->pipelined_end)
         return no_memory(&f);
-    int rc = find_touches(&f);
+    int rc = collect_sends_and_receives(&f);
     if (rc == 0)
         rc = find_requests(&f);
     free(f.touch);
-    return follow_requests(&f, rc);
+    return account_all_requests(&f, rc);
 }
 
 static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
@@ -531,7 +535,7 @@ int ips_requests_of_marks(const struct ips_graph *g,
         rc = take_marked(&f, &told[i]);
     if (rc == 0 && out->count)
         qsort(out->r, out->count, sizeof(*out->r), by_finish);
-    return follow_requests(&f, rc);
+    return account_all_requests(&f, rc);
 }
 
 void ips_requests_release(struct ips_requests *r)

@@ -114,7 +114,8 @@ static inline uint64_t ips_request_ns(const struct ips_request *r)
 
 /* Splits the time of one request by thread: adds to `ns` [chain_count] what it
  * spent in each, including queued and untaken time. */
-void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
-                        const struct ips_request *r, uint64_t *ns);
+void ips_request_add_ns_by_chain(const struct ips_graph *g,
+                                 const struct ips_est *est,
+                                 const struct ips_request *r, uint64_t *ns);
 
 #endif

@@ -23,7 +23,7 @@ static bool has_wait_of_node(const struct ips_waits *w, uint32_t i)
     return false;
 }
 
-uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
+uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i)
 {
     /* A node with neither a cross arc nor a wait: the thread was off the CPU
      * during a call because it was preempted, not because it waited. */
@@ -37,9 +37,9 @@ uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
 /* Places the waits of the arc into node i. Waits that the node's cross arc
  * ended share the time that the thread slept, the last wait at the end of it;
  * earlier waits keep their moments, in order. */
-static void lay_arc(struct ips_waits *w, uint32_t i, bool first_node)
+static void place_waits_of_arc(struct ips_waits *w, uint32_t i, bool first_node)
 {
-    uint64_t asleep = ips_waits_asleep(w, i), to = w->at[i];
+    uint64_t asleep = ips_waits_sleep_begin_ns(w, i), to = w->at[i];
     uint64_t begin = first_node ? asleep : w->at[i - 1];
     for (uint64_t k = w->first[i + 1]; k-- > w->first[i];) {
         struct ips_wait *x = &w->wait[k];
@@ -61,8 +61,9 @@ static void lay_arc(struct ips_waits *w, uint32_t i, bool first_node)
     }
 }
 
-int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
-                  uint64_t count, struct ips_waits *out, struct ips_err *err)
+int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
+                             uint64_t count, struct ips_waits *out,
+                             struct ips_err *err)
 {
     size_t n = (size_t)g->node_count + 1;
     uint64_t k = 0;
@@ -88,9 +89,9 @@ int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
             for (; k < count && wait[k].arc == i; k++)
                 wait[k].from = wait[k].to = 0;
             out->first[i + 1] = k;
-            /* Damaged input: lay_arc() places nothing before the previous
-             * node. */
-            lay_arc(out, i, i == first);
+            /* Damaged input: place_waits_of_arc() places nothing before the
+             * previous node. */
+            place_waits_of_arc(out, i, i == first);
         }
     }
     if (k == count)
@@ -100,11 +101,12 @@ int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
                        (unsigned long long)k);
 }
 
-struct ips_arc_time ips_waits_arc(const struct ips_waits *w, uint32_t i)
+struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
+                                                 uint32_t i)
 {
     const struct ips_graph *g = w->g;
     struct ips_arc_time t;
-    t.length = ips_waits_asleep(w, i) - w->at[i - 1];
+    t.length = ips_waits_sleep_begin_ns(w, i) - w->at[i - 1];
     for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
         if (!w->wait[k].of_node)
             t.length -= w->wait[k].to - w->wait[k].from;
@@ -161,7 +163,7 @@ static void find_chain(struct ips_blamer *b, uint32_t node)
 
 /* Whether a recorded thread ended node i's wait, so that its activity is
  * blamed. */
-static bool is_followed(const struct ips_graph *g, uint32_t i)
+static bool ended_by_recorded_thread(const struct ips_graph *g, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE &&
            g->xkind[i] != IPS_X_EXTERNAL && g->xkind[i] != IPS_X_IDLE;
@@ -180,7 +182,7 @@ static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
 static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
                        uint64_t lo, uint64_t hi, struct ips_err *err)
 {
-    if (is_followed(b->w->g, i))
+    if (ended_by_recorded_thread(b->w->g, i))
         return push_task(b, b->w->g->xpred[i], lo, hi, err);
     report_blame(b, IPS_BLAME_WAITED, i, cause, hi - lo);
     return 0;
@@ -189,7 +191,7 @@ static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
 /* Blames `ns` of the active time of the arc into i. */
 static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
 {
-    struct ips_arc_time t = ips_waits_arc(b->w, i);
+    struct ips_arc_time t = ips_waits_active_time_of_arc(b->w, i);
     if (!ns || !t.length)
         return;
     uint64_t cpu = (uint64_t)((ips_u128)t.cpu * ns / t.length);
@@ -205,7 +207,7 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
                      struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
-    uint64_t from = ips_waits_asleep(w, i);
+    uint64_t from = ips_waits_sleep_begin_ns(w, i);
     if (hi > from) {
         uint64_t begin = ips_max_u64(lo, from);
         int rc = blame_sleep(b, i, cause_of(w, i), begin, hi, err);
@@ -228,7 +230,8 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
 
 /* The first node of b's chain whose time is t or later. `node`, a node of that
  * chain, must be at t or later. */
-static uint32_t node_at(const struct ips_blamer *b, uint32_t node, uint64_t t)
+static uint32_t first_node_at_or_after(const struct ips_blamer *b,
+                                       uint32_t node, uint64_t t)
 {
     uint32_t low = b->w->g->chains[b->chain].first, high = node;
     while (low < high) {
@@ -254,14 +257,15 @@ static int walk_task(struct ips_blamer *b, struct ips_blame_task t,
     }
     if (t.hi <= t.lo)
         return 0;
-    for (uint32_t i = node_at(b, t.node, t.hi); t.hi > t.lo; i--) {
+    for (uint32_t i = first_node_at_or_after(b, t.node, t.hi); t.hi > t.lo;
+         i--) {
         if (b->budget == 0) {
             report_blame(b, IPS_BLAME_CUT, i, 0, t.hi - t.lo);
             return 0;
         }
         b->budget--;
         if (i == first) {
-            if (is_followed(w->g, i))
+            if (ended_by_recorded_thread(w->g, i))
                 return push_task(b, w->g->xpred[i], t.lo, t.hi, err);
             report_blame(b, IPS_BLAME_NOT_BEGUN, i, 0, t.hi - t.lo);
             return 0;
@@ -308,7 +312,7 @@ enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
                                     const struct ips_wait *wait)
 {
     uint32_t i = wait->arc;
-    if (!wait->of_node || !is_followed(g, i))
+    if (!wait->of_node || !ended_by_recorded_thread(g, i))
         return IPS_LATE_NONE;
     if (g->xkind[i] == IPS_X_ROOM)
         return IPS_LATE_RECEIVER;

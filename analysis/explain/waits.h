@@ -45,8 +45,8 @@ struct ips_wait {
     bool of_node;  /* the cross arc of node `arc` ended the wait */
     uint64_t ns;   /* length of the wait; all of it is blamed */
     uint64_t end_ns; /* when the wait ended; not read if of_node is set */
-    /* Set by ips_waits_lay(): the wait's place [from, to) on the clock, at most
-     * `ns` long; empty if from == to. */
+    /* Set by ips_waits_place_on_clock(): the wait's place [from, to) on the
+     * clock, at most `ns` long; empty if from == to. */
     uint64_t from, to;
 };
 
@@ -64,21 +64,22 @@ struct ips_waits {
 /* Places all waits on the clock. They must be sorted by arc, and in order of
  * time within an arc. IPS_E_USAGE: the graph has no times, or the waits are not
  * sorted. O(nodes). */
-int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
-                  uint64_t count, struct ips_waits *out,
-                  struct ips_err *err) IPS_MUST_USE;
+int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
+                             uint64_t count, struct ips_waits *out,
+                             struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
 /* When the thread of node i fell asleep for the node's cross arc or wait; at[i]
  * if it did not sleep, or if the node has neither. */
-uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i);
+uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i);
 
 /* The arc into node i without its waits: `length` ns, of which `cpu` were
  * computed and `delay` were runnable; the rest was off the CPU. */
 struct ips_arc_time {
     uint64_t length, cpu, delay;
 };
-struct ips_arc_time ips_waits_arc(const struct ips_waits *w, uint32_t i);
+struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
+                                                 uint32_t i);
 
 /* ---- blame -------------------------------------------------------------- */
 

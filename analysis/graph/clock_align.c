@@ -86,8 +86,8 @@ static bool violates_point(const struct polygon *poly, const struct point *p)
 
 /* Clips *poly with one point after the other, as long as some line satisfies
  * all of them. Returns the number of points used. */
-static size_t longest_piece(const struct point *p, size_t count,
-                            struct polygon *poly)
+static size_t clip_while_a_line_fits(const struct point *p, size_t count,
+                                     struct polygon *poly)
 {
     static _Thread_local struct polygon next;
     allow_everything(poly);
@@ -138,8 +138,9 @@ static struct corner mean_of_corners(const struct polygon *poly, bool *bounded)
 }
 
 /* Distance at x between `line` and the furthest line of the polygon. */
-static long double furthest_line(const struct polygon *poly,
-                                 const struct corner *line, long double x)
+static long double distance_to_furthest_line(const struct polygon *poly,
+                                             const struct corner *line,
+                                             long double x)
 {
     long double most = 0;
     for (size_t i = 0; i < poly->n; i++) {
@@ -157,14 +158,14 @@ static int64_t round_value(long double v)
 
 /* Cuts the points into pieces; *best is set to the polygon of the piece that
  * spans the longest time, *pieces to the number of pieces. */
-static void best_piece(const struct point *p, size_t count,
-                       struct polygon *best, uint32_t *pieces)
+static void find_longest_piece(const struct point *p, size_t count,
+                               struct polygon *best, uint32_t *pieces)
 {
     static _Thread_local struct polygon poly;
     long double longest = -1;
     *pieces = 0;
     for (size_t at = 0; at < count;) {
-        size_t n = longest_piece(p + at, count - at, &poly);
+        size_t n = clip_while_a_line_fits(p + at, count - at, &poly);
         n = n ? n : 1;
         long double span = p[at + n - 1].x - p[at].x;
         ++*pieces;
@@ -181,18 +182,19 @@ static void best_piece(const struct point *p, size_t count,
  * direction only allows nearly all lines; for such a piece it is the distance
  * to its points plus `own`, the bound of the piece that `line` was made from.
  */
-static long double other_pieces(const struct point *p, size_t count,
-                                const struct corner *line, long double own)
+static long double distance_in_all_pieces(const struct point *p, size_t count,
+                                          const struct corner *line,
+                                          long double own)
 {
     static _Thread_local struct polygon poly;
     long double most = 0;
     for (size_t at = 0, n; at < count; at += n) {
         bool bounded;
-        n = longest_piece(p + at, count - at, &poly);
+        n = clip_while_a_line_fits(p + at, count - at, &poly);
         n = n ? n : 1;
         (void)mean_of_corners(&poly, &bounded);
-        long double a = furthest_line(&poly, line, p[at].x);
-        long double z = furthest_line(&poly, line, p[at + n - 1].x);
+        long double a = distance_to_furthest_line(&poly, line, p[at].x);
+        long double z = distance_to_furthest_line(&poly, line, p[at + n - 1].x);
         long double d = a > z ? a : z;
         for (size_t i = at; !bounded && i < at + n; i++) {
             long double far = distance_beyond(line, &p[i]) + own;
@@ -208,7 +210,7 @@ static void make_fit(const struct ips_clock_point *points,
                      struct ips_clock_span span, struct ips_clock_fit *out)
 {
     static _Thread_local struct polygon best;
-    best_piece(p, count, &best, &out->pieces);
+    find_longest_piece(p, count, &best, &out->pieces);
     struct corner line = mean_of_corners(&best, &out->bounded);
     int64_t y0 = (int64_t)(points[0].b - points[0].a);
     out->from = points[0].a;
@@ -223,11 +225,11 @@ static void make_fit(const struct ips_clock_point *points,
     long double after = span.to > points[count - 1].a
                             ? (long double)(span.to - points[0].a)
                             : p[count - 1].x;
-    long double first = furthest_line(&best, &line, -before);
-    long double last = furthest_line(&best, &line, after);
+    long double first = distance_to_furthest_line(&best, &line, -before);
+    long double last = distance_to_furthest_line(&best, &line, after);
     long double bound = first > last ? first : last;
     if (out->pieces > 1) {
-        long double others = other_pieces(p, count, &line, bound);
+        long double others = distance_in_all_pieces(p, count, &line, bound);
         bound = others > bound ? others : bound;
     }
     out->bound_ns = out->bounded ? (uint64_t)bound + 2 : UINT64_MAX;

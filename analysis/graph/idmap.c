@@ -14,7 +14,7 @@ void ips_idmap_release(struct ips_idmap *m)
     m->count = m->cap = 0;
 }
 
-uint64_t ips_idmap_place(const struct ips_idmap *m, uint64_t key)
+uint64_t ips_idmap_find_slot(const struct ips_idmap *m, uint64_t key)
 {
     uint64_t h = (key ^ key >> 31) * 0x9e3779b97f4a7c15ULL;
     uint64_t at = (h ^ h >> 29) & (m->cap - 1);
@@ -23,7 +23,7 @@ uint64_t ips_idmap_place(const struct ips_idmap *m, uint64_t key)
     return at;
 }
 
-uint64_t ips_idmap_next_bytes(const struct ips_idmap *m)
+uint64_t ips_idmap_bytes_to_reserve(const struct ips_idmap *m)
 {
     uint64_t each = sizeof(*m->key) + (m->set ? 0 : sizeof(*m->value));
     if (m->count * 2 < m->cap)
@@ -47,7 +47,7 @@ bool ips_idmap_reserve(struct ips_idmap *m)
     for (uint64_t i = 0; i < old.cap; i++) {
         if (old.key[i] == UINT64_MAX)
             continue;
-        uint64_t at = ips_idmap_place(&new, old.key[i]);
+        uint64_t at = ips_idmap_find_slot(&new, old.key[i]);
         new.key[at] = old.key[i];
         if (!new.set)
             new.value[at] = old.value[i];

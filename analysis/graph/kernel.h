@@ -54,7 +54,7 @@ int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
                                        struct ips_err *err) IPS_MUST_USE;
 
 /* T, the sum of all chain arcs. A chain's first node has no chain arc. */
-uint64_t ips_graph_total(const struct ips_graph *g);
+uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g);
 
 /* Whether a path may end at this node. A scenario with a goal has no other
  * end. */

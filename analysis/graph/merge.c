@@ -95,11 +95,11 @@ static uint64_t wall_xlen(const struct ips_machine_graph *from,
 
 /* Resolves the remote ins of part p; counts in *unmatched those whose position
  * no node wrote. */
-static void join_part(const struct ips_machine_graph *parts,
-                      uint32_t part_count, uint32_t p,
-                      const uint32_t *node_base,
-                      const struct ips_scenario *scenario,
-                      struct ips_graph *out, uint64_t *unmatched)
+static void resolve_remote_ins(const struct ips_machine_graph *parts,
+                               uint32_t part_count, uint32_t p,
+                               const uint32_t *node_base,
+                               const struct ips_scenario *scenario,
+                               struct ips_graph *out, uint64_t *unmatched)
 {
     const struct ips_machine_graph *part = &parts[p];
     for (uint32_t k = 0; k < part->g->in_count; k++) {
@@ -166,6 +166,7 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
         chain += parts[p].g->chain_count;
     }
     for (uint32_t p = 0; p < part_count; p++)
-        join_part(parts, part_count, p, node_base, scenario, out, unmatched);
+        resolve_remote_ins(parts, part_count, p, node_base, scenario, out,
+                           unmatched);
     return 0;
 }

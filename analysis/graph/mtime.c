@@ -156,7 +156,7 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
  * slopes: beta, and the slopes from there to all points. Between points the
  * curve is straight, beyond them it continues with beta, so the line stays
  * below it. */
-struct ips_mtime ips_curve_below(const struct ips_curve *c)
+struct ips_mtime ips_curve_line_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -167,7 +167,7 @@ struct ips_mtime ips_curve_below(const struct ips_curve *c)
     return (struct ips_mtime){c->count ? c->ns[0] : 0, slope, 1, 1};
 }
 
-struct ips_mtime ips_curve_above(const struct ips_curve *c)
+struct ips_mtime ips_curve_line_above(const struct ips_curve *c)
 {
     if (c->count == 0)
         return (struct ips_mtime){0, 0, 1, 1};

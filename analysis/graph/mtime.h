@@ -46,10 +46,10 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
  * points). */
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 
-/* A line that is nowhere above the curve; ips_curve_above(): a line that is
- * nowhere below it. */
-struct ips_mtime ips_curve_below(const struct ips_curve *c);
-struct ips_mtime ips_curve_above(const struct ips_curve *c);
+/* A line that is nowhere above the curve; ips_curve_line_above(): a line that
+ * is nowhere below it. */
+struct ips_mtime ips_curve_line_below(const struct ips_curve *c);
+struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
 
 /* The message time of a scenario whose graph already has ns instead of
  * bytes. */

@@ -138,7 +138,7 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
                               : IPS_ARC_ABSENT;
 }
 
-uint64_t ips_graph_total(const struct ips_graph *g)
+uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g)
 {
     uint64_t total = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -172,7 +172,7 @@ prefetch_chain(const struct run *r, size_t i)
 /* Runs chain c, whose cursor is *cur, to its next remote in or its end. If it
  * stops earlier (cur->pos < cur->stop_node), it waits on a node. */
 static inline __attribute__((always_inline)) void
-run_local(struct run *r, uint32_t c, struct cursor *cur)
+run_chain_to_remote_in(struct run *r, uint32_t c, struct cursor *cur)
 {
     uint64_t e = cur->e, bits = 0, passed = 0;
     const uint32_t none = r->none, absent = r->absent, odd = r->odd;
@@ -220,8 +220,8 @@ stopped:
 
 /* Computes the node at the cursor, which has a remote in. False: the remote
  * value is not known. */
-static inline __attribute__((always_inline)) bool run_remote(struct run *r,
-                                                             struct cursor *cur)
+static inline __attribute__((always_inline)) bool
+compute_remote_in_node(struct run *r, struct cursor *cur)
 {
     const struct ips_graph *g = r->k->g;
     uint32_t i = cur->pos;
@@ -309,9 +309,9 @@ static void kernel_run(struct kernel *k)
          c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];
         do
-            run_local(&r, c, cur);
+            run_chain_to_remote_in(&r, c, cur);
         while (cur->pos == cur->stop_node && cur->pos < cur->end &&
-               run_remote(&r, cur));
+               compute_remote_in_node(&r, cur));
         c = next_chain(&r, cur);
     }
     k->passed = r.passed;

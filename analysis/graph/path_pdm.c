@@ -189,7 +189,7 @@ int ips_longest_path_pdm(const struct ips_graph *g,
         ips_est_offer(out, g, scenario, c);
     pdm_release(&p);
     if (rc == 0)
-        out->total = ips_graph_total(g);
+        out->total = ips_graph_sum_chain_arcs(g);
     else
         ips_est_release(out);
     return rc;

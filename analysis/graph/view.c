@@ -31,8 +31,8 @@ uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
 
 /* ---- sched ---- */
 
-static void sched_node(const struct ips_graph *g, uint32_t i, uint32_t first,
-                       struct ips_view *v)
+static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
+                                      uint32_t first, struct ips_view *v)
 {
     uint32_t x = g->xpred[i];
     bool outside = g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE;
@@ -71,8 +71,10 @@ static bool waited_for_arc(const struct ips_graph *g, uint32_t i,
     return true;
 }
 
-static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
-                      const struct ips_scenario *scenario, struct ips_view *v)
+static void set_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
+                                     uint32_t first,
+                                     const struct ips_scenario *scenario,
+                                     struct ips_view *v)
 {
     uint64_t wait = waited_for_arc(g, i, scenario) ? g->wait[i] : 0;
     uint64_t asked =
@@ -94,8 +96,10 @@ static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
 /* ---- message times ---- */
 
 /* Converts bytes to ns; *timed, a copy of `g`, gets the converted arrays. */
-static int time_messages(const struct ips_graph *g, struct ips_view *out,
-                         struct ips_graph *timed, struct ips_err *err)
+static int convert_message_bytes_to_ns(const struct ips_graph *g,
+                                       struct ips_view *out,
+                                       struct ips_graph *timed,
+                                       struct ips_err *err)
 {
     const struct ips_mtime_map *map = g->mtimes;
     out->own_xlen = ips_calloc_large(g->node_count, sizeof(*g->xlen));
@@ -140,9 +144,9 @@ static int apply_weighting(const struct ips_graph *g,
         uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
         for (uint32_t i = first; i < end; i++) {
             if (wall)
-                wall_node(g, i, first, scenario, out);
+                set_wall_weights_of_node(g, i, first, scenario, out);
             else
-                sched_node(g, i, first, out);
+                set_sched_weights_of_node(g, i, first, out);
         }
     }
     out->g.w = out->own_w;
@@ -155,7 +159,7 @@ static int apply_weighting(const struct ips_graph *g,
 }
 
 /* Allocates the view's own weights unless it has them already. */
-static bool own_weights(struct ips_view *v, struct ips_err *err)
+static bool alloc_own_weights(struct ips_view *v, struct ips_err *err)
 {
     if (!v->own_w)
         v->own_w = ips_alloc_large(v->g.node_count, sizeof(*v->own_w));
@@ -179,7 +183,7 @@ static int subtract_probe(struct ips_view *v,
     if (!g->probe)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph that does not say what recording cost");
-    if (!own_weights(v, err))
+    if (!alloc_own_weights(v, err))
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < g->node_count; i++)
         v->own_w[i] = ips_sub_sat(g->w[i], g->probe[i]);
@@ -197,7 +201,7 @@ static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph or a weighting without waits of unknown "
                            "end");
-    if (!own_weights(v, err))
+    if (!alloc_own_weights(v, err))
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < g->node_count; i++)
         v->own_w[i] = ips_add_sat(g->w[i], g->unended[i]);
@@ -205,9 +209,9 @@ static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
     return 0;
 }
 
-int ips_graph_view_changed(const struct ips_graph *g,
-                           const struct ips_scenario *scenario,
-                           struct ips_view *out, struct ips_err *err)
+int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      struct ips_view *out, struct ips_err *err)
 {
     int rc = 0;
     memset(out, 0, sizeof(*out));
@@ -226,7 +230,7 @@ static int make_view(const struct ips_graph *g,
     struct ips_graph timed = *g;
     int rc = 0;
     if (scenario->calibrated && g->mtimes)
-        rc = time_messages(g, out, &timed, err);
+        rc = convert_message_bytes_to_ns(g, out, &timed, err);
     timed.mtimes = NULL;
     out->g = timed;
     if (rc == 0 && scenario->weighting != IPS_WEIGH_CPU) {

@@ -56,10 +56,10 @@ int ips_graph_view(const struct ips_graph *g,
                    struct ips_err *err) IPS_MUST_USE;
 /* Makes a view of a graph that is already a view of the scenario's weighting
  * (for example merged from views): applies only probe_off and `unended`. */
-int ips_graph_view_changed(const struct ips_graph *g,
-                           const struct ips_scenario *scenario,
-                           struct ips_view *out,
-                           struct ips_err *err) IPS_MUST_USE;
+int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
+                                      const struct ips_scenario *scenario,
+                                      struct ips_view *out,
+                                      struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 
 /* Weight in `wall` of an arc from a node passed at `from` to a node passed at

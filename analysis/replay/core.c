@@ -41,7 +41,7 @@ static uint64_t turn_work(const struct rp_machine *core)
     return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
 }
 
-static void new_turn(const struct rp *r, struct rp_machine *core)
+static void set_end_of_chains_turn(const struct rp *r, struct rp_machine *core)
 {
     core->turn_v =
         core->is.load.num ? core->v0 + (turn_work(core) << r->bits) : RP_NEVER;
@@ -103,7 +103,7 @@ void rp_cores_release(struct rp *r)
     free(r->placing);
 }
 
-void rp_cores_set(struct rp *r)
+void rp_cores_init_from_machines(struct rp *r)
 {
     for (uint32_t m = 0; r->core_of && m < r->machines; m++) {
         const struct ips_replay_machine *is = &r->machine[m].is;
@@ -115,7 +115,7 @@ void rp_cores_set(struct rp *r)
                 is->turn_ns};
             core->num = is->speed.den;
             core->den = is->speed.num;
-            core->shift = rp_shift(core->den);
+            core->shift = rp_shift_for_power_of_two(core->den);
             core->of = m;
         }
     }
@@ -124,7 +124,7 @@ void rp_cores_set(struct rp *r)
 void rp_cores_begin(struct rp *r)
 {
     for (uint32_t i = r->first_core; i < r->end_core; i++)
-        new_turn(r, &r->machine[i]);
+        set_end_of_chains_turn(r, &r->machine[i]);
 }
 
 /* The longest turn of loads that machine m ever has on one core. */
@@ -136,14 +136,14 @@ static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
-        struct ips_ratio b = rp_ratio(r->ask->load[k].load, 0);
+        struct ips_ratio b = rp_reduce_ratio(r->ask->load[k].load, 0);
         most = ips_max_u64(
             most, scale_work(is->turn_ns, load_of_core(b, is->cores, 0)));
     }
     return most;
 }
 
-ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
+ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
 {
     if (!r->core_of || r->core_of[m] == RP_NO_CORE)
         return 0;
@@ -177,7 +177,7 @@ static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
     rp_put_work_v(r, i, c, w_v, now);
 }
 
-void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
+void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     bool here =
@@ -192,7 +192,7 @@ void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
     r->placing[r->place_count++] = c;
 }
 
-void rp_cores_left(struct rp *r, uint32_t i, uint64_t now)
+void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
     if (core->count == 0)
@@ -269,14 +269,15 @@ void rp_cores_place(struct rp *r)
 
 /* ---- what happens on a core ---------------------------------------------- */
 
-void rp_cores_changed(struct rp *r, uint32_t i)
+void rp_cores_update_next_event(struct rp *r, uint32_t i)
 {
     struct rp_machine *core = &r->machine[i];
     uint64_t t = RP_NEVER;
     if (core->is_stopped) {
         t = core->resume_t;
     } else if (core->count) {
-        uint64_t v = ips_min_u64(rp_tree_key(&core->active), core->turn_v);
+        uint64_t v =
+            ips_min_u64(rp_tree_first_key(&core->active), core->turn_v);
         core->num = (uint64_t)core->count * core->is.speed.den;
         rp_time_after_dv(core, v - core->v0, &core->next_t0, &core->next_rem);
         t = core->next_t0 + (core->next_rem != 0);
@@ -296,7 +297,7 @@ static void stop_core(struct rp *r, struct rp_machine *core, uint64_t now)
     core->rem = core->next_rem;
     core->label_t = now;
     if (takes == 0) {
-        new_turn(r, core);
+        set_end_of_chains_turn(r, core);
         return;
     }
     core->is_stopped = true;
@@ -308,7 +309,7 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
     core->is_stopped = false;
     core->label_t = core->t0 = core->empty_since = core->idle_since = now;
     core->rem = 0;
-    new_turn(r, core);
+    set_end_of_chains_turn(r, core);
 }
 
 /* Returns the chain with the lowest number, and not the one with the least work
@@ -337,7 +338,7 @@ static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
             from = core;
     }
     if (!from || !exceeds_by_more_than_one(from, to)) {
-        rp_cores_changed(r, i);
+        rp_cores_update_next_event(r, i);
         return;
     }
     rp_advance(from, now);
@@ -346,12 +347,12 @@ static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
     rp_tree_drop(&from->active, rp_item_leaf(&it));
     if (--from->count == 0)
         from->idle_since = now;
-    rp_cores_left(r, (uint32_t)(from - r->machine), now);
-    rp_cores_changed(r, (uint32_t)(from - r->machine));
+    rp_cores_account_departure(r, (uint32_t)(from - r->machine), now);
+    rp_cores_update_next_event(r, (uint32_t)(from - r->machine));
     put_chain_on_core(r, i, c, it.key - from->v0, now);
 }
 
-bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now)
+bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i];
     if (core->is_stopped) {
@@ -359,16 +360,16 @@ bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now)
     } else if (core->count == 0) {
         pull_chain(r, i, now);
         return true;
-    } else if (core->turn_v < rp_tree_key(&core->active)) {
+    } else if (core->turn_v < rp_tree_first_key(&core->active)) {
         stop_core(r, core, now);
     } else {
         return false;
     }
-    rp_cores_changed(r, i);
+    rp_cores_update_next_event(r, i);
     return true;
 }
 
-void rp_cores_load(struct rp *r, uint32_t m, uint64_t now)
+void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
     for (uint32_t j = 0; j < is->cores; j++) {
@@ -381,8 +382,8 @@ void rp_cores_load(struct rp *r, uint32_t m, uint64_t now)
             continue;
         if ((was.num == 0) != (core->is.load.num == 0)) {
             core->idle_since = core->empty_since = now;
-            new_turn(r, core);
+            set_end_of_chains_turn(r, core);
         }
-        rp_cores_changed(r, i);
+        rp_cores_update_next_event(r, i);
     }
 }

@@ -173,8 +173,9 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
     return 0;
 }
 
-bool ips_replay_cut_at(const struct ips_graph *g, const struct ips_chain *c,
-                       uint64_t t, struct ips_replay_cut *cut)
+bool ips_replay_find_cut_at_time(const struct ips_graph *g,
+                                 const struct ips_chain *c, uint64_t t,
+                                 struct ips_replay_cut *cut)
 {
     uint32_t low = c->first, high = c->first + c->count;
     while (low < high) { /* `low` becomes the first node passed after t */

@@ -50,8 +50,9 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
  * time t, assuming that work is spread evenly between two nodes. Returns false
  * if the chain has ended; cut->node is the chain's first node if it has not
  * begun. O(log nodes). */
-bool ips_replay_cut_at(const struct ips_graph *g, const struct ips_chain *c,
-                       uint64_t t, struct ips_replay_cut *cut);
+bool ips_replay_find_cut_at_time(const struct ips_graph *g,
+                                 const struct ips_chain *c, uint64_t t,
+                                 struct ips_replay_cut *cut);
 void ips_replay_graph_release(struct ips_replay_graph *r);
 
 #endif

@@ -102,7 +102,7 @@ void rp_grant(struct rp *r)
             if (l->first == RP_NO_CHAIN)
                 l->last = RP_NO_CHAIN;
             if (r->queues)
-                rp_lock_queue_granted(r, c, r->due[d]);
+                rp_lock_queue_assign_piece(r, c, r->due[d]);
             if (r->chain[c].done_t < r->now)
                 r->out->giver[r->chain[c].pos] = l->giver;
             r->had_unit[have++] = c;
@@ -117,7 +117,7 @@ void rp_grant(struct rp *r)
     }
 }
 
-uint32_t rp_locks_awaited(const struct rp *r, bool *kept)
+uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept)
 {
     uint32_t count = 0;
     for (uint32_t k = 0; r->lock_at && k < r->ask->locks->lock_count; k++) {

@@ -133,7 +133,7 @@ static void extend_range(struct range *r, uint32_t x)
 
 /* The number of chains that took the lock more than once, if they are threads
  * with one creator that did not divide the work evenly; else 0. */
-static uint32_t workers_of(const struct finding *f)
+static uint32_t count_workers_if_uneven(const struct finding *f)
 {
     const struct ips_graph *g = f->g;
     struct range own = {UINT32_MAX, 0}, all = {UINT32_MAX, 0};
@@ -281,7 +281,7 @@ static void try_lock_as_queue(struct finding *f, uint32_t lock)
     if (f->locks->units[lock] != 1)
         return;
     count_takings(f, t, n);
-    uint32_t workers = workers_of(f);
+    uint32_t workers = count_workers_if_uneven(f);
     if (!workers || !add_workers_if_all_ended(f, t, n, workers))
         return;
     f->tried++;

@@ -68,7 +68,7 @@ static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
 }
 
 /* How long a message of `bytes` bytes occupies its medium, in ns. */
-static uint64_t work_of(const struct rp *r, size_t pair, uint64_t bytes)
+static uint64_t message_work_ns(const struct rp *r, size_t pair, uint64_t bytes)
 {
     if (r->ask->wire && r->ask->wire[pair])
         return ips_replay_wire_ns(r->ask, pair, bytes);
@@ -88,7 +88,7 @@ static uint32_t next_message_of_send(const struct rp *r, uint32_t i)
     return i;
 }
 
-void rp_send(struct rp *r, uint32_t x, uint64_t now)
+void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now)
 {
     uint32_t next;
     for (uint32_t i = r->sends[x]; i != IPS_NO_NODE; i = next) {
@@ -99,7 +99,7 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
         if (m == IPS_REPLAY_NO_MEDIUM)
             continue;
         for (uint32_t k = i; k != next; k = r->sends_next[k])
-            w = ips_max_u64(w, work_of(r, pair, r->g->xlen[k]));
+            w = ips_max_u64(w, message_work_ns(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
         uint64_t left = spend_saved(r, m, w << r->bits, now);
@@ -125,8 +125,8 @@ void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
         waits = waits || (r->arrive[k] & 1);
         r->arrive[k] = now + rest;
     }
-    if (waits && r->queues && rp_queue_result(r, x) != IPS_QUEUE_NONE)
-        rp_schedule_result(r, rp_queue_result(r, x), now + rest);
+    if (waits && r->queues && rp_queue_block_of_result(r, x) != IPS_QUEUE_NONE)
+        rp_schedule_result(r, rp_queue_block_of_result(r, x), now + rest);
     else if (waits && rest)
         rp_schedule(r, c, now + rest);
     else if (waits)

@@ -5,8 +5,8 @@
  * chain that comes to a bound node continues elsewhere.
  *
  * As with locks, a result is not taken in the middle of an event: a dispatcher
- * that may take one is counted in queue_due, and rp_run() calls rp_queue_take()
- * when nothing else is left at that moment.
+ * that may take one is counted in queue_due, and rp_run() calls
+ * rp_queue_take_results() when nothing else is left at that moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +139,7 @@ static void set_lock_queues(struct rp *r)
         r->out->had[p] = is->piece[p].worker;
 }
 
-void rp_queues_set(struct rp *r)
+void rp_queues_init_state(struct rp *r)
 {
     struct rp_queues *s = r->queues;
     set_lock_queues(r);
@@ -157,7 +157,7 @@ void rp_queues_set(struct rp *r)
     }
 }
 
-bool rp_queue_bound(const struct rp *r, uint32_t i)
+bool rp_queue_is_piece_start(const struct rp *r, uint32_t i)
 {
     return r->queues->at[i] == 1;
 }
@@ -205,7 +205,7 @@ static uint32_t dispatcher_next(struct rp *r, uint32_t k)
     return NONE;
 }
 
-uint32_t rp_queue_next(struct rp *r, uint32_t c)
+uint32_t rp_queue_next_node(struct rp *r, uint32_t c)
 {
     uint32_t role = r->queues->role[c];
     return role & 1 ? dispatcher_next(r, role / 2)
@@ -233,7 +233,7 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
 }
 
 /* The block whose result begins to arrive with node i's message, or NONE. */
-uint32_t rp_queue_result(const struct rp *r, uint32_t i)
+uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i)
 {
     uint32_t at = r->queues->at[i];
     return at < 2 ? NONE : at - 2;
@@ -242,7 +242,7 @@ uint32_t rp_queue_result(const struct rp *r, uint32_t i)
 void rp_announce_result(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_queues *s = r->queues;
-    uint32_t b = rp_queue_result(r, i);
+    uint32_t b = rp_queue_block_of_result(r, i);
     if (b == NONE)
         return;
     uint32_t ask = s->is->block[b].ask;
@@ -320,7 +320,7 @@ static void resume_worker(struct rp *r, uint32_t w)
         resume_chain(r, s->is->worker[w].chain, i);
 }
 
-static void take_block(struct rp *r, uint32_t k)
+static void take_result(struct rp *r, uint32_t k)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
@@ -341,19 +341,19 @@ static void take_block(struct rp *r, uint32_t k)
         resume_worker(r, v);
 }
 
-void rp_queue_take(struct rp *r)
+void rp_queue_take_results(struct rp *r)
 {
     struct rp_queues *s = r->queues;
     r->queue_due = 0;
     for (uint32_t k = 0; k < s->is->queue_count; k++)
         if (s->queue[k].waits && s->queue[k].first != NONE)
-            take_block(r, k);
+            take_result(r, k);
 }
 
 /* ---- lock-protected work queues
  * --------------------------------------------- */
 
-void rp_lock_queue_granted(struct rp *r, uint32_t c, uint32_t lock)
+void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock)
 {
     struct rp_queues *s = r->queues;
     const struct ips_lock_queues *is = &s->is->lock_queues;

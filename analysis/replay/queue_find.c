@@ -93,7 +93,7 @@ static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
 }
 
 /* Cuts chain c into blocks, as a worker of d. False: it is no worker of d. */
-static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
+static bool cut_chain_into_blocks(struct finding *f, uint32_t d, uint32_t c)
 {
     const struct ips_graph *g = f->g;
     struct ips_queues *o = f->out;
@@ -132,7 +132,7 @@ static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
 }
 
 /* Cuts the chains from which d received and which may be its workers. */
-static void cut_workers(struct finding *f, uint32_t d)
+static void cut_chains_of_workers(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
@@ -140,7 +140,7 @@ static void cut_workers(struct finding *f, uint32_t d)
         if (c == NONE || f->role[c] != FREE)
             continue;
         f->role[c] = NO_PEER;
-        if (cut_worker(f, d, c))
+        if (cut_chain_into_blocks(f, d, c))
             f->role[c] = PEER;
     }
 }
@@ -240,8 +240,8 @@ static bool find_giving_turn(const struct finding *f, uint32_t d,
 
 /* Number of receives of a worker's last block that are of the same turn as its
  * first receive. */
-static uint32_t stop_receives(const struct finding *f, uint32_t d,
-                              const struct ips_queue_block *b)
+static uint32_t count_stop_receives(const struct finding *f, uint32_t d,
+                                    const struct ips_queue_block *b)
 {
     uint32_t count = 0, turn = f->mark[f->g->xpred[b->first]];
     for (uint32_t i = b->first; i < b->end; i++)
@@ -250,8 +250,9 @@ static uint32_t stop_receives(const struct finding *f, uint32_t d,
 }
 
 /* The node after the `receives`-th receive from chain d in block b. */
-static uint32_t stop_end(const struct finding *f, uint32_t d,
-                         const struct ips_queue_block *b, uint32_t receives)
+static uint32_t find_end_of_stop_receives(const struct finding *f, uint32_t d,
+                                          const struct ips_queue_block *b,
+                                          uint32_t receives)
 {
     uint32_t i = b->first;
     for (; receives; i++)
@@ -259,7 +260,7 @@ static uint32_t stop_end(const struct finding *f, uint32_t d,
     return i;
 }
 
-static bool give_turn(struct finding *f, uint32_t b, uint32_t turn)
+static bool link_block_to_turn(struct finding *f, uint32_t b, uint32_t turn)
 {
     struct ips_queues *o = f->out;
     if (o->turn[turn].gives != NONE)
@@ -294,7 +295,7 @@ static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
             if (b == is->first_block)
                 continue;
             if (!find_giving_turn(f, q->chain, &o->block[b], &turn) ||
-                (turn && !give_turn(f, b, turn - 1)))
+                (turn && !link_block_to_turn(f, b, turn - 1)))
                 return false;
             *gives += turn != 0;
         }
@@ -327,7 +328,7 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
     struct ips_queue_worker *is = &o->worker[w];
     struct ips_queue_block *tail = &o->block[is->end_block - 1];
     uint32_t from = is->first_block, turn = f->mark[f->g->xpred[tail->first]];
-    uint32_t end = stop_end(f, q->chain, tail, receives);
+    uint32_t end = find_end_of_stop_receives(f, q->chain, tail, receives);
     struct ips_queue_block rest = *tail;
     if (end >= tail->end)
         return false;
@@ -343,7 +344,7 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
         if (o->block[b].turn != NONE)
             o->turn[o->block[b].turn].gives = b;
     }
-    return give_turn(f, is->end_block - 2, turn - 1);
+    return link_block_to_turn(f, is->end_block - 2, turn - 1);
 }
 
 /* For queues in which each worker is told to stop in return for a result: makes
@@ -356,8 +357,8 @@ static bool split_tails(struct finding *f, struct ips_queue *q)
         return false;
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
         receives = ips_min_u32(
-            receives,
-            stop_receives(f, q->chain, &o->block[o->worker[w].end_block - 1]));
+            receives, count_stop_receives(
+                          f, q->chain, &o->block[o->worker[w].end_block - 1]));
     for (uint32_t w = q->first_worker; w < q->end_worker; w++)
         if (!add_block(f, 0, 0))
             return false;
@@ -382,7 +383,7 @@ static void set_rest(struct finding *f, struct ips_queue *q)
     last->end = q->rest = end;
 }
 
-static bool is_queue(struct finding *f, struct ips_queue *q)
+static bool make_queue_if_valid(struct finding *f, struct ips_queue *q)
 {
     uint32_t stops = 0, gives = 0;
     q->end_worker = f->out->worker_count;
@@ -422,8 +423,8 @@ static void try_dispatcher(struct finding *f, uint32_t d)
                      sizeof(*o->queue)))
         return;
     f->role[d] = USED;
-    cut_workers(f, d);
-    if (!f->no_memory && is_queue(f, &q)) {
+    cut_chains_of_workers(f, d);
+    if (!f->no_memory && make_queue_if_valid(f, &q)) {
         for (uint32_t w = q.first_worker; w < q.end_worker; w++)
             f->role[o->worker[w].chain] = USED;
         o->queue[o->queue_count++] = q;

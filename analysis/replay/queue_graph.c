@@ -41,7 +41,7 @@ static void append_block(struct making *m, uint32_t worker, uint32_t block)
 }
 
 /* Lists each worker's blocks in order. */
-static void hold_blocks(struct making *m)
+static void list_blocks_of_workers(struct making *m)
 {
     const struct ips_queues *q = m->q;
     for (uint32_t b = 0; b < q->block_count; b++)
@@ -61,7 +61,7 @@ static void hold_blocks(struct making *m)
         append_block(m, w, q->worker[w].end_block - 1);
 }
 
-static void put_blocks(struct making *m, uint32_t first, uint32_t end)
+static void append_nodes(struct making *m, uint32_t first, uint32_t end)
 {
     struct ips_queued_graph *o = m->out;
     for (uint32_t i = first; i < end; i++, m->next++) {
@@ -75,21 +75,22 @@ static void put_blocks(struct making *m, uint32_t first, uint32_t end)
     }
 }
 
-static void put_queue(struct making *m, const struct ips_queue *is)
+static void append_dispatcher(struct making *m, const struct ips_queue *is)
 {
     const struct ips_queues *q = m->q;
     const struct ips_chain *c = &m->g->chains[is->chain];
-    put_blocks(m, c->first, q->block[q->turn[is->first_turn].taken_block].ask);
+    append_nodes(m, c->first,
+                 q->block[q->turn[is->first_turn].taken_block].ask);
     for (uint32_t t = is->first_turn; t < is->end_turn; t++) {
         const struct ips_queue_block *b = &q->block[m->taken_block[t]];
-        put_blocks(m, b->ask, b->ask_end);
-        put_blocks(m, q->turn[t].first, q->turn[t].end);
+        append_nodes(m, b->ask, b->ask_end);
+        append_nodes(m, q->turn[t].first, q->turn[t].end);
     }
-    put_blocks(m, is->rest, c->first + c->count);
+    append_nodes(m, is->rest, c->first + c->count);
 }
 
 /* Lists the pieces of each worker of a lock queue in order. */
-static void hold_pieces(struct making *m)
+static void list_pieces_of_workers(struct making *m)
 {
     const struct ips_lock_queues *p = &m->q->lock_queues;
     for (uint32_t w = 0; w < p->worker_count; w++) {
@@ -107,10 +108,10 @@ static void put_lock_queue_worker(struct making *m, uint32_t w)
     const struct ips_lock_queues *p = &m->q->lock_queues;
     const struct ips_lock_queue_worker *is = &p->worker[w];
     const struct ips_chain *c = &m->g->chains[is->chain];
-    put_blocks(m, c->first, is->begin);
+    append_nodes(m, c->first, is->begin);
     for (uint32_t k = m->piece[w]; k != NONE; k = m->then[k])
-        put_blocks(m, p->piece[k].first, p->piece[k].end);
-    put_blocks(m, is->tail, c->first + c->count);
+        append_nodes(m, p->piece[k].first, p->piece[k].end);
+    append_nodes(m, is->tail, c->first + c->count);
 }
 
 static void put_chain(struct making *m, uint32_t c)
@@ -124,18 +125,18 @@ static void put_chain(struct making *m, uint32_t c)
     if (m->works[c]) {
         put_lock_queue_worker(m, m->works[c] - 1);
     } else if (m->role[c] == 0) {
-        put_blocks(m, from->first, from->first + from->count);
+        append_nodes(m, from->first, from->first + from->count);
     } else if (m->role[c] & 1) {
-        put_queue(m, &q->queue[m->role[c] / 2]);
+        append_dispatcher(m, &q->queue[m->role[c] / 2]);
     } else {
         uint32_t b = q->worker[m->role[c] / 2 - 1].first_block;
         for (; b != NONE; b = m->behind[b])
-            put_blocks(m, q->block[b].first, q->block[b].end);
+            append_nodes(m, q->block[b].first, q->block[b].end);
     }
     to->count = m->next - to->first;
 }
 
-static void put_arcs(struct making *m)
+static void copy_other_columns(struct making *m)
 {
     const struct ips_graph *g = m->g;
     struct ips_queued_graph *o = m->out;
@@ -188,11 +189,11 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
             m.role[q->queue[k].chain] = 2 * k + 1;
         for (uint32_t w = 0; w < q->worker_count; w++)
             m.role[q->worker[w].chain] = 2 * w + 2;
-        hold_blocks(&m);
-        hold_pieces(&m);
+        list_blocks_of_workers(&m);
+        list_pieces_of_workers(&m);
         for (uint32_t c = 0; c < g->chain_count; c++)
             put_chain(&m, c);
-        put_arcs(&m);
+        copy_other_columns(&m);
     }
     free(m.holder);
     free(m.behind);

@@ -25,7 +25,7 @@ void ips_replay_release(struct ips_replay *r)
     r->end = IPS_NO_NODE;
 }
 
-struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise)
+struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise)
 {
     if (from.den == 0)
         return (struct ips_ratio){otherwise, 1};
@@ -72,8 +72,9 @@ static int check_machine(const struct ips_replay_machine *m, uint32_t i,
     return check_load(m->load, i, err);
 }
 
-static int check_places(const struct ips_graph *g,
-                        const struct ips_replay_ask *ask, struct ips_err *err)
+static int check_map_moves_and_loads(const struct ips_graph *g,
+                                     const struct ips_replay_ask *ask,
+                                     struct ips_err *err)
 {
     uint32_t n = ask->machine_count;
     for (uint32_t c = 0; ask->map && c < g->chain_count; c++)
@@ -187,7 +188,7 @@ static int check_ask(const struct ips_graph *g,
         rc = ips_err_set(err, IPS_E_USAGE,
                          "a replay with work queues can neither have moves "
                          "nor compute weights");
-    return rc < 0 ? rc : check_places(g, ask, err);
+    return rc < 0 ? rc : check_map_moves_and_loads(g, ask, err);
 }
 
 /* ---- bound of the time
@@ -195,15 +196,19 @@ static int check_ask(const struct ips_graph *g,
 
 /* Time that all the work takes on machine m if only one chain at a time runs.
  */
-static ips_u128 time_alone(const struct ips_replay_machine *m, uint64_t total)
+static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
+                                            uint64_t total)
 {
-    return (ips_u128)total * rp_num(m, 1) / ips_max_u64(rp_den(m), 1) + 1;
+    return (ips_u128)total * rp_time_per_work_num(m, 1) /
+               ips_max_u64(rp_time_per_work_den(m), 1) +
+           1;
 }
 
 /* An upper bound of the time of all messages between any pairs: every message
  * with the greatest base, every byte at the slowest pair's rate, and 1 ns a
  * message for the rounding of the two parts. */
-static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
+static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
+                                  uint64_t bytes)
 {
     uint64_t bases = 0, all_bytes = 0;
     const struct ips_replay_ask *ask = r->ask;
@@ -211,12 +216,12 @@ static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
     for (size_t p = 0; p < pairs; p++) {
         struct ips_mtime base = ask->mtime ? ask->mtime[p] : r->arcs.mtime;
         if (ask->mtime && ask->curve && ask->curve[p]) {
-            struct ips_mtime line = ips_curve_above(ask->curve[p]);
+            struct ips_mtime line = ips_curve_line_above(ask->curve[p]);
             base.base_ns = line.base_ns;
             base.per_byte_q32 = line.per_byte_q32;
         }
         if (ask->wire && ask->wire[p]) {
-            struct ips_mtime line = ips_curve_above(ask->wire[p]);
+            struct ips_mtime line = ips_curve_line_above(ask->wire[p]);
             base.base_ns = ips_add_sat(base.base_ns, line.base_ns);
             base.per_byte_q32 =
                 ips_add_sat(base.per_byte_q32, line.per_byte_q32);
@@ -238,7 +243,7 @@ struct arc_sums {
     uint64_t messages, bytes;
 };
 
-static inline uint64_t count_if(bool is, uint64_t n)
+static inline uint64_t n_or_zero(bool is, uint64_t n)
 {
     return n & -(uint64_t)is;
 }
@@ -253,8 +258,8 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
         bool is = (g->xpred[i] != IPS_NO_NODE) & !rp_takes(r, i);
         uint8_t mode = r->arcs.mode[g->xkind[i]];
         bool message = is & (mode == IPS_ARC_MTIME);
-        waits += count_if(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
-        bytes += count_if(message, g->xlen[i]);
+        waits += n_or_zero(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
+        bytes += n_or_zero(message, g->xlen[i]);
         messages += message;
         any += is & (mode != IPS_ARC_ABSENT) & (g->xkind[i] == IPS_X_RESOURCE) &
                (g->xlen[i] != IPS_THING_BARRIER);
@@ -270,22 +275,22 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
  * this bound fits. */
 static int choose_bits(struct rp *r, struct ips_err *err)
 {
-    uint64_t total = ips_graph_total(r->g);
+    uint64_t total = ips_graph_sum_chain_arcs(r->g);
     struct arc_sums sums = sum_arcs(r, &r->out->resources);
-    uint64_t arcs =
-        ips_add_sat(sums.waits_ns, messages_ns(r, sums.messages, sums.bytes));
+    uint64_t arcs = ips_add_sat(
+        sums.waits_ns, bound_messages_ns(r, sums.messages, sums.bytes));
     ips_u128 slowest = total;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_replay_machine is = r->machine[m].is;
-        ips_u128 takes = rp_cores_slowest(r, m, total);
+        ips_u128 takes = rp_cores_longest_time(r, m, total);
         slowest = takes > slowest ? takes : slowest;
-        takes = time_alone(&is, total);
+        takes = time_of_one_chain_at_a_time(&is, total);
         slowest = takes > slowest ? takes : slowest;
         for (uint32_t k = 0; k < r->ask->load_count; k++) {
             if (r->ask->load[k].machine != m)
                 continue;
-            is.load = rp_ratio(r->ask->load[k].load, 0);
-            takes = time_alone(&is, total);
+            is.load = rp_reduce_ratio(r->ask->load[k].load, 0);
+            takes = time_of_one_chain_at_a_time(&is, total);
             slowest = takes > slowest ? takes : slowest;
         }
     }
@@ -383,11 +388,11 @@ static int set_machines(struct rp *r, struct ips_err *err)
     for (uint32_t i = 0; i < r->machines; i++) {
         struct rp_machine *m = &r->machine[i];
         m->is = r->ask->machine[i];
-        m->is.speed = rp_ratio(m->is.speed, 1);
-        m->is.load = rp_ratio(m->is.load, 0);
-        m->num = rp_num(&m->is, 0);
-        m->den = rp_den(&m->is);
-        m->shift = rp_shift(m->den);
+        m->is.speed = rp_reduce_ratio(m->is.speed, 1);
+        m->is.load = rp_reduce_ratio(m->is.load, 0);
+        m->num = rp_time_per_work_num(&m->is, 0);
+        m->den = rp_time_per_work_den(&m->is);
+        m->shift = rp_shift_for_power_of_two(m->den);
     }
     for (uint32_t i = r->machines; i < r->machines + r->media; i++) {
         struct rp_machine *m = &r->machine[i];
@@ -397,7 +402,7 @@ static int set_machines(struct rp *r, struct ips_err *err)
     }
     for (uint32_t i = 0; i < r->first_core; i++)
         r->machine[i].turn_v = RP_NEVER;
-    rp_cores_set(r);
+    rp_cores_init_from_machines(r);
     return choose_bits(r, err);
 }
 
@@ -487,7 +492,7 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
 static uint32_t keep_order_of_awaited_locks(const struct rp *r, bool *kept,
                                             int number)
 {
-    uint32_t more = rp_locks_awaited(r, kept);
+    uint32_t more = rp_mark_awaited_locks(r, kept);
     for (uint32_t k = 0;
          more && number == ATTEMPTS - 2 && k < r->ask->locks->lock_count; k++)
         more += !kept[k];
@@ -524,7 +529,7 @@ static int attempt_replay(const struct ips_graph *g,
     if (rc == 0) {
         set_chains(&r);
         if (ask->queues)
-            rp_queues_set(&r);
+            rp_queues_init_state(&r);
         rp_cores_begin(&r);
         rp_run(&r);
         rc = r.no_memory ? no_memory(g, err) : report_stall(&r, err);

@@ -26,7 +26,7 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
     uint32_t leaf = r->arrived;
     r->arrived = RP_NO_LEAF;
     if (leaf == RP_NO_LEAF)
-        leaf = rp_tree_leaf(&r->pending_arrivals);
+        leaf = rp_tree_alloc_leaf(&r->pending_arrivals);
     if (leaf == RP_NO_LEAF)
         r->no_memory = true;
     else
@@ -38,12 +38,12 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 /* The virtual time of the machine's next completion. */
 RP_HOT uint64_t next_v(const struct rp_machine *m)
 {
-    return rp_tree_key(&m->active);
+    return rp_tree_first_key(&m->active);
 }
 
 /* The time at which the virtual clock will have advanced by dv. */
-RP_HOT void time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
-                    uint64_t *rem)
+RP_HOT void compute_time_after_dv(const struct rp_machine *m, uint64_t dv,
+                                  uint64_t *t0, uint64_t *rem)
 {
     uint64_t x;
     if (m->num == m->den) {
@@ -63,7 +63,7 @@ RP_HOT void time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
 
 /* How far the virtual clock advances until t, which must be later than t0 + rem
  * / den. */
-RP_HOT uint64_t clock_to(const struct rp_machine *m, uint64_t t)
+RP_HOT uint64_t clock_advance_until(const struct rp_machine *m, uint64_t t)
 {
     uint64_t x;
     if (m->num == m->den)
@@ -85,10 +85,10 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
     }
     /* The clock must not pass the next completion or the end of the turn, which
      * may be a fraction of a unit before t. */
-    uint64_t dv =
-        ips_min_u64(clock_to(m, t), ips_min_u64(next_v(m), m->turn_v) - m->v0);
+    uint64_t dv = ips_min_u64(clock_advance_until(m, t),
+                              ips_min_u64(next_v(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
-    time_of(m, dv, &t0, &rem);
+    compute_time_after_dv(m, dv, &t0, &rem);
     m->t0 = t0;
     m->rem = rem;
     m->v0 += dv;
@@ -102,7 +102,7 @@ void rp_advance(struct rp_machine *m, uint64_t t)
 void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
                       uint64_t *rem)
 {
-    time_of(m, dv, t0, rem);
+    compute_time_after_dv(m, dv, t0, rem);
 }
 
 /* Recomputes machine i's next completion after its chains or its load
@@ -111,15 +111,15 @@ RP_HOT void update_machine(struct rp *r, uint32_t i)
 {
     struct rp_machine *m = &r->machine[i];
     if (i >= r->first_core) {
-        rp_cores_changed(r, i);
+        rp_cores_update_next_event(r, i);
         return;
     }
     if (m->count == 0) {
         rp_tree_set(&r->completions, i, RP_NEVER, i);
         return;
     }
-    m->num = rp_num(&m->is, m->count);
-    time_of(m, next_v(m) - m->v0, &m->next_t0, &m->next_rem);
+    m->num = rp_time_per_work_num(&m->is, m->count);
+    compute_time_after_dv(m, next_v(m) - m->v0, &m->next_t0, &m->next_rem);
     rp_tree_set(&r->completions, i,
                 ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
 }
@@ -128,8 +128,8 @@ RP_HOT void put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
                        uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
-    uint32_t leaf =
-        m->hole ? rp_item_leaf(&m->active.at[1]) : rp_tree_leaf(&m->active);
+    uint32_t leaf = m->hole ? rp_item_leaf(&m->active.at[1])
+                            : rp_tree_alloc_leaf(&m->active);
     if (leaf == RP_NO_LEAF) {
         r->no_memory = true;
         return;
@@ -161,7 +161,7 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
     if (r->core_of && r->core_of[r->chain[c].machine] != RP_NO_CORE)
-        rp_cores_work(r, c, w, now);
+        rp_cores_add_work(r, c, w, now);
     else
         put_work(r, r->chain[c].machine, c, w, now);
 }
@@ -176,7 +176,7 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
         if (m->count == 0)
             m->idle_since = now;
         if (m >= r->machine + r->first_core)
-            rp_cores_left(r, (uint32_t)(m - r->machine), now);
+            rp_cores_account_departure(r, (uint32_t)(m - r->machine), now);
     }
     update_machine(r, (uint32_t)(m - r->machine));
 }
@@ -217,7 +217,7 @@ RP_HOT uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
 
 /* True: node `pos` can be reached, because its cross arc is absent or has
  * arrived. False: the chain now waits. */
-RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
     struct rp_chain *cur = &r->chain[c];
@@ -251,7 +251,7 @@ RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
 
 bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
-    return is_ready(r, c, now);
+    return is_ready_or_wait(r, c, now);
 }
 
 /* Handles that the work before node `pos` of chain c is done. Returns whether
@@ -260,13 +260,13 @@ RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     cur->done_t = now;
-    if (r->queues && rp_queue_bound(r, cur->pos)) {
-        uint32_t next = rp_queue_next(r, c);
+    if (r->queues && rp_queue_is_piece_start(r, cur->pos)) {
+        uint32_t next = rp_queue_next_node(r, c);
         if (next == IPS_NO_NODE)
             return false;
         cur->pos = next;
     }
-    return is_ready(r, c, now);
+    return is_ready_or_wait(r, c, now);
 }
 
 static void wake_list(struct rp *r, uint64_t list, uint64_t now)
@@ -289,7 +289,7 @@ static void wake_list(struct rp *r, uint64_t list, uint64_t now)
 /* Chains take turns, and each has its own position in all columns: too many
  * streams for the hardware prefetcher. So prefetch what comes some nodes after
  * i. */
-RP_HOT void prefetch_machine(const struct rp *r, uint32_t i)
+RP_HOT void prefetch_nodes_after(const struct rp *r, uint32_t i)
 {
     const struct ips_graph *g = r->g;
     size_t ahead = (size_t)i + AHEAD; /* may be after the end of the array: a
@@ -307,14 +307,14 @@ RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
                        uint64_t now)
 {
     uint64_t waiting = r->reach[i];
-    prefetch_machine(r, i);
+    prefetch_nodes_after(r, i);
     if (r->weight && i > cur->first)
         r->weight[i] = rp_ns(r, cur->done_t) - rp_ns(r, r->reach[i - 1]);
     r->reach[i] = now;
     if (r->at_machine)
         r->at_machine[i] = (uint16_t)cur->machine;
     if (r->media)
-        rp_send(r, i, now);
+        rp_start_transfers(r, i, now);
     if (rp_gives(r, i))
         rp_return_unit(r, i);
     if (r->queues)
@@ -356,10 +356,10 @@ void rp_go_on_all(struct rp *r, uint64_t now)
         rp_go_on(r, r->ready[--r->ready_count], now);
 }
 
-RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
+RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
-    if (i >= r->first_core && rp_cores_event(r, i, now))
+    if (i >= r->first_core && rp_cores_handle_turn_event(r, i, now))
         return;
     uint32_t c = rp_item_id(&m->active.at[1]);
     m->v0 = next_v(m);
@@ -381,7 +381,7 @@ RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
 
 /* Handles an awaited arrival: a chain continues, or a queue's result arrives.
  */
-static void arrive_chains(struct rp *r, uint64_t now)
+static void handle_arrival(struct rp *r, uint64_t now)
 {
     uint32_t c = rp_item_id(&r->pending_arrivals.at[1]);
     r->arrived = rp_item_leaf(&r->pending_arrivals.at[1]);
@@ -399,15 +399,15 @@ static void change_load(struct rp *r, const struct ips_replay_load *load)
 {
     struct rp_machine *m = &r->machine[load->machine];
     if (r->core_of && r->core_of[load->machine] != RP_NO_CORE) {
-        m->is.load = rp_ratio(load->load, 0);
-        rp_cores_load(r, load->machine, load->at_ns << r->bits);
+        m->is.load = rp_reduce_ratio(load->load, 0);
+        rp_cores_change_load(r, load->machine, load->at_ns << r->bits);
         return;
     }
     advance_machine(m, load->at_ns << r->bits);
-    uint64_t den = rp_den(&m->is);
-    m->is.load = rp_ratio(load->load, 0);
-    m->den = rp_den(&m->is);
-    m->shift = rp_shift(m->den);
+    uint64_t den = rp_time_per_work_den(&m->is);
+    m->is.load = rp_reduce_ratio(load->load, 0);
+    m->den = rp_time_per_work_den(&m->is);
+    m->shift = rp_shift_for_power_of_two(m->den);
     m->rem = (uint64_t)((ips_u128)m->rem * m->den / den);
     update_machine(r, load->machine);
 }
@@ -423,15 +423,15 @@ void rp_run(struct rp *r)
         }
     }
     while (!r->no_memory) {
-        uint64_t come = rp_tree_key(&r->pending_arrivals);
-        uint64_t done = rp_tree_key(&r->completions);
+        uint64_t come = rp_tree_first_key(&r->pending_arrivals);
+        uint64_t done = rp_tree_first_key(&r->completions);
         uint64_t next = ips_min_u64(come, done);
         if (r->due_count && next > r->now) {
             rp_grant(r);
             continue;
         }
         if (r->queue_due && next > r->now) {
-            rp_queue_take(r);
+            rp_queue_take_results(r);
             continue;
         }
         if (r->place_count && next > r->now) {
@@ -448,8 +448,8 @@ void rp_run(struct rp *r)
         r->out->events++;
         r->now = next;
         if (come <= done)
-            arrive_chains(r, next);
+            handle_arrival(r, next);
         else
-            complete_chain(r, rp_item_id(&r->completions.at[1]), next);
+            handle_completion(r, rp_item_id(&r->completions.at[1]), next);
     }
 }

@@ -150,18 +150,20 @@ struct rp {
 };
 
 #define RP_NO_SHIFT 64u
-static inline unsigned rp_shift(uint64_t den)
+static inline unsigned rp_shift_for_power_of_two(uint64_t den)
 {
     return den & (den - 1) ? RP_NO_SHIFT : (unsigned)__builtin_ctzll(den);
 }
-/* rp_machine.num of machine m with k active chains; rp_den(): its den. */
-static inline uint64_t rp_num(const struct ips_replay_machine *m, uint64_t k)
+/* rp_machine.num of machine m with k active chains; rp_time_per_work_den(): its
+ * den. */
+static inline uint64_t rp_time_per_work_num(const struct ips_replay_machine *m,
+                                            uint64_t k)
 {
     uint64_t want = k * m->load.den + m->load.num;
     uint64_t have = (uint64_t)m->cores * m->load.den;
     return ips_max_u64(want, have) * m->speed.den;
 }
-static inline uint64_t rp_den(const struct ips_replay_machine *m)
+static inline uint64_t rp_time_per_work_den(const struct ips_replay_machine *m)
 {
     return (uint64_t)m->cores * m->load.den * m->speed.num;
 }
@@ -176,7 +178,7 @@ static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
 
 /* Reduces a ratio to lowest terms; returns `otherwise` / 1 if the ratio is not
  * set. */
-struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
+struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise);
 
 /* Adds chain c's work_ns, at its machine's speed, to run_ns. */
 void rp_flush_work(struct rp *r, uint32_t c);
@@ -200,7 +202,7 @@ static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
 int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_media_release(struct rp *r);
 /* Starts the transfers of the messages that node x sends, when x is reached. */
-void rp_send(struct rp *r, uint32_t x, uint64_t now);
+void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now);
 /* Whether the message of node i, for which chain c waits, goes through a
  * medium. */
 static inline bool rp_by_medium(const struct rp *r, uint32_t i)
@@ -240,24 +242,24 @@ void rp_return_unit(struct rp *r, uint32_t i);
 void rp_grant(struct rp *r);
 /* Marks in `kept` the locks that have waiters; returns how many were newly
  * marked. */
-uint32_t rp_locks_awaited(const struct rp *r, bool *kept);
+uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept);
 
 /* ---- replay/queue.c ---- */
 
 int rp_queues_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_queues_release(struct rp *r);
-void rp_queues_set(struct rp *r);
+void rp_queues_init_state(struct rp *r);
 /* Whether a piece of work begins at node i, as recorded. */
-bool rp_queue_bound(const struct rp *r, uint32_t i);
+bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 /* Chain c, which takes part in a queue, is at the end of a piece. Returns the
  * node where it continues, or IPS_NO_NODE if it has to wait. */
-uint32_t rp_queue_next(struct rp *r, uint32_t c);
+uint32_t rp_queue_next_node(struct rp *r, uint32_t c);
 /* The chain that receives at node i in the replay, asked when the message is
  * sent. */
 uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 /* The block whose result begins to arrive with the message of node i, or
  * IPS_QUEUE_NONE. */
-uint32_t rp_queue_result(const struct rp *r, uint32_t i);
+uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
 /* Announces the result that node i sends, if any; called when i is reached. */
 void rp_announce_result(struct rp *r, uint32_t i, uint64_t now);
 /* Schedules the arrival of block b's result at t. */
@@ -265,10 +267,10 @@ void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
 /* Handles the arrival of block b's result. */
 void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may take a result takes one. */
-void rp_queue_take(struct rp *r);
+void rp_queue_take_results(struct rp *r);
 /* Chain c, a worker or not, got `lock`. A worker of that lock's queue continues
  * with the queue's next piece. */
-void rp_lock_queue_granted(struct rp *r, uint32_t c, uint32_t lock);
+void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock);
 static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
 {
     return r->queues ? rp_queue_receiver(r, i) : ips_chain_of(r->g, i);
@@ -282,23 +284,23 @@ int rp_cores_count(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 int rp_cores_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_cores_release(struct rp *r);
 /* Sets the cores up from their machines; all are empty. */
-void rp_cores_set(struct rp *r);
+void rp_cores_init_from_machines(struct rp *r);
 /* Starts the cores' first turns; `bits` must be known. */
 void rp_cores_begin(struct rp *r);
 /* The longest time that `total` ns of work may take on machine m's cores. */
-ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total);
+ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total);
 /* Gives w ns of work to chain c, which is on a machine with turns. */
-void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
+void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
 /* Updates the counts of core i after a chain has left it. */
-void rp_cores_left(struct rp *r, uint32_t i, uint64_t now);
+void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now);
 /* Computes the next event of core i after a change. */
-void rp_cores_changed(struct rp *r, uint32_t i);
+void rp_cores_update_next_event(struct rp *r, uint32_t i);
 /* If the next event of core i is no completion, handles the event and returns
  * true. */
-bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now);
+bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now);
 /* Assigns cores to the chains in `placing`. */
 void rp_cores_place(struct rp *r);
-void rp_cores_load(struct rp *r, uint32_t m, uint64_t now);
+void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 
 /* ---- of replay/run.c ---- */
 

@@ -261,8 +261,8 @@ int search_worth(struct search *s, struct ips_search_worth *worth,
 /* ---- checks and setup
  * --------------------------------------------------------- */
 
-static int check_open(const struct ips_search_ask *ask, uint32_t item,
-                      struct ips_err *err)
+static int check_start_machine_is_open(const struct ips_search_ask *ask,
+                                       uint32_t item, struct ips_err *err)
 {
     uint32_t m = ask->start_map ? ask->start_map[item] : 0;
     while (!ask->start_map && m + 1 < ask->machine_count &&
@@ -290,7 +290,9 @@ static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
             return ips_err_set(err, IPS_E_USAGE,
                                "item %u is fixed to machine %u and given on %u",
                                i, fixed, given);
-        int rc = fixed == IPS_SEARCH_FREE ? check_open(ask, i, err) : 0;
+        int rc = fixed == IPS_SEARCH_FREE
+                     ? check_start_machine_is_open(ask, i, err)
+                     : 0;
         if (rc < 0)
             return rc;
     }

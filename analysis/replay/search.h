@@ -118,7 +118,8 @@ int ips_search_bound(const struct ips_graph *g,
  * equal cores, speed, loads, message times and media, to all others and to each
  * other, are not closed, and no item of `of` is fixed to either.
  * O(machines^3). */
-void ips_search_alike(const struct ips_replay_ask *ask,
-                      const struct ips_search_ask *of, uint32_t *alike);
+void ips_search_find_alike_machines(const struct ips_replay_ask *ask,
+                                    const struct ips_search_ask *of,
+                                    uint32_t *alike);
 
 #endif

@@ -63,7 +63,7 @@ static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
     return best;
 }
 
-static struct ips_ratio with_den(struct ips_ratio r)
+static struct ips_ratio ratio_or_zero(struct ips_ratio r)
 {
     return r.den ? r : (struct ips_ratio){0, 1};
 }
@@ -80,9 +80,9 @@ static void find_usable_machines(struct bound *b)
 static void least_loads(struct bound *b)
 {
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
-        b->load[m] = with_den(b->ask->machine[m].load);
+        b->load[m] = ratio_or_zero(b->ask->machine[m].load);
     for (uint32_t k = 0; k < b->ask->load_count; k++) {
-        struct ips_ratio is = with_den(b->ask->load[k].load);
+        struct ips_ratio is = ratio_or_zero(b->ask->load[k].load);
         struct ips_ratio *least = &b->load[b->ask->load[k].machine];
         if ((uint64_t)is.num * least->den < (uint64_t)least->num * is.den)
             *least = is;
@@ -121,14 +121,14 @@ static struct ips_mtime lower_line_of_pair(const struct ips_replay_ask *ask,
 {
     struct ips_mtime way = ask->mtime[pair];
     if (ask->curve && ask->curve[pair]) {
-        struct ips_mtime line = ips_curve_below(ask->curve[pair]);
+        struct ips_mtime line = ips_curve_line_below(ask->curve[pair]);
         way.base_ns = line.base_ns;
         way.per_byte_q32 = line.per_byte_q32;
     }
     return way;
 }
 
-static void least_ways(struct bound *b)
+static void find_least_message_lines(struct bound *b)
 {
     size_t n = b->ask->machine_count;
     struct ips_mtime way;
@@ -324,7 +324,7 @@ int ips_search_bound(const struct ips_graph *g,
     if (rc == 0) {
         find_usable_machines(&b);
         least_loads(&b);
-        least_ways(&b);
+        find_least_message_lines(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
             fill_chain_weights(&b, c);
         bound_work(&b);
@@ -361,7 +361,8 @@ static bool same_curve(const struct ips_curve *a, const struct ips_curve *b)
            memcmp(a->ns, b->ns, a->count * sizeof(*a->ns)) == 0;
 }
 
-static bool same_way(const struct ips_replay_ask *ask, size_t x, size_t y)
+static bool same_message_time(const struct ips_replay_ask *ask, size_t x,
+                              size_t y)
 {
     const struct ips_mtime *a = &ask->mtime[x], *b = &ask->mtime[y];
     return is_line_at_or_above(a, b) && is_line_at_or_above(b, a) &&
@@ -381,8 +382,8 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
         if (i == n || k == n)
             return i == n && k == n;
         if (ask->load[i].at_ns != ask->load[k].at_ns ||
-            !same_ratio(with_den(ask->load[i].load),
-                        with_den(ask->load[k].load)))
+            !same_ratio(ratio_or_zero(ask->load[i].load),
+                        ratio_or_zero(ask->load[k].load)))
             return false;
     }
 }
@@ -390,11 +391,12 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
 /* Whether two pairs have equal message times and share the same medium. */
 static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
 {
-    return (!ask->mtime || same_way(ask, x, y)) &&
+    return (!ask->mtime || same_message_time(ask, x, y)) &&
            (!ask->medium_count || ask->medium[x] == ask->medium[y]);
 }
 
-static bool same_ways(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
+static bool same_message_times_and_media(const struct ips_replay_ask *ask,
+                                         uint32_t a, uint32_t b)
 {
     size_t n = ask->machine_count;
     for (size_t m = 0; m < n; m++) {
@@ -415,12 +417,13 @@ static bool are_alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
     return x->cores == y->cores &&
            same_ratio(x->speed.den ? x->speed : one,
                       y->speed.den ? y->speed : one) &&
-           same_ratio(with_den(x->load), with_den(y->load)) &&
-           same_changes(ask, a, b) && same_ways(ask, a, b);
+           same_ratio(ratio_or_zero(x->load), ratio_or_zero(y->load)) &&
+           same_changes(ask, a, b) && same_message_times_and_media(ask, a, b);
 }
 
-void ips_search_alike(const struct ips_replay_ask *ask,
-                      const struct ips_search_ask *of, uint32_t *alike_to)
+void ips_search_find_alike_machines(const struct ips_replay_ask *ask,
+                                    const struct ips_search_ask *of,
+                                    uint32_t *alike_to)
 {
     for (uint32_t m = 0; m < ask->machine_count; m++)
         alike_to[m] = of->closed && of->closed[m] ? m : IPS_SEARCH_FREE;

@@ -28,8 +28,8 @@ static bool is_less(const struct ips_search_worth *a,
  */
 
 /* Moves the item to the best of the machines, if one is better than its own. */
-static int try_item(struct search *s, uint32_t item, bool *better,
-                    struct ips_err *err)
+static int move_item_to_best_machine(struct search *s, uint32_t item,
+                                     bool *better, struct ips_err *err)
 {
     uint32_t stay = s->map[item];
     *better = false;
@@ -83,7 +83,7 @@ static int move_items(struct search *s, struct ips_err *err)
     for (uint32_t k = 0; in_vain < s->free_count;
          k = k + 1 == s->free_count ? 0 : k + 1) {
         bool better;
-        int rc = try_item(s, s->order[k], &better, err);
+        int rc = move_item_to_best_machine(s, s->order[k], &better, err);
         if (rc)
             return rc;
         in_vain = better ? 0 : in_vain + 1;
@@ -130,7 +130,7 @@ static void place_fixed_items(struct search *s, uint32_t otherwise)
 
 /* Starts from the map that results if the heaviest items are placed first, each
  * where its machine's work would end soonest. */
-static int heaviest_first(struct search *s, struct ips_err *err)
+static int start_with_heaviest_first(struct search *s, struct ips_err *err)
 {
     uint64_t *work = calloc(s->machines, sizeof(*work));
     if (!work)
@@ -158,7 +158,7 @@ static int heaviest_first(struct search *s, struct ips_err *err)
 
 /* Starts from maps with all free items on one machine: machines of greatest
  * capacity first, one of each class of like machines. */
-static int all_on_one(struct search *s, struct ips_err *err)
+static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
 {
     uint8_t *tried = calloc(s->machines, 1);
     if (!tried)
@@ -206,9 +206,9 @@ int search_local(struct search *s, struct ips_err *err)
         rc = descend_search(s, err);
     }
     if (rc == 0)
-        rc = heaviest_first(s, err);
+        rc = start_with_heaviest_first(s, err);
     if (rc == 0)
-        rc = all_on_one(s, err);
+        rc = start_with_all_on_one_machine(s, err);
     for (uint32_t stale = 0;
          rc == 0 && stale < STALE_STARTS && s->free_count;) {
         uint64_t before = s->out->evaluations;

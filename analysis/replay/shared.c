@@ -61,8 +61,9 @@ static void subtract_least_ns(struct ips_graph *g, const struct ips_arcs *arcs,
 
 /* Walks back from the end; at each node determines which of its two arcs was
  * the later one. */
-static void walk_back(const struct ips_graph *g, const struct ips_arcs *arcs,
-                      const struct ips_replay *r, struct ips_shared *out)
+static void sum_path_by_kind(const struct ips_graph *g,
+                             const struct ips_arcs *arcs,
+                             const struct ips_replay *r, struct ips_shared *out)
 {
     uint32_t i = r->end;
     while (i != IPS_NO_NODE) {
@@ -88,9 +89,10 @@ static void walk_back(const struct ips_graph *g, const struct ips_arcs *arcs,
     }
 }
 
-int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
-                    const struct ips_shared_ask *ask, struct ips_shared *out,
-                    struct ips_err *err)
+int ips_compute_shared_medium_path(struct ips_graph *g,
+                                   const struct ips_scenario *scenario,
+                                   const struct ips_shared_ask *ask,
+                                   struct ips_shared *out, struct ips_err *err)
 {
     struct tables t = {0};
     struct ips_replay r = {0};
@@ -111,7 +113,7 @@ int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
     if (rc == 0) {
         out->end_ns = r.makespan_ns;
         out->busy_ns = ips_sub_sat(r.last_ns, r.idle_ns[ask->machine_count]);
-        walk_back(g, &arcs, &r, out);
+        sum_path_by_kind(g, &arcs, &r, out);
         ips_replay_release(&r);
     }
     release_tables(&t);

@@ -39,8 +39,10 @@ struct ips_shared {
 
 /* Computes the execution time with one shared medium. Changes g->xlen if
  * least_ns is set. Returns the errors of ips_replay(). */
-int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
-                    const struct ips_shared_ask *ask, struct ips_shared *out,
-                    struct ips_err *err) IPS_MUST_USE;
+int ips_compute_shared_medium_path(struct ips_graph *g,
+                                   const struct ips_scenario *scenario,
+                                   const struct ips_shared_ask *ask,
+                                   struct ips_shared *out,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -42,7 +42,7 @@ static inline uint32_t rp_item_leaf(const struct rp_item *i)
 {
     return (uint32_t)i->who;
 }
-static inline uint64_t rp_tree_key(const struct rp_tree *t)
+static inline uint64_t rp_tree_first_key(const struct rp_tree *t)
 {
     return t->at[1].key;
 }
@@ -89,7 +89,7 @@ void rp_tree_release(struct rp_tree *t);
 bool rp_tree_reserve(struct rp_tree *t);
 
 /* An empty leaf, or RP_NO_LEAF: out of memory. */
-static inline uint32_t rp_tree_leaf(struct rp_tree *t)
+static inline uint32_t rp_tree_alloc_leaf(struct rp_tree *t)
 {
     uint32_t leaf = t->free_leaf;
     if (leaf != RP_NO_LEAF) {

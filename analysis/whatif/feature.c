@@ -47,8 +47,10 @@ int ips_features_check(const struct ips_graph *g, const struct ips_features *f,
     return check_arc_shares(g, f, err);
 }
 
-static void add_arc(const struct ips_graph *g, const struct ips_features *f,
-                    uint32_t chain, uint32_t node, uint64_t *share)
+static void add_shares_of_chain_arc(const struct ips_graph *g,
+                                    const struct ips_features *f,
+                                    uint32_t chain, uint32_t node,
+                                    uint64_t *share)
 {
     uint64_t count, rest = g->w[node];
     const struct ips_arc_share *p = ips_arc_shares(f, node, &count);
@@ -60,10 +62,11 @@ static void add_arc(const struct ips_graph *g, const struct ips_features *f,
         share[f->chain[chain]] += rest;
 }
 
-uint64_t ips_feature_shares(const struct ips_graph *g,
-                            const struct ips_scenario *scenario,
-                            const struct ips_est *e,
-                            const struct ips_features *f, uint64_t *share)
+uint64_t ips_compute_feature_shares(const struct ips_graph *g,
+                                    const struct ips_scenario *scenario,
+                                    const struct ips_est *e,
+                                    const struct ips_features *f,
+                                    uint64_t *share)
 {
     uint64_t resources = 0;
     memset(share, 0, (size_t)f->count * sizeof(*share));
@@ -75,7 +78,7 @@ uint64_t ips_feature_shares(const struct ips_graph *g,
             bool present;
             uint64_t xw = ips_xweight(g, i, scenario, &present);
             if (f->cross && f->cross[i] != IPS_NO_FEATURE)
-                share[f->cross[i]] += ips_cross_part(f, i, xw);
+                share[f->cross[i]] += ips_feature_ns_of_cross_arc(f, i, xw);
             resources += g->xkind[i] == IPS_X_RESOURCE;
             i = g->xpred[i];
             chain = ips_chain_of(g, i);
@@ -83,7 +86,7 @@ uint64_t ips_feature_shares(const struct ips_graph *g,
             if (i == g->chains[chain].first)
                 return resources; /* time before the chain's first node belongs
                                      to no feature */
-            add_arc(g, f, chain, i, share);
+            add_shares_of_chain_arc(g, f, chain, i, share);
             i--;
         }
     }

@@ -54,17 +54,18 @@ ips_arc_shares(const struct ips_features *f, uint32_t node, uint64_t *count)
 
 /* How much of the cross arc into `node`, which takes xw ns, belongs to its
  * feature. */
-static inline uint64_t ips_cross_part(const struct ips_features *f,
-                                      uint32_t node, uint64_t xw)
+static inline uint64_t ips_feature_ns_of_cross_arc(const struct ips_features *f,
+                                                   uint32_t node, uint64_t xw)
 {
     return f->cross_ns && f->cross_ns[node] < xw ? f->cross_ns[node] : xw;
 }
 
 /* Sets share[f->count] to the time of each feature on the longest path of `e`.
  * Returns the number of RESOURCE arcs on that path. O(nodes of the path). */
-uint64_t ips_feature_shares(const struct ips_graph *g,
-                            const struct ips_scenario *scenario,
-                            const struct ips_est *e,
-                            const struct ips_features *f, uint64_t *share);
+uint64_t ips_compute_feature_shares(const struct ips_graph *g,
+                                    const struct ips_scenario *scenario,
+                                    const struct ips_est *e,
+                                    const struct ips_features *f,
+                                    uint64_t *share);
 
 #endif

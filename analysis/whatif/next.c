@@ -66,7 +66,7 @@ static bool spend_bytes(struct search *s, uint64_t bytes)
 
 static bool reserve_map(struct search *s, struct ips_idmap *m)
 {
-    if (!spend_bytes(s, ips_idmap_next_bytes(m)))
+    if (!spend_bytes(s, ips_idmap_bytes_to_reserve(m)))
         return false;
     if (!ips_idmap_reserve(m))
         s->full = true;
@@ -80,7 +80,7 @@ static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
     if (!reserve_map(s, m))
         return false;
     uint64_t key = (uint64_t)node << 32 | group;
-    uint64_t at = ips_idmap_place(m, key);
+    uint64_t at = ips_idmap_find_slot(m, key);
     if (ips_idmap_has(m, at))
         return false;
     ips_idmap_put(m, at, key, 0);
@@ -95,7 +95,7 @@ static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
     if (!reserve_map(s, m))
         return rest;
     uint64_t key = (uint64_t)rest << 32 | label;
-    uint64_t at = ips_idmap_place(m, key);
+    uint64_t at = ips_idmap_find_slot(m, key);
     if (ips_idmap_has(m, at))
         return m->value[at];
     if (s->group_count == s->group_cap) {
@@ -155,7 +155,7 @@ static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
         if (!reserve_map(s, &s->joined))
             return group;
         uint64_t key = (uint64_t)group << 32 | label;
-        uint64_t at = ips_idmap_place(&s->joined, key);
+        uint64_t at = ips_idmap_find_slot(&s->joined, key);
         if (!ips_idmap_has(&s->joined, at))
             ips_idmap_put(&s->joined, at, key, extend_set(s, group, label));
         return s->joined.value[at];
@@ -167,7 +167,7 @@ static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
 
 /* ---- branches to be walked ---------------------------------------------- */
 
-static int in_order(const void *a, const void *b)
+static int compare_branches_by_priority(const void *a, const void *b)
 {
     const struct branch *p = a, *q = b;
     if (p->priority != q->priority)
@@ -202,14 +202,16 @@ static void heap_push(struct search *s, const struct branch *b)
      * a heap, so the tail can simply be cut off. */
     if (s->ask->group == IPS_NEXT_PATHS && s->heap_count >= 64 &&
         s->heap_count >= 2 * (uint64_t)s->ask->k) {
-        qsort(s->heap, s->heap_count, sizeof(*s->heap), in_order);
+        qsort(s->heap, s->heap_count, sizeof(*s->heap),
+              compare_branches_by_priority);
         s->heap_count = s->ask->k;
     }
     if (s->heap_count == s->heap_cap &&
         !reserve_branches(s, &s->heap, &s->heap_cap))
         return;
     uint64_t i = s->heap_count++;
-    while (i > 0 && in_order(b, &s->heap[(i - 1) / 2]) < 0) {
+    while (i > 0 &&
+           compare_branches_by_priority(b, &s->heap[(i - 1) / 2]) < 0) {
         s->heap[i] = s->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -225,9 +227,10 @@ static struct branch heap_pop(struct search *s)
         if (child >= s->heap_count)
             break;
         if (child + 1 < s->heap_count &&
-            in_order(&s->heap[child + 1], &s->heap[child]) < 0)
+            compare_branches_by_priority(&s->heap[child + 1], &s->heap[child]) <
+                0)
             child++;
-        if (in_order(&last, &s->heap[child]) <= 0)
+        if (compare_branches_by_priority(&last, &s->heap[child]) <= 0)
             break;
         s->heap[i] = s->heap[child];
         i = child;
@@ -258,8 +261,8 @@ static struct arcs_in arcs_in(const struct search *s, uint32_t node,
 /* Whether the longest path to `node` takes its cross arc. A chain's first node
  * has no chain arc, so there it does if there is a cross arc, even one that
  * leaves the EST 0. */
-static bool goes_cross(const struct search *s, uint32_t node,
-                       const struct arcs_in *in)
+static bool takes_cross_arc(const struct search *s, uint32_t node,
+                            const struct arcs_in *in)
 {
     return in->cross && (s->e->crossed[node] || !in->chain);
 }
@@ -302,7 +305,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
             *ns = suffix + s->e->est[v];
             return !s->full;
         }
-        bool cross = goes_cross(s, v, &in);
+        bool cross = takes_cross_arc(s, v, &in);
         if (in.chain && in.cross) {
             if (grouped && !add_met_node(s, v, *group))
                 return false;
@@ -373,7 +376,7 @@ static int expand_path(const struct search *s, uint32_t self,
         struct arcs_in in = arcs_in(s, v, s->g->chains[chain].first);
         if (!in.chain && !in.cross)
             break;
-        bool cross = goes_cross(s, v, &in);
+        bool cross = takes_cross_arc(s, v, &in);
         if (done < depth && turn[done] == v) {
             cross = !cross;
             done++;
@@ -481,10 +484,11 @@ void ips_next_release(struct ips_next *n)
     memset(n, 0, sizeof(*n));
 }
 
-int ips_next_paths(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, const struct ips_est *e,
-                   const struct ips_next_ask *ask, struct ips_next *out,
-                   struct ips_err *err)
+int ips_find_longest_paths(const struct ips_graph *g,
+                           const struct ips_scenario *scenario,
+                           const struct ips_est *e,
+                           const struct ips_next_ask *ask, struct ips_next *out,
+                           struct ips_err *err)
 {
     struct search s = {.g = g,
                        .scenario = scenario,

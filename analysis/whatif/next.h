@@ -66,9 +66,10 @@ void ips_next_release(struct ips_next *n);
 
 /* Finds the longest paths. `e` is the result of ips_longest_path() for this
  * graph, which must have no remote references, and this scenario. */
-int ips_next_paths(const struct ips_graph *g,
-                   const struct ips_scenario *scenario, const struct ips_est *e,
-                   const struct ips_next_ask *ask, struct ips_next *out,
-                   struct ips_err *err) IPS_MUST_USE;
+int ips_find_longest_paths(const struct ips_graph *g,
+                           const struct ips_scenario *scenario,
+                           const struct ips_est *e,
+                           const struct ips_next_ask *ask, struct ips_next *out,
+                           struct ips_err *err) IPS_MUST_USE;
 
 #endif

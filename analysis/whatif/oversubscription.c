@@ -14,7 +14,7 @@ struct changes {
 
 /* At equal times ends come first, so that work handed from one thread to
  * another does not count as two busy threads. */
-static int in_time(const void *a, const void *b)
+static int compare_busy_changes_by_time(const void *a, const void *b)
 {
     const struct change *p = a, *q = b;
     if (p->at != q->at)
@@ -22,8 +22,8 @@ static int in_time(const void *a, const void *b)
     return (p->begins > q->begins) - (p->begins < q->begins);
 }
 
-static int put_change(struct changes *c, uint64_t begin, uint64_t end,
-                      struct ips_err *err)
+static int add_busy_period(struct changes *c, uint64_t begin, uint64_t end,
+                           struct ips_err *err)
 {
     if (begin == end)
         return 0;
@@ -61,15 +61,15 @@ int ips_find_oversubscription(const struct ips_graph *g,
                 continue;
             /* The thread waited from the end of its own work until this
              * node. */
-            rc = put_change(&c, begin, e->est[i - 1] + g->w[i], err);
+            rc = add_busy_period(&c, begin, e->est[i - 1] + g->w[i], err);
             begin = e->est[i];
         }
         if (rc == 0)
-            rc = put_change(&c, begin, e->est[first + g->chains[k].count - 1],
-                            err);
+            rc = add_busy_period(&c, begin,
+                                 e->est[first + g->chains[k].count - 1], err);
     }
     if (c.count)
-        qsort(c.item, c.count, sizeof(*c.item), in_time);
+        qsort(c.item, c.count, sizeof(*c.item), compare_busy_changes_by_time);
     uint32_t busy = 0;
     for (size_t i = 0; i < c.count && rc == 0; i++) {
         if (i && busy > cores)

@@ -49,7 +49,8 @@ static int by_time(const void *va, const void *vb)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static uint64_t time_of(const struct counting *c, uint32_t first, uint32_t len)
+static uint64_t compute_time_after_dv(const struct counting *c, uint32_t first,
+                                      uint32_t len)
 {
     return c->until[first + len] - c->until[first] - c->steps[first].gap_ns;
 }
@@ -69,8 +70,8 @@ static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
 }
 
 /* Counts the occurrences of one sequence; `group` is in order of position. */
-static bool count_group(struct counting *c, const struct keyed *group,
-                        uint32_t size, uint32_t length)
+static bool count_occurrences(struct counting *c, const struct keyed *group,
+                              uint32_t size, uint32_t length)
 {
     struct ips_sequence s = {.first = group[0].at, .length = length};
     uint64_t free_from = 0;
@@ -78,13 +79,13 @@ static bool count_group(struct counting *c, const struct keyed *group,
         if (group[i].at < free_from)
             continue;
         free_from = (uint64_t)group[i].at + length;
-        s.ns += time_of(c, group[i].at, length);
+        s.ns += compute_time_after_dv(c, group[i].at, length);
         s.count++;
     }
     return s.count < 2 || keep_sequence(c, &s);
 }
 
-static bool count_length(struct counting *c, uint32_t length)
+static bool count_sequences_of_length(struct counting *c, uint32_t length)
 {
     uint32_t n = c->n - length + 1, names = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -96,7 +97,7 @@ static bool count_length(struct counting *c, uint32_t length)
         uint32_t end = i;
         while (end < n && c->keyed[end].key == c->keyed[i].key)
             c->name[c->keyed[end++].at] = names;
-        if (!count_group(c, c->keyed + i, end - i, length))
+        if (!count_occurrences(c, c->keyed + i, end - i, length))
             return false;
         names++;
         i = end;
@@ -185,7 +186,7 @@ int ips_sequences(const struct ips_step *steps, uint32_t n, uint32_t longest,
         longest = IPS_SEQUENCE_LONGEST;
     for (uint32_t length = 2; fine && length <= longest && length <= n;
          length++)
-        fine = count_length(&c, length);
+        fine = count_sequences_of_length(&c, length);
     if (fine)
         *count = choose_sequences(&c, top, out);
     free(c.until);

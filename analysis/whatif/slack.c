@@ -45,20 +45,20 @@ int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first; i < first + g->chains[c].count; i++) {
             bool present;
-            uint64_t slack = ips_slack_chain(g, e, tail, i, i == first);
+            uint64_t slack = ips_slack_of_chain_arc(g, e, tail, i, i == first);
             if (slack != IPS_NO_SLACK)
                 add_arc_slack(g, f, c, i, slack, near_ns, out);
             if (!f->cross || f->cross[i] == IPS_NO_FEATURE)
                 continue;
-            slack = ips_slack_cross(g, scenario, e, tail, i);
+            slack = ips_slack_of_cross_arc(g, scenario, e, tail, i);
             if (slack != IPS_NO_SLACK)
-                add_slack(
-                    &out[f->cross[i]], slack,
-                    ips_cross_part(f, i, ips_xweight(g, i, scenario, &present)),
-                    near_ns);
+                add_slack(&out[f->cross[i]], slack,
+                          ips_feature_ns_of_cross_arc(
+                              f, i, ips_xweight(g, i, scenario, &present)),
+                          near_ns);
         }
     }
-    (void)ips_feature_shares(g, scenario, e, f, share);
+    (void)ips_compute_feature_shares(g, scenario, e, f, share);
     for (uint32_t i = 0; i < f->count; i++)
         out[i].path_ns = share[i];
     free(share);

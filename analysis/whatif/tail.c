@@ -44,18 +44,19 @@ int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
     return 0;
 }
 
-uint64_t ips_slack_chain(const struct ips_graph *g, const struct ips_est *e,
-                         const uint64_t *tail, uint32_t node, bool first)
+uint64_t ips_slack_of_chain_arc(const struct ips_graph *g,
+                                const struct ips_est *e, const uint64_t *tail,
+                                uint32_t node, bool first)
 {
     if (first || tail[node] == IPS_NO_TAIL)
         return IPS_NO_SLACK;
     return e->t_max - e->est[node - 1] - g->w[node] - tail[node];
 }
 
-uint64_t ips_slack_cross(const struct ips_graph *g,
-                         const struct ips_scenario *scenario,
-                         const struct ips_est *e, const uint64_t *tail,
-                         uint32_t node)
+uint64_t ips_slack_of_cross_arc(const struct ips_graph *g,
+                                const struct ips_scenario *scenario,
+                                const struct ips_est *e, const uint64_t *tail,
+                                uint32_t node)
 {
     bool present;
     uint64_t xw = ips_xweight(g, node, scenario, &present);

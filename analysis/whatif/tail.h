@@ -27,13 +27,14 @@ int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
              struct ips_err *err) IPS_MUST_USE;
 
 /* The slack of the arc from a node's chain predecessor; IPS_NO_SLACK if the
- * node is its chain's first (`first`). ips_slack_cross(): the slack of the
- * node's cross arc. */
-uint64_t ips_slack_chain(const struct ips_graph *g, const struct ips_est *e,
-                         const uint64_t *tail, uint32_t node, bool first);
-uint64_t ips_slack_cross(const struct ips_graph *g,
-                         const struct ips_scenario *scenario,
-                         const struct ips_est *e, const uint64_t *tail,
-                         uint32_t node);
+ * node is its chain's first (`first`). ips_slack_of_cross_arc(): the slack of
+ * the node's cross arc. */
+uint64_t ips_slack_of_chain_arc(const struct ips_graph *g,
+                                const struct ips_est *e, const uint64_t *tail,
+                                uint32_t node, bool first);
+uint64_t ips_slack_of_cross_arc(const struct ips_graph *g,
+                                const struct ips_scenario *scenario,
+                                const struct ips_est *e, const uint64_t *tail,
+                                uint32_t node);
 
 #endif

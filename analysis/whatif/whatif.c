@@ -46,8 +46,9 @@ static void subtract_savings(const struct pass *p, uint32_t feature,
     }
 }
 
-static void save_arc(const struct pass *p, uint32_t chain_feature,
-                     uint32_t node, struct scenarios *a)
+static void subtract_savings_of_chain_arc(const struct pass *p,
+                                          uint32_t chain_feature, uint32_t node,
+                                          struct scenarios *a)
 {
     uint64_t count, rest = p->b->g->w[node];
     const struct ips_arc_share *portion = ips_arc_shares(p->b->f, node, &count);
@@ -61,7 +62,8 @@ static void save_arc(const struct pass *p, uint32_t chain_feature,
 
 /* Applies the cross arc of node i in the scenarios in which it wins; returns
  * the bit set of these scenarios. */
-static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
+static uint8_t apply_cross_arc_where_it_wins(const struct pass *p, uint32_t i,
+                                             struct scenarios *a)
 {
     const struct ips_graph *g = p->b->g;
     const uint32_t *cross = p->b->f->cross;
@@ -71,7 +73,8 @@ static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
     for (int l = 0; l < LANES; l++)
         from.v[l] += xw;
     if (cross && cross[i] != IPS_NO_FEATURE)
-        subtract_savings(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
+        subtract_savings(p, cross[i],
+                         ips_feature_ns_of_cross_arc(p->b->f, i, xw), &from);
     for (int l = 0; l < LANES; l++) {
         bool better = from.v[l] > a->v[l]; /* at a tie the chain arc wins */
         won |= (unsigned)better << l;
@@ -98,9 +101,9 @@ static void run_pass(struct pass *p)
             for (int l = 0; l < LANES; l++)
                 a.v[l] += w;
             if (!plain && i != g->chains[run->chain].first)
-                save_arc(p, feature, i, &a);
+                subtract_savings_of_chain_arc(p, feature, i, &a);
             if (ips_arc_present(g, &p->arcs, i))
-                won = take_cross(p, i, &a);
+                won = apply_cross_arc_where_it_wins(p, i, &a);
             p->won[i] = won;
             if (order->slot[i] != IPS_NO_NODE)
                 p->slot[order->slot[i]] = a;
@@ -129,7 +132,8 @@ static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
     }
 }
 
-static void read_scenario(const struct pass *p, int l, struct ips_whatif *out)
+static void read_result_of_scenario(const struct pass *p, int l,
+                                    struct ips_whatif *out)
 {
     const struct ips_graph *g = p->b->g;
     out->end = IPS_NO_NODE;
@@ -175,8 +179,8 @@ static int set_scenario(struct pass *p, int l, const struct ips_change *change,
 
 /* Returns the bound of the gain of scenario l's edits, and removes the
  * edits. */
-static uint64_t unset_scenario(struct pass *p, int l,
-                               const struct ips_change *change)
+static uint64_t remove_edits_and_get_bound(struct pass *p, int l,
+                                           const struct ips_change *change)
 {
     uint64_t bound = 0;
     for (uint32_t k = 0; k < change->count; k++) {
@@ -230,9 +234,10 @@ static int run_changes_in_one_pass(struct pass *p,
         return rc;
     run_pass(p);
     for (int l = 0; l < count; l++)
-        read_scenario(p, l, &out[which[l]]);
+        read_result_of_scenario(p, l, &out[which[l]]);
     for (int l = 0; l < count; l++)
-        out[which[l]].bound = unset_scenario(p, l, &change[which[l]]);
+        out[which[l]].bound =
+            remove_edits_and_get_bound(p, l, &change[which[l]]);
     return 0;
 }
 
@@ -261,7 +266,7 @@ struct by_value {
     uint32_t index;
 };
 
-static int greatest_first(const void *a, const void *b)
+static int compare_by_value_descending(const void *a, const void *b)
 {
     const struct by_value *p = a, *q = b;
     if (p->value != q->value)
@@ -271,9 +276,10 @@ static int greatest_first(const void *a, const void *b)
 
 /* Computes all bounds without a pass, by the same sum as
  * run_changes_in_one_pass(). */
-static int bounds_of(struct pass *p, const struct ips_change *change,
-                     size_t count, struct ips_whatif *out, struct by_value *by,
-                     struct ips_err *err)
+static int compute_and_sort_bounds(struct pass *p,
+                                   const struct ips_change *change,
+                                   size_t count, struct ips_whatif *out,
+                                   struct by_value *by, struct ips_err *err)
 {
     for (size_t i = 0; i < count; i++) {
         int rc = set_scenario(p, 0, &change[i], err);
@@ -282,10 +288,10 @@ static int bounds_of(struct pass *p, const struct ips_change *change,
         memset(&out[i], 0, sizeof(out[i]));
         out[i].end = IPS_NO_NODE;
         out[i].t_max = p->b->est->t_max;
-        out[i].bound = unset_scenario(p, 0, &change[i]);
+        out[i].bound = remove_edits_and_get_bound(p, 0, &change[i]);
         by[i] = (struct by_value){out[i].bound, (uint32_t)i};
     }
-    qsort(by, count, sizeof(*by), greatest_first);
+    qsort(by, count, sizeof(*by), compare_by_value_descending);
     return 0;
 }
 
@@ -296,7 +302,7 @@ static void keep_best(struct by_value *best, size_t *kept, size_t keep,
     size_t at = *kept;
     if (one.value == 0)
         return;
-    while (at > 0 && greatest_first(&best[at - 1], &one) > 0)
+    while (at > 0 && compare_by_value_descending(&best[at - 1], &one) > 0)
         at--;
     if (at == keep)
         return;
@@ -312,7 +318,7 @@ static int rank_changes(struct pass *p, const struct ips_change *change,
                         struct by_value *by, struct by_value *best,
                         size_t *kept, struct ips_err *err)
 {
-    int rc = bounds_of(p, change, count, out, by, err);
+    int rc = compute_and_sort_bounds(p, change, count, out, by, err);
     for (size_t at = 0; at < count && rc == 0;) {
         uint32_t which[LANES];
         uint64_t least = *kept == keep && keep ? best[keep - 1].value : 0;

@@ -56,7 +56,7 @@ struct ips_whatif_base {
     /* result of ips_longest_path() for g and scenario */
     const struct ips_est *est;
     const struct ips_features *f; /* passed ips_features_check() */
-    const uint64_t *share;        /* from ips_feature_shares() */
+    const uint64_t *share;        /* from ips_compute_feature_shares() */
 };
 
 /* Answers any number of changes into out[count], IPS_WHATIF_LANES in each

@@ -19,7 +19,7 @@ static void put_count(struct ipsq_json *j, const char *key, uint64_t n)
 static void put_text(struct ipsq_json *j, const char *key, const char *text)
 {
     ipsq_json_key(j, key);
-    ipsq_json_text(j, text);
+    ipsq_json_text_or_null(j, text);
 }
 
 static void put_list(struct ipsq_json *j, const char *key, char **item,
@@ -35,9 +35,9 @@ static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_key(j, "notes");
     ipsq_json_open(j, '[');
     for (size_t i = 0; i < c->n_notes; i++)
-        ipsq_json_text(j, c->notes[i]);
+        ipsq_json_text_or_null(j, c->notes[i]);
     for (size_t i = 0; i < c->n_details; i++)
-        ipsq_json_text(j, c->details[i]);
+        ipsq_json_text_or_null(j, c->details[i]);
     ipsq_json_close(j, ']');
 }
 

@@ -16,7 +16,7 @@
 /* the load of other programs from which it is reported, in 1/1000 cores */
 #define OTHERS_MILLI 250
 
-static bool is_counted(uint64_t n)
+static bool is_known_nonzero(uint64_t n)
 {
     return n && n != UINT64_MAX;
 }
@@ -76,7 +76,7 @@ bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
                         const Ips__Certificate *c)
 {
     double percent = (double)c->dilation_ppm / 1e4;
-    if (!is_counted(c->overhead_ns) || c->dilation_ppm == UINT64_MAX)
+    if (!is_known_nonzero(c->overhead_ns) || c->dilation_ppm == UINT64_MAX)
         return false;
     if (percent < 0.05)
         snprintf(out, IPSQ_OVERHEAD_BYTES,
@@ -94,7 +94,7 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
     double percent = (double)c->dilation_ppm / 1e4;
     if (!w->verbose && ipsq_overhead_text(line, c))
         add_formatted(w, "%s", line);
-    if (!w->verbose || !is_counted(c->overhead_ns))
+    if (!w->verbose || !is_known_nonzero(c->overhead_ns))
         return;
     ipsq_format_ns(c->overhead_ns, overhead);
     ipsq_format_ns(c->probe_ns, probe);
@@ -106,28 +106,28 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
 
 /* Reports whether another order in which threads take locks, which is due to
  * chance, could change the path. */
-static void add_order(struct writer *w, const Ips__Certificate *c)
+static void add_lock_order(struct writer *w, const Ips__Certificate *c)
 {
     char spin[IPSQ_UNIT_BYTES];
     if (!w->verbose) {
-        if (is_counted(c->any_on_path))
+        if (is_known_nonzero(c->any_on_path))
             add_formatted(w, "another lock order could change the path");
         return;
     }
-    if (is_counted(c->any))
+    if (is_known_nonzero(c->any))
         add_formatted(w,
                       "waits for locks and similar resources: %" PRIu64
                       ", on the path: %" PRIu64 "%s",
                       c->any, c->any_on_path,
                       c->any_on_path ? " (another order could change the path)"
                                      : "");
-    if (is_counted(c->any_unmatched))
+    if (is_known_nonzero(c->any_unmatched))
         add_formatted(
             w,
             "waits for locks and similar resources, release not recorded: "
             "%" PRIu64,
             c->any_unmatched);
-    if (is_counted(c->spin_ns)) {
+    if (is_known_nonzero(c->spin_ns)) {
         ipsq_format_ns(c->spin_ns, spin);
         add_formatted(w, "%s CPU spent spinning, in no total", spin);
     }
@@ -147,7 +147,7 @@ static void add_loads(struct writer *w, const Ips__Certificate *c)
 static void add_delays(struct writer *w, const Ips__Certificate *c)
 {
     char ns[IPSQ_UNIT_BYTES];
-    if (is_counted(c->run_delay_unknown_ns)) {
+    if (is_known_nonzero(c->run_delay_unknown_ns)) {
         ipsq_format_ns(c->run_delay_unknown_ns, ns);
         add_formatted(
             w,
@@ -155,7 +155,7 @@ static void add_delays(struct writer *w, const Ips__Certificate *c)
             "waited for a CPU is not known",
             ns);
     }
-    if (is_counted(c->unattributed_cpu_ns)) {
+    if (is_known_nonzero(c->unattributed_cpu_ns)) {
         ipsq_format_ns(c->unattributed_cpu_ns, ns);
         add_formatted(
             w,
@@ -177,10 +177,11 @@ static void add_scenarios(struct writer *w, const Ips__Certificate *c)
 
 /* Reports how much CPU time the agent estimated after short waits, without
  * reading the CPU clock, and how wrong the estimates were. */
-static void add_guesses(struct writer *w, const Ips__Certificate *c)
+static void add_cpu_guesses(struct writer *w, const Ips__Certificate *c)
 {
     char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
-    if (!is_counted(c->guessed_cpu_ns) || !c->guesses_settled || !c->cpu_ns)
+    if (!is_known_nonzero(c->guessed_cpu_ns) || !c->guesses_settled ||
+        !c->cpu_ns)
         return;
     ipsq_format_ns(c->guess_off_ns / c->guesses_settled, mean);
     ipsq_format_ns(c->guess_off_max_ns, most);
@@ -192,24 +193,24 @@ static void add_guesses(struct writer *w, const Ips__Certificate *c)
         c->guesses_settled, mean, most);
 }
 
-static void add_matches(struct writer *w, const Ips__Certificate *c)
+static void add_match_counts(struct writer *w, const Ips__Certificate *c)
 {
-    if (is_counted(c->unmatched))
+    if (is_known_nonzero(c->unmatched))
         add_formatted(w, "receives whose send was not recorded: %" PRIu64,
                       c->unmatched);
-    if (is_counted(c->ambiguous))
+    if (is_known_nonzero(c->ambiguous))
         add_formatted(w, "receives that several sends explain: %" PRIu64,
                       c->ambiguous);
-    if (is_counted(c->pending))
+    if (is_known_nonzero(c->pending))
         add_formatted(w, "receives on channels that are still open: %" PRIu64,
                       c->pending);
-    if (is_counted(c->external))
+    if (is_known_nonzero(c->external))
         add_formatted(
             w,
             "waits for something not recorded (disk, timer, unrecorded peer): "
             "%" PRIu64,
             c->external);
-    if (is_counted(c->idle))
+    if (is_known_nonzero(c->idle))
         add_formatted(w, "timed waits that ran out: %" PRIu64, c->idle);
 }
 
@@ -222,7 +223,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     for (size_t i = 0; i < c->n_lost; i++)
         add_formatted(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
                       c->lost[i]->count);
-    add_matches(w, c);
+    add_match_counts(w, c);
     if (c->category) {
         ipsq_format_ns(c->took_ns, took);
         add_formatted(w, "answered in %s from %s (category %" PRIu32 ")", took,
@@ -235,8 +236,8 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     if (c->clock && *c->clock)
         add_text(w, "comparison of the machines' clocks: ", c->clock);
     add_overhead(w, c);
-    add_guesses(w, c);
-    add_order(w, c);
+    add_cpu_guesses(w, c);
+    add_lock_order(w, c);
     add_delays(w, c);
     add_loads(w, c);
     add_scenarios(w, c);
@@ -310,6 +311,6 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
     add_overhead(&w, c);
     add_count(&w, c->n_machines, "machine");
     add_loads(&w, c);
-    add_order(&w, c);
+    add_lock_order(&w, c);
     fputc('\n', f);
 }

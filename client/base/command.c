@@ -47,8 +47,8 @@ const struct ipsq_command *ipsq_command_find(const char *name)
     return NULL;
 }
 
-int ipsq_no_command(const char *name, const char *const *more,
-                    struct ips_err *err)
+int ipsq_set_no_command_error(const char *name, const char *const *more,
+                              struct ips_err *err)
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, name);
@@ -112,7 +112,7 @@ void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
 int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
                     struct ips_err *err)
 {
-    int rc = ipsq_session_run(s, word, run, err);
+    int rc = ipsq_session_find_run(s, word, run, err);
     if (rc == 0 && !word) {
         ipsq_progress_end();
         fprintf(stderr, "ipsq: run %s, the newest\n", *run);
@@ -121,13 +121,13 @@ int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
     return rc;
 }
 
-int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
-                 Ips__Request *rq, struct ips_err *err)
+int ipsq_set_request_run(struct ipsq_session *s, const struct ipsq_options *o,
+                         Ips__Request *rq, struct ips_err *err)
 {
     const char *run;
     int rc = ipsq_choose_run(s, o->arg_count ? o->args[0] : NULL, &run, err);
     if (rc == 0)
-        rq->run = ips_wire_text(run);
+        rq->run = ips_unconst_text(run);
     rq->fresh = o->fresh;
     return rc;
 }
@@ -151,8 +151,8 @@ void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o)
                    ipsq_count(o->to_ns ? o->to_ns : IPS_UNMEASURED));
 }
 
-int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
-                struct ips_err *err)
+int ipsq_check_answer_kind(const Ips__Reply *last,
+                           Ips__Reply__AnswerCase answer, struct ips_err *err)
 {
     if (last && last->answer_case == answer)
         return 0;
@@ -161,7 +161,7 @@ int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
         "the master sent another kind of answer than was asked for");
 }
 
-int ipsq_certified(const Ips__Certificate *c)
+int ipsq_certificate_exit_status(const Ips__Certificate *c)
 {
     return c && c->complete ? IPSQ_OK : IPSQ_INCOMPLETE;
 }

@@ -93,8 +93,8 @@ const struct ipsq_command *ipsq_command_find(const char *name);
 /* Sets `err` to "no such command" and returns IPS_E_USAGE. The message suggests
  * the command, or the word in `more`, that is most similar to `name`. `more`
  * ends with NULL and may be NULL. */
-int ipsq_no_command(const char *name, const char *const *more,
-                    struct ips_err *err);
+int ipsq_set_no_command_error(const char *name, const char *const *more,
+                              struct ips_err *err);
 
 /* Paragraphs of docs/glossary.md, NULL at the end. All but the title have the
  * form "**term** - text". */
@@ -102,7 +102,7 @@ extern const char *const ipsq_glossary[];
 /* Copies the term that a paragraph of the glossary explains to `out`, and
  * returns `out`; NULL: the paragraph explains no term. */
 #define IPSQ_TERM_BYTES 128
-const char *ipsq_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
+const char *ipsq_extract_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
 
 /* The shells that `ipsq completion` supports (NULL at the end), and their
  * scripts. */
@@ -124,8 +124,8 @@ int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
                     struct ips_err *err) IPS_MUST_USE;
 /* Stores in rq->run the name of the run that the first argument of the command
  * names, or else of the newest run. Stores --fresh in rq->fresh. */
-int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
-                 Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
+int ipsq_set_request_run(struct ipsq_session *s, const struct ipsq_options *o,
+                         Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
 /* Sets from the options which message times the scenario uses (--mtime) and
  * which external waits count (--external). The caller has initialised
  * `scenario`. */
@@ -135,11 +135,12 @@ void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario);
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
 /* Returns IPS_E_PROTOCOL unless the last reply has an answer of the kind
  * `answer`. */
-int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
-                struct ips_err *err) IPS_MUST_USE;
+int ipsq_check_answer_kind(const Ips__Reply *last,
+                           Ips__Reply__AnswerCase answer,
+                           struct ips_err *err) IPS_MUST_USE;
 /* The exit status of a command whose answer has this certificate: IPSQ_OK if it
  * is complete; IPSQ_INCOMPLETE if it is not, or NULL. */
-int ipsq_certified(const Ips__Certificate *c);
+int ipsq_certificate_exit_status(const Ips__Certificate *c);
 
 #define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 

@@ -166,7 +166,7 @@ static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
     char term[IPSQ_TERM_BYTES];
     size_t skip = l->args == 1 ? strlen(l->first) + 1 : 0;
     for (int i = 0; ipsq_glossary[i]; i++) {
-        if (!ipsq_term(ipsq_glossary[i], term) ||
+        if (!ipsq_extract_term(ipsq_glossary[i], term) ||
             (skip &&
              (strncmp(term, l->first, skip - 1) != 0 || term[skip - 1] != ' ')))
             continue;

@@ -98,7 +98,8 @@ void ipsq_complete_runs(const struct ipsq_name_source *from, const char *text,
     size_t count = 0;
     uint64_t left_out;
     if (open_session(&session, from) == 0 &&
-        ipsq_session_runs(&session, &rows, &count, &left_out, &ignored) == 0) {
+        ipsq_session_fetch_runs(&session, &rows, &count, &left_out, &ignored) ==
+            0) {
         for (size_t i = 0; i < count; i++)
             add_if_begins(out, rows[i]->run, text);
     }
@@ -141,11 +142,11 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
     ask.object = everything;
     int rc = open_session(&session, from);
     if (rc == 0)
-        rc = ipsq_session_run(&session,
-                              from->run && *from->run ? from->run : NULL, &run,
-                              &ignored);
+        rc = ipsq_session_find_run(&session,
+                                   from->run && *from->run ? from->run : NULL,
+                                   &run, &ignored);
     if (rc == 0) {
-        rq.run = ips_wire_text(run);
+        rq.run = ips_unconst_text(run);
         /* Objects received before an error are offered all the same. */
         (void)!ipsq_session_ask(&session, &rq, true, add_objects, &b, NULL,
                                 &ignored);

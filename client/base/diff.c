@@ -125,7 +125,8 @@ static void fill_means(const struct diff *d, const uint64_t *v,
 
 /* The error that rounding made in an item's change, multiplied by the numbers
  * of runs of both sides. */
-static ips_i128 rounding_moved(const struct diff *d, const struct diff_item *x)
+static ips_i128 compute_rounding_shift(const struct diff *d,
+                                       const struct diff_item *x)
 {
     ips_i128 by = (ips_i128)d->first * (d->runs - d->first);
     return (ips_i128)x->change * by - scaled_change(d, x->v);
@@ -142,8 +143,8 @@ static void distribute_rounding(struct diff *d)
         int step = left > 0 ? 1 : -1;
         size_t best = 0;
         for (size_t i = 1; i < d->count; i++) {
-            ips_i128 x = rounding_moved(d, &d->item[i]) * step;
-            if (x < rounding_moved(d, &d->item[best]) * step)
+            ips_i128 x = compute_rounding_shift(d, &d->item[i]) * step;
+            if (x < compute_rounding_shift(d, &d->item[best]) * step)
                 best = i;
         }
         d->item[best].change += step;
@@ -227,7 +228,7 @@ static double compute_side_distance(const struct diff *d, const uint64_t *v,
 /* Whether the values differ by enough of the total that a change in them could
  * matter. The test does not look at which runs are on which side, so it does
  * not bias p. */
-static bool change_matters(const struct diff *d, const uint64_t *v)
+static bool has_relevant_spread(const struct diff *d, const uint64_t *v)
 {
     uint64_t low = UINT64_MAX, high = 0;
     double all = 0;
@@ -255,8 +256,8 @@ static bool reaches_seen(double x, double seen)
     return x >= seen * (1 - 1e-9);
 }
 
-static void count_way(const struct diff *d, const unsigned *set,
-                      struct chance *c)
+static void compare_permutation(const struct diff *d, const unsigned *set,
+                                struct chance *c)
 {
     double most = 0;
     for (size_t i = 0; i < d->count; i++) {
@@ -274,14 +275,14 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
     uint64_t seed = 0x9e3779b97f4a7c15ULL, n = count_ways(d->runs, d->first);
     if (n <= WAYS_ALL) {
         do
-            count_way(d, set, c);
+            compare_permutation(d, set, c);
         while (next_set(set, d->first, d->runs));
         return n;
     }
-    count_way(d, set, c); /* the sides as given are one of the ways */
+    compare_permutation(d, set, c); /* the sides as given are one of the ways */
     for (n = 1; n <= WAYS_DRAWN; n++) {
         draw_set(set, d->first, d->runs, &seed);
-        count_way(d, set, c);
+        compare_permutation(d, set, c);
     }
     return n;
 }
@@ -299,7 +300,7 @@ static int compute_chances(struct diff *d, struct ips_err *err)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     } else {
         for (size_t i = 0; i < d->count; i++) {
-            c.in[i] = change_matters(d, d->item[i].v);
+            c.in[i] = has_relevant_spread(d, d->item[i].v);
             c.seen[i] = compute_side_distance(d, d->item[i].v, set);
         }
         c.seen[d->count] = compute_side_distance(d, d->total, set);
@@ -317,15 +318,15 @@ static int compute_chances(struct diff *d, struct ips_err *err)
 
 /* ---- intervals ----------------------------------------------------------- */
 
-static int by_real(const void *va, const void *vb)
+static int compare_reals(const void *va, const void *vb)
 {
     double a = *(const double *)va, b = *(const double *)vb;
     return (a > b) - (a < b);
 }
 
-static void take_percentiles(double *v, double *low, double *high)
+static void compute_interval_95(double *v, double *low, double *high)
 {
-    qsort(v, RESAMPLES, sizeof(*v), by_real);
+    qsort(v, RESAMPLES, sizeof(*v), compare_reals);
     *low = v[RESAMPLES / 40];
     *high = v[RESAMPLES - 1 - RESAMPLES / 40];
 }
@@ -347,7 +348,7 @@ static void fill_interval(const struct diff *d, const uint64_t *v,
         double a = drawn_mean(v, d->first, &seed);
         change[k] = drawn_mean(v + d->first, d->runs - d->first, &seed) - a;
     }
-    take_percentiles(change, &x->low, &x->high);
+    compute_interval_95(change, &x->low, &x->high);
 }
 
 /* Copies the values that were measured; returns how many they are. */
@@ -367,7 +368,7 @@ double diff_median(const double *v, unsigned n)
     n = copy_measured(v, n, copy);
     if (n == 0)
         return (double)NAN;
-    qsort(copy, n, sizeof(*copy), by_real);
+    qsort(copy, n, sizeof(*copy), compare_reals);
     return (copy[n / 2] + copy[(n - 1) / 2]) / 2;
 }
 
@@ -379,8 +380,8 @@ static double drawn_median(const double *v, unsigned n, uint64_t *seed)
     return diff_median(copy, n);
 }
 
-void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
-                  double *low, double *high)
+void diff_median_interval(const double *a, unsigned na, const double *b,
+                          unsigned nb, double *low, double *high)
 {
     static double change[RESAMPLES];
     double first[DIFF_RUNS_MAX], second[DIFF_RUNS_MAX];
@@ -394,12 +395,12 @@ void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
         double was = drawn_median(first, na, &seed);
         change[k] = drawn_median(second, nb, &seed) - was;
     }
-    take_percentiles(change, low, high);
+    compute_interval_95(change, low, high);
 }
 
 /* ---- solving ------------------------------------------------------------- */
 
-static int by_change(const void *va, const void *vb)
+static int compare_items_by_change(const void *va, const void *vb)
 {
     const struct diff_item *a = va, *b = vb;
     uint64_t x = (uint64_t)llabs(a->change), y = (uint64_t)llabs(b->change);
@@ -435,14 +436,14 @@ int diff_solve(struct diff *d, struct ips_err *err)
                    llabs(x->change) >= llabs(d->sum.change) / DIFF_PART;
     }
     if (d->count)
-        qsort(d->item, d->count, sizeof(*d->item), by_change);
+        qsort(d->item, d->count, sizeof(*d->item), compare_items_by_change);
     return rc;
 }
 
 /* ---- names --------------------------------------------------------------- */
 
 /* Length of a process id at `text` (".812", ".7#2"); 0: none. */
-static size_t number_at(const char *text)
+static size_t process_id_length(const char *text)
 {
     size_t n = 1;
     if (text[0] != '.' || !isdigit((unsigned char)text[1]))
@@ -459,7 +460,7 @@ void diff_strip_process_ids(const char *text, char *out, size_t size)
 {
     size_t at = 0;
     for (size_t i = 0; text[i] && at + 1 < size;) {
-        size_t skip = number_at(text + i);
+        size_t skip = process_id_length(text + i);
         if (skip)
             i += skip;
         else

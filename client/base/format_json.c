@@ -6,7 +6,7 @@ void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
     switch (kind) {
     case IPSQ_TEXT:
     case IPSQ_FIGURE:
-        ipsq_json_text(j, cell->text);
+        ipsq_json_text_or_null(j, cell->text);
         return;
     case IPSQ_COUNT:
     case IPSQ_NS:
@@ -14,7 +14,7 @@ void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
         ipsq_json_count(j, cell->n);
         return;
     case IPSQ_INT:
-        ipsq_json_int(j, cell->i);
+        ipsq_json_int_or_null(j, cell->i);
         return;
     case IPSQ_REAL:
     case IPSQ_SHARE:

@@ -21,12 +21,12 @@ static char *copy_text(const char *text)
 
 static bool is_wide, is_ascii;
 
-void ipsq_tables_wide(bool wide)
+void ipsq_set_tables_wide(bool wide)
 {
     is_wide = wide;
 }
 
-void ipsq_cells_ascii(bool ascii)
+void ipsq_set_cells_ascii(bool ascii)
 {
     is_ascii = ascii;
 }
@@ -122,7 +122,7 @@ static unsigned width_of(const char *text)
     return ipsq_width(text, strlen(text));
 }
 
-static bool to_the_left(enum ipsq_kind kind)
+static bool is_left_aligned(enum ipsq_kind kind)
 {
     return kind == IPSQ_TEXT || kind == IPSQ_FIGURE || kind == IPSQ_BOOL ||
            kind == IPSQ_LIST;
@@ -141,7 +141,7 @@ static void put_cell(FILE *f, const char *text, unsigned width, bool left,
         fprintf(f, "%*s", (int)(left ? pad + 2 : 2), "");
 }
 
-static bool is_number(enum ipsq_kind kind, const struct ipsq_cell *cell)
+static bool is_sql_number(enum ipsq_kind kind, const struct ipsq_cell *cell)
 {
     return kind == IPSQ_VALUE &&
            (cell->value.type == 'i' || cell->value.type == 'r');
@@ -160,7 +160,7 @@ static void *allocate_zeroed(size_t count, size_t size)
 /* Returns the texts of all cells, [rows * columns], NULL in columns that are
  * not shown. Also stores the widths that the columns need in t->widths, and in
  * `empty` which columns have no value in any row. */
-static char **measure_cells(struct ipsq_table *t, bool *empty)
+static char **format_and_measure_cells(struct ipsq_table *t, bool *empty)
 {
     size_t n = t->column_count, cells = t->row_count * n;
     char **text = allocate_zeroed(cells, sizeof(*text));
@@ -175,7 +175,7 @@ static char **measure_cells(struct ipsq_table *t, bool *empty)
             unsigned w = width_of(text[i]);
             most = w > most ? w : most;
             empty[c] = empty[c] && strcmp(text[i], "-") == 0;
-            if (is_number(t->columns[c].kind, &t->cells[i]))
+            if (is_sql_number(t->columns[c].kind, &t->cells[i]))
                 t->cuts[c] = false;
         }
         t->widths[c] = most;
@@ -190,7 +190,7 @@ static void put_titles(FILE *f, const struct ipsq_table *t, size_t last,
     for (size_t c = 0; c <= last; c++) {
         if (t->columns[c].title && !t->hidden[c])
             put_cell(f, t->columns[c].title, t->widths[c],
-                     to_the_left(t->columns[c].kind), c == last);
+                     is_left_aligned(t->columns[c].kind), c == last);
     }
     fputs(color ? IPSQ_PLAIN : "", f);
 }
@@ -200,7 +200,7 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
 {
     size_t n = t->column_count, last = 0, cells = t->row_count * n;
     bool *empty = allocate_zeroed(n, sizeof(*empty)), utf8 = ipsq_is_utf8();
-    char **text = measure_cells(t, empty);
+    char **text = format_and_measure_cells(t, empty);
     if (columns && !is_wide)
         ipsq_table_fit(t, empty, columns);
     for (size_t c = 0; c < n; c++) {
@@ -215,8 +215,8 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
         if (text[i] && !t->hidden[c]) {
             if (t->cuts[c])
                 text[i] = ipsq_cut(text[i], t->widths[c], utf8);
-            put_cell(f, text[i], t->widths[c], to_the_left(t->columns[c].kind),
-                     c == last);
+            put_cell(f, text[i], t->widths[c],
+                     is_left_aligned(t->columns[c].kind), c == last);
         }
         free(text[i]);
     }

@@ -167,7 +167,7 @@ void ipsq_json_string(struct ipsq_json *j, const char *text)
     write_string(j, text ? text : "");
 }
 
-void ipsq_json_text(struct ipsq_json *j, const char *text)
+void ipsq_json_text_or_null(struct ipsq_json *j, const char *text)
 {
     if (text && *text)
         ipsq_json_string(j, text);
@@ -197,7 +197,7 @@ void ipsq_json_integer(struct ipsq_json *j, int64_t n)
     fprintf(j->file, "%" PRId64, n);
 }
 
-void ipsq_json_int(struct ipsq_json *j, int64_t n)
+void ipsq_json_int_or_null(struct ipsq_json *j, int64_t n)
 {
     if (n == INT64_MIN)
         ipsq_json_null(j);

@@ -32,13 +32,13 @@ void ipsq_json_open(struct ipsq_json *j, char bracket);
 void ipsq_json_close(struct ipsq_json *j, char bracket);
 void ipsq_json_key(struct ipsq_json *j, const char *key);
 /* writes a text; "" becomes null */
-void ipsq_json_text(struct ipsq_json *j, const char *text);
+void ipsq_json_text_or_null(struct ipsq_json *j, const char *text);
 /* writes a text; "" stays "" */
 void ipsq_json_string(struct ipsq_json *j, const char *text);
 void ipsq_json_count(struct ipsq_json *j, uint64_t n);
 void ipsq_json_integer(struct ipsq_json *j, int64_t n);
 /* writes a number; INT64_MIN becomes null */
-void ipsq_json_int(struct ipsq_json *j, int64_t n);
+void ipsq_json_int_or_null(struct ipsq_json *j, int64_t n);
 void ipsq_json_real(struct ipsq_json *j, double r);
 void ipsq_json_bool(struct ipsq_json *j, bool b);
 void ipsq_json_null(struct ipsq_json *j);

@@ -68,8 +68,8 @@ const char *const *ipsq_option_values(enum ipsq_option option)
 
 /* Stores the index of `text` among the values of `option`. IPS_E_USAGE: it is
  * none of them. */
-static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
-                  struct ips_err *err)
+static int parse_option_choice(enum ipsq_option option, const char *text,
+                               uint32_t *index, struct ips_err *err)
 {
     const char *const *words = ipsq_option_values(option);
     struct ips_nearest near;
@@ -120,18 +120,18 @@ static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
 
 /* Applies a speed (--faster, --gone) to all edits named since the last
  * speed. */
-static void set_edit_speed(struct ipsq_options *o, uint32_t ppm)
+static void set_missing_edit_speeds(struct ipsq_options *o, uint32_t ppm)
 {
     for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)
         o->edit[i - 1].ppm = ppm;
     o->faster_ppm = ppm;
 }
 
-static int take_next(struct ipsq_options *o, const char *text,
-                     struct ips_err *err)
+static int parse_next_count(struct ipsq_options *o, const char *text,
+                            struct ips_err *err)
 {
     uint64_t k = 0;
-    int rc = ipsq_parse_count(text, &k, err);
+    int rc = ipsq_parse_positive_count(text, &k, err);
     if (rc == 0 && (k == 0 || k > 1000))
         rc = ips_err_set(err, IPS_E_USAGE, "--next %.40s: 1 to 1000", text);
     o->next = (uint32_t)k;
@@ -140,8 +140,8 @@ static int take_next(struct ipsq_options *o, const char *text,
 
 /* Parses the values of --by, which are separated by commas. The option may be
  * given several times. */
-static int take_bys(struct ipsq_options *o, const char *text,
-                    struct ips_err *err)
+static int parse_by_values(struct ipsq_options *o, const char *text,
+                           struct ips_err *err)
 {
     o->by = text;
     for (const char *at = text;;) {
@@ -155,7 +155,7 @@ static int take_bys(struct ipsq_options *o, const char *text,
                      strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
-        int rc = one_of(IPSQ_OPT_BY, word, &which, err);
+        int rc = parse_option_choice(IPSQ_OPT_BY, word, &which, err);
         if (rc < 0)
             return rc;
         o->by_mask |= 1u << which;
@@ -165,11 +165,11 @@ static int take_bys(struct ipsq_options *o, const char *text,
     }
 }
 
-static int take_phase(struct ipsq_options *o, const char *text,
-                      struct ips_err *err)
+static int parse_phase_number(struct ipsq_options *o, const char *text,
+                              struct ips_err *err)
 {
     uint64_t n;
-    int rc = ipsq_parse_count(text, &n, err);
+    int rc = ipsq_parse_positive_count(text, &n, err);
     if (rc == 0 && n > UINT32_MAX)
         rc =
             ips_err_set(err, IPS_E_USAGE, "--phase %.40s: no such phase", text);
@@ -178,8 +178,8 @@ static int take_phase(struct ipsq_options *o, const char *text,
     return rc;
 }
 
-static int take_spec(const char **list, unsigned *count, const char *text,
-                     struct ips_err *err)
+static int append_spec(const char **list, unsigned *count, const char *text,
+                       struct ips_err *err)
 {
     if (*count == IPSQ_SPECS_MAX)
         return ips_err_set(err, IPS_E_USAGE,
@@ -189,8 +189,8 @@ static int take_spec(const char **list, unsigned *count, const char *text,
     return 0;
 }
 
-static int take_lengths(struct ipsq_options *o, const char *text,
-                        struct ips_err *err)
+static int parse_lengths(struct ipsq_options *o, const char *text,
+                         struct ips_err *err)
 {
     char word[24];
     o->length_count = 0;
@@ -210,14 +210,15 @@ static int take_lengths(struct ipsq_options *o, const char *text,
 }
 
 /* Parses a number that may be 0. */
-static int take_whole(uint64_t *n, const char *text, struct ips_err *err)
+static int parse_count_or_zero(uint64_t *n, const char *text,
+                               struct ips_err *err)
 {
     *n = 0;
-    return strcmp(text, "0") == 0 ? 0 : ipsq_parse_count(text, n, err);
+    return strcmp(text, "0") == 0 ? 0 : ipsq_parse_positive_count(text, n, err);
 }
 
-static int take_option(struct ipsq_options *o, enum ipsq_option option,
-                       const char *text, struct ips_err *err)
+static int apply_option(struct ipsq_options *o, enum ipsq_option option,
+                        const char *text, struct ips_err *err)
 {
     uint32_t which = 0;
     int rc = 0;
@@ -227,7 +228,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         o->master = text;
         return 0;
     case IPSQ_OPT_TLS:
-        return ips_tls_use(text, err);
+        return ips_tls_load_keys(text, err);
     case IPSQ_OPT_INSECURE:
         ips_address_allow_insecure(true);
         return 0;
@@ -235,7 +236,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         o->state = text;
         return 0;
     case IPSQ_OPT_FORMAT:
-        rc = one_of(option, text, &which, err);
+        rc = parse_option_choice(option, text, &which, err);
         o->format = (enum ipsq_format)which;
         return rc;
     case IPSQ_OPT_WIDE:
@@ -251,7 +252,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         o->verbose = true;
         return 0;
     case IPSQ_OPT_TOP:
-        return ipsq_parse_count(text, &o->top, err);
+        return ipsq_parse_positive_count(text, &o->top, err);
     case IPSQ_OPT_GOAL:
         o->goal = text;
         if (*text != '/')
@@ -271,21 +272,21 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         return add_edit_name(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
-        return one_of(option, text, &which, err);
+        return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_ENGINE:
         o->engine = text;
-        return one_of(option, text, &which, err);
+        return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_FOR:
         o->answer = text;
-        return one_of(option, text, &which, err);
+        return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_WEIGHTING:
         o->weighting = text;
-        return one_of(option, text, &which, err);
+        return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_MTIME:
         return ipsq_parse_mtime(text, &o->mtime_base_ns, &o->mtime_per_byte_q32,
                                 err);
     case IPSQ_OPT_EXTERNAL:
-        return one_of(option, text, &o->external, err);
+        return parse_option_choice(option, text, &o->external, err);
     case IPSQ_OPT_FROM:
         return ipsq_parse_duration(text, &o->from_ns, err);
     case IPSQ_OPT_TO:
@@ -294,9 +295,9 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
             rc = ips_err_set(err, IPS_E_USAGE, "--to 0 is an empty window");
         return rc;
     case IPSQ_OPT_PHASE:
-        return take_phase(o, text, err);
+        return parse_phase_number(o, text, err);
     case IPSQ_OPT_BY:
-        return take_bys(o, text, err);
+        return parse_by_values(o, text, err);
     case IPSQ_OPT_SITES:
         o->sites = true;
         return 0;
@@ -310,10 +311,10 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_FASTER:
         rc = ipsq_parse_faster(text, &which, err);
         if (rc == 0)
-            set_edit_speed(o, which);
+            set_missing_edit_speeds(o, which);
         return rc;
     case IPSQ_OPT_GONE:
-        set_edit_speed(o, IPSQ_GONE);
+        set_missing_edit_speeds(o, IPSQ_GONE);
         return 0;
     case IPSQ_OPT_RANK:
         o->rank = true;
@@ -322,7 +323,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         o->slack = true;
         return 0;
     case IPSQ_OPT_NEXT:
-        return take_next(o, text, err);
+        return parse_next_count(o, text, err);
     case IPSQ_OPT_FRESH:
         o->fresh = true;
         return 0;
@@ -337,7 +338,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_PER:
         o->per_machine = true;
-        return one_of(option, text, &which, err);
+        return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_MAX_WALL:
         return ipsq_parse_duration(text, &o->max_wall_ns, err);
     case IPSQ_OPT_MAX_CPU:
@@ -345,21 +346,21 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_MAX_PATH:
         return ipsq_parse_duration(text, &o->max_path_ns, err);
     case IPSQ_OPT_MAX_LOST:
-        return take_whole(&o->max_lost, text, err);
+        return parse_count_or_zero(&o->max_lost, text, err);
     case IPSQ_OPT_POP:
         o->pop_efficiencies = true;
         return 0;
     case IPSQ_OPT_MACHINES:
-        return take_spec(o->machines, &o->machines_count, text, err);
+        return append_spec(o->machines, &o->machines_count, text, err);
     case IPSQ_OPT_MAP:
-        return take_spec(o->map, &o->map_count, text, err);
+        return append_spec(o->map, &o->map_count, text, err);
     case IPSQ_OPT_SEARCH:
         o->search = true;
         return 0;
     case IPSQ_OPT_TRIES:
-        return ipsq_parse_count(text, &o->tries, err);
+        return ipsq_parse_positive_count(text, &o->tries, err);
     case IPSQ_OPT_SEED:
-        return take_whole(&o->seed, text, err);
+        return parse_count_or_zero(&o->seed, text, err);
     case IPSQ_OPT_SHOW:
         o->show = true;
         return 0;
@@ -379,18 +380,18 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
         o->forget = true;
         return 0;
     case IPSQ_OPT_LENGTHS:
-        return take_lengths(o, text, err);
+        return parse_lengths(o, text, err);
     case IPSQ_OPT_ROUNDS:
-        return ipsq_parse_count(text, &o->rounds, err);
+        return ipsq_parse_positive_count(text, &o->rounds, err);
     case IPSQ_OPT_SHARED_MEDIUM:
         o->shared_medium = true;
         return 0;
     case IPSQ_OPT_SYSTEM_SHARE:
         return ipsq_parse_share(text, &o->system_ppm, err);
     case IPSQ_OPT_NETWORK:
-        return take_spec(o->network, &o->network_count, text, err);
+        return append_spec(o->network, &o->network_count, text, err);
     case IPSQ_OPT_MOVE:
-        return take_spec(o->move, &o->move_count, text, err);
+        return append_spec(o->move, &o->move_count, text, err);
     case IPSQ_OPT_COUNT:
         break;
     }
@@ -399,17 +400,18 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
 
 /* Stores the value of an option, and adds the option's name to errors about the
  * value. */
-static int take_named(struct ipsq_options *o, enum ipsq_option option,
-                      const char *text, struct ips_err *err)
+static int apply_option_or_name_error(struct ipsq_options *o,
+                                      enum ipsq_option option, const char *text,
+                                      struct ips_err *err)
 {
-    int rc = take_option(o, option, text, err);
+    int rc = apply_option(o, option, text, err);
     return rc < 0 && err && strncmp(err->msg, "--", 2) != 0
                ? ips_err_wrap(err, rc, "--%s", longs[option].name)
                : rc;
 }
 
-static int take_word(struct ipsq_options *o, const char *word,
-                     struct ips_err *err)
+static int store_command_or_argument(struct ipsq_options *o, const char *word,
+                                     struct ips_err *err)
 {
     if (!o->command) {
         o->command = word;
@@ -423,7 +425,7 @@ static int take_word(struct ipsq_options *o, const char *word,
 
 /* Sets the error for an unknown option. `word`: the option as the user typed
  * it, such as "--objcet=/m1" or a letter. */
-static int no_option(const char *word, struct ips_err *err)
+static int set_no_option_error(const char *word, struct ips_err *err)
 {
     struct ips_nearest near;
     char typed[64], name[64];
@@ -460,21 +462,22 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         else if (c == 'V')
             o->version = true;
         else if (c == 'v')
-            rc = take_named(o, IPSQ_OPT_VERBOSE, NULL, err);
+            rc = apply_option_or_name_error(o, IPSQ_OPT_VERBOSE, NULL, err);
         else if (c == 1)
-            rc = take_word(o, optarg, err);
+            rc = store_command_or_argument(o, optarg, err);
         else if (c == ':')
             rc = ips_err_set(err, IPS_E_USAGE, "'%.80s' needs a value",
                              argv[word]);
         else if (c == '?')
-            rc = no_option(argv[word], err);
+            rc = set_no_option_error(argv[word], err);
         else
-            rc = take_named(o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
+            rc = apply_option_or_name_error(
+                o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
         if (rc < 0)
             return rc;
     }
     for (int rc = 0; optind < argc; optind++) { /* the words after "--" */
-        rc = take_word(o, argv[optind], err);
+        rc = store_command_or_argument(o, argv[optind], err);
         if (rc < 0)
             return rc;
     }

@@ -249,8 +249,8 @@ struct ipsq_options {
 };
 
 /* Fills `o`; its strings are borrowed from argv. IPS_E_USAGE: the command line
- * is wrong, and the message says why. Also returns the errors of ips_tls_use
- * for --tls. */
+ * is wrong, and the message says why. Also returns the errors of
+ * ips_tls_load_keys for --tls. */
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 

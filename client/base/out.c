@@ -17,15 +17,15 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
     o->several = several;
     o->columns = format == IPSQ_TABLE ? ipsq_columns(file) : 0;
     o->color = o->columns && ipsq_has_color(file);
-    ipsq_cells_ascii(o->columns && !ipsq_is_utf8());
+    ipsq_set_cells_ascii(o->columns && !ipsq_is_utf8());
     ipsq_json_init(&o->json, file, format == IPSQ_JSON);
     if (format == IPSQ_JSON)
         ipsq_json_open(&o->json, '{');
 }
 
 /* Writes `before` and `text` on one line, folded on a terminal. */
-static void fold_text(struct ipsq_out *o, const char *before, const char *text,
-                      unsigned indent)
+static void write_folded_line(struct ipsq_out *o, const char *before,
+                              const char *text, unsigned indent)
 {
     size_t size = strlen(before) + strlen(text) + 1;
     char *line = malloc(size);
@@ -49,7 +49,7 @@ static void write_values(struct ipsq_out *o)
     for (unsigned i = 0; i < o->value_count; i++) {
         char head[80];
         snprintf(head, sizeof(head), "%-*s ", (int)wide, o->value[i].title);
-        fold_text(o, head, o->value[i].text, wide + 1);
+        write_folded_line(o, head, o->value[i].text, wide + 1);
         free(o->value[i].text);
     }
     o->value_count = 0;
@@ -107,7 +107,7 @@ void ipsq_out_group_end(struct ipsq_out *o)
         ipsq_json_close(&o->json, '}');
 }
 
-static void write_folded(struct ipsq_out *o, char *text)
+static void write_folded_and_free(struct ipsq_out *o, char *text)
 {
     ipsq_fold(o->file, text, o->columns, 4);
     free(text);
@@ -124,7 +124,7 @@ void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
         if (o->parts_written)
             fputc('\n', o->file);
         if (heading)
-            fold_text(o, heading, "", 0);
+            write_folded_line(o, heading, "", 0);
         break;
     case IPSQ_TSV:
         if (o->several)
@@ -163,7 +163,7 @@ void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
     ipsq_table_clear(t);
 }
 
-static void say_hidden(struct ipsq_out *o, const struct ipsq_table *t)
+static void write_hidden_columns(struct ipsq_out *o, const struct ipsq_table *t)
 {
     char *text = NULL;
     size_t size = 0;
@@ -172,14 +172,14 @@ static void say_hidden(struct ipsq_out *o, const struct ipsq_table *t)
         return;
     ipsq_table_print_hidden_columns(line, t);
     fclose(line);
-    write_folded(o, text);
+    write_folded_and_free(o, text);
 }
 
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t)
 {
     ipsq_out_table_rows(o, t);
     if (o->format == IPSQ_TABLE)
-        say_hidden(o, t);
+        write_hidden_columns(o, t);
     if (o->format == IPSQ_JSON)
         ipsq_json_close(&o->json, ']');
 }
@@ -191,8 +191,8 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
-                          bool verbose)
+void ipsq_out_limits_keep_certificate(struct ipsq_out *o,
+                                      const Ips__Certificate *c, bool verbose)
 {
     char *text = NULL;
     size_t size = 0;
@@ -206,7 +206,7 @@ void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
     ipsq_certificate_limits(lines, c, verbose);
     fclose(lines);
     fputs(o->color && size ? IPSQ_YELLOW : "", o->file);
-    write_folded(o, text);
+    write_folded_and_free(o, text);
     fputs(o->color && size ? IPSQ_PLAIN : "", o->file);
     if (size)
         fputc('\n', o->file);
@@ -225,7 +225,7 @@ static void put_certificate(struct ipsq_out *o)
             return;
         ipsq_certificate_text(lines, o->certificate, o->verbose);
         fclose(lines);
-        write_folded(o, text);
+        write_folded_and_free(o, text);
         return;
     case IPSQ_TSV:
         ipsq_certificate_tsv(o->file, o->certificate);
@@ -247,7 +247,7 @@ void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
         return;
     write_values(o);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    fold_text(o, before, clean, indent);
+    write_folded_line(o, before, clean, indent);
     free(clean);
 }
 

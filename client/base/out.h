@@ -32,7 +32,7 @@ struct ipsq_out {
     } value[24]; /* table format: values collected, to be written aligned */
     unsigned value_count;
     bool certified, verbose;
-    /* the certificate given to ipsq_out_certificate() */
+    /* the certificate given to ipsq_out_limits_keep_certificate() */
     const Ips__Certificate *certificate;
     struct ipsq_json json;
 };
@@ -64,8 +64,8 @@ void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* To be called right after ipsq_out_begin(). In the table format, writes what
  * limits the answer at once. ipsq_out_end() writes the certificate. `c` NULL:
  * the answer has no certificate and counts as incomplete. */
-void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
-                          bool verbose);
+void ipsq_out_limits_keep_certificate(struct ipsq_out *o,
+                                      const Ips__Certificate *c, bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
  * control characters replaced; folded on a terminal, with continuation lines
  * indented by `indent` columns. */
@@ -89,10 +89,10 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
 /* After the last row: prints which columns were left out. */
 void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t);
 /* `wide`: from now on tables may be wider than the terminal (--wide). */
-void ipsq_tables_wide(bool wide);
+void ipsq_set_tables_wide(bool wide);
 /* `ascii`: from now on ipsq_cell_text replaces characters beyond ASCII by
  * '?'. */
-void ipsq_cells_ascii(bool ascii);
+void ipsq_set_cells_ascii(bool ascii);
 void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
 void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
                     const struct ipsq_cell *cell);

@@ -17,13 +17,15 @@
 
 /* Asks the master for slacks (--slack) and the next longest paths (--next), as
  * `o` requests. *answer belongs to the session. */
-int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
-                       const Ips__Lane *scenario, char *run,
-                       const Ips__WhatifAnswer **answer,
-                       struct ips_err *err) IPS_MUST_USE;
+int ipsq_ask_slacks_and_next_paths(struct ipsq_session *s,
+                                   const struct ipsq_options *o,
+                                   const Ips__Lane *scenario, char *run,
+                                   const Ips__WhatifAnswer **answer,
+                                   struct ips_err *err) IPS_MUST_USE;
 /* Writes the answer as tables. `top`: greatest number of slacks of each kind;
  * 0: all. */
-void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
-                        const Ips__WhatifAnswer *a, uint64_t top);
+void ipsq_put_slacks_and_next_paths(struct ipsq_out *out,
+                                    const struct ipsq_options *o,
+                                    const Ips__WhatifAnswer *a, uint64_t top);
 
 #endif

@@ -39,7 +39,7 @@ void ipsq_placing_release(struct ipsq_placing *p)
     memset(p, 0, sizeof(*p));
 }
 
-static int no_memory(struct ips_err *err)
+static int set_no_memory_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }
@@ -64,7 +64,7 @@ static int append_to_list(void *list, size_t *count, void *item,
     void ***items = list;
     void **more = realloc(*items, (*count + 1) * sizeof(*more));
     if (!more)
-        return no_memory(err);
+        return set_no_memory_error(err);
     *items = more;
     more[(*count)++] = item;
     return 0;
@@ -72,11 +72,11 @@ static int append_to_list(void *list, size_t *count, void *item,
 
 /* ---- machines ------------------------------------------------------------ */
 
-static int take_cores(Ips__PredictMachine *m, const char *value,
-                      struct ips_err *err)
+static int parse_cores(Ips__PredictMachine *m, const char *value,
+                       struct ips_err *err)
 {
     uint64_t n;
-    int rc = ipsq_parse_count(value, &n, err);
+    int rc = ipsq_parse_positive_count(value, &n, err);
     if (rc == 0 && n > UINT32_MAX)
         rc = ips_err_set(err, IPS_E_USAGE, "%.40s cores", value);
     if (rc == 0)
@@ -86,8 +86,8 @@ static int take_cores(Ips__PredictMachine *m, const char *value,
 
 /* Parses a load. "0.5": other programs want half a core; "25%": they use that
  * share of all cycles; "recorded": as in the recorded run. */
-static int take_load(Ips__PredictMachine *m, const char *value,
-                     struct ips_err *err)
+static int parse_load(Ips__PredictMachine *m, const char *value,
+                      struct ips_err *err)
 {
     size_t len = strlen(value);
     char number[64];
@@ -108,15 +108,15 @@ static int take_load(Ips__PredictMachine *m, const char *value,
     return rc;
 }
 
-static int take_word(Ips__PredictMachine *m, const char *word,
-                     struct ips_err *err)
+static int parse_machine_setting(Ips__PredictMachine *m, const char *word,
+                                 struct ips_err *err)
 {
     if (strncmp(word, "cores=", 6) == 0)
-        return take_cores(m, word + 6, err);
+        return parse_cores(m, word + 6, err);
     if (strncmp(word, "speed=", 6) == 0)
         return ipsq_parse_ratio(word + 6, &m->speed_num, &m->speed_den, err);
     if (strncmp(word, "load=", 5) == 0)
-        return take_load(m, word + 5, err);
+        return parse_load(m, word + 5, err);
     if (strncmp(word, "turn=", 5) == 0) {
         m->turn_said = true;
         return ipsq_parse_duration(word + 5, &m->turn_ns, err);
@@ -126,17 +126,17 @@ static int take_word(Ips__PredictMachine *m, const char *word,
                        "load=recorded, turn=TIME");
 }
 
-static int take_value(Ips__PredictMachine *m, const char *word,
-                      struct ips_err *err)
+static int parse_setting_or_name_error(Ips__PredictMachine *m, const char *word,
+                                       struct ips_err *err)
 {
-    int rc = take_word(m, word, err);
+    int rc = parse_machine_setting(m, word, err);
     if (rc == IPS_E_USAGE)
         return ips_err_wrap(err, rc, "machine %.80s: %.80s", m->name, word);
     return rc;
 }
 
-static int take_values(Ips__PredictMachine *m, const char *text, size_t len,
-                       struct ips_err *err)
+static int parse_machine_settings(Ips__PredictMachine *m, const char *text,
+                                  size_t len, struct ips_err *err)
 {
     int rc = 0;
     for (size_t at = 0; at < len && rc == 0;) {
@@ -145,17 +145,17 @@ static int take_values(Ips__PredictMachine *m, const char *text, size_t len,
             n++;
         char *word = trim_copy(text + at, n);
         if (!word)
-            rc = no_memory(err);
+            rc = set_no_memory_error(err);
         else if (*word)
-            rc = take_value(m, word, err);
+            rc = parse_setting_or_name_error(m, word, err);
         free(word);
         at += n + 1;
     }
     return rc;
 }
 
-static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
-                        struct ips_err *err)
+static int add_machine_from_spec(struct ipsq_placing *p, const char *text,
+                                 size_t len, struct ips_err *err)
 {
     const char *colon = memchr(text, ':', len);
     size_t named = colon ? (size_t)(colon - text) : len;
@@ -164,7 +164,7 @@ static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
     if (!name || !m) {
         free(name);
         free(m);
-        return no_memory(err);
+        return set_no_memory_error(err);
     }
     ips__predict_machine__init(m);
     m->name = name;
@@ -177,7 +177,7 @@ static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
         rc = ips_err_set(err, IPS_E_USAGE, "more than %u machines",
                          IPSQ_MACHINES_MAX);
     if (rc == 0 && colon)
-        rc = take_values(m, colon + 1, len - named - 1, err);
+        rc = parse_machine_settings(m, colon + 1, len - named - 1, err);
     if (rc == 0)
         rc = append_to_list(&p->machine, &p->machine_count, m, err);
     if (rc < 0) {
@@ -202,7 +202,7 @@ int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ";\n");
         if (!is_blank(at, len))
-            rc = take_machine(p, at, len, err);
+            rc = add_machine_from_spec(p, at, len, err);
         if (!at[len])
             break;
         at += len + 1;
@@ -212,8 +212,8 @@ int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
 
 /* ---- map ----------------------------------------------------------------- */
 
-static int take_place(struct ipsq_placing *p, const char *text, size_t len,
-                      struct ips_err *err)
+static int add_map_entry(struct ipsq_placing *p, const char *text, size_t len,
+                         struct ips_err *err)
 {
     const char *equals = memchr(text, '=', len);
     if (!equals || is_blank(text, (size_t)(equals - text)) ||
@@ -226,11 +226,11 @@ static int take_place(struct ipsq_placing *p, const char *text, size_t len,
                            IPSQ_PLACES_MAX);
     Ips__PredictPlace *to = malloc(sizeof(*to));
     if (!to)
-        return no_memory(err);
+        return set_no_memory_error(err);
     ips__predict_place__init(to);
     to->what = trim_copy(text, (size_t)(equals - text));
     to->machine = trim_copy(equals + 1, len - (size_t)(equals - text) - 1);
-    int rc = to->what && to->machine ? 0 : no_memory(err);
+    int rc = to->what && to->machine ? 0 : set_no_memory_error(err);
     if (rc == 0)
         rc = append_to_list(&p->placement, &p->placement_count, to, err);
     if (rc < 0) {
@@ -243,8 +243,8 @@ static int take_place(struct ipsq_placing *p, const char *text, size_t len,
 
 /* Parses the entries of a map, which are separated by commas or line ends.
  * Lines that start with # are ignored. */
-static int take_places(struct ipsq_placing *p, const char *text,
-                       struct ips_err *err)
+static int add_map_entries(struct ipsq_placing *p, const char *text,
+                           struct ips_err *err)
 {
     int rc = 0;
     bool begins = true;
@@ -253,15 +253,15 @@ static int take_places(struct ipsq_placing *p, const char *text,
         if (begins && *text == '#')
             len = strcspn(text, "\n");
         else if (!is_blank(text, len))
-            rc = take_place(p, text, len, err);
+            rc = add_map_entry(p, text, len, err);
         begins = text[len] == '\n';
         text += len + (text[len] != '\0');
     }
     return rc;
 }
 
-static int take_file(struct ipsq_placing *p, const char *path,
-                     struct ips_err *err)
+static int add_map_file_entries(struct ipsq_placing *p, const char *path,
+                                struct ips_err *err)
 {
     FILE *f = fopen(path, "re");
     if (!f)
@@ -274,7 +274,7 @@ static int take_file(struct ipsq_placing *p, const char *path,
     size_t n = text ? fread(text, 1, MAP_FILE_BYTES + 1, f) : 0;
     int rc = 0;
     if (!text)
-        rc = no_memory(err);
+        rc = set_no_memory_error(err);
     else if (ferror(f))
         rc = ips_err_errno(err, "--map %.200s", path);
     else if (n > MAP_FILE_BYTES)
@@ -283,7 +283,7 @@ static int take_file(struct ipsq_placing *p, const char *path,
     fclose(f);
     if (rc == 0) {
         text[n] = '\0';
-        rc = take_places(p, text, err);
+        rc = add_map_entries(p, text, err);
     }
     free(text);
     return rc;
@@ -292,13 +292,13 @@ static int take_file(struct ipsq_placing *p, const char *path,
 int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
                      struct ips_err *err)
 {
-    return strchr(spec, '=') ? take_places(p, spec, err)
-                             : take_file(p, spec, err);
+    return strchr(spec, '=') ? add_map_entries(p, spec, err)
+                             : add_map_file_entries(p, spec, err);
 }
 
 /* ---- network ------------------------------------------------------------- */
 
-static int wrong_net(const char *text, struct ips_err *err)
+static int set_network_form_error(const char *text, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_USAGE,
                        "--network: '%.80s' is not of the form FROM>TO=TIME, "
@@ -308,7 +308,8 @@ static int wrong_net(const char *text, struct ips_err *err)
 }
 
 /* Parses the time of a --network entry: "100us+8ns@bus", "x0.5", "@bus". */
-static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
+static int parse_network_time(Ips__PredictNet *n, char *text,
+                              struct ips_err *err)
 {
     char *at = strchr(text, '@');
     if (at) {
@@ -318,41 +319,42 @@ static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
                                "--network: a medium without a name");
         char *medium = strdup(at + 1);
         if (!medium)
-            return no_memory(err);
+            return set_no_memory_error(err);
         n->medium = medium;
     }
     if (!*text)
-        return at ? 0 : wrong_net(text, err);
+        return at ? 0 : set_network_form_error(text, err);
     if (*text == 'x')
         return ipsq_parse_ratio(text + 1, &n->scale_num, &n->scale_den, err);
     n->given = true;
     return ipsq_parse_mtime(text, &n->base_ns, &n->per_byte_q32, err);
 }
 
-static int fill_net(Ips__PredictNet *n, const char *text, struct ips_err *err)
+static int parse_network_entry(Ips__PredictNet *n, const char *text,
+                               struct ips_err *err)
 {
     const char *equals = strchr(text, '=');
     const char *arrow = strchr(text, '>');
     if (!equals || !arrow || arrow > equals || arrow == text)
-        return wrong_net(text, err);
+        return set_network_form_error(text, err);
     n->both = arrow[-1] == '<';
     n->from = trim_copy(text, (size_t)(arrow - text) - (n->both ? 1 : 0));
     n->to = trim_copy(arrow + 1, (size_t)(equals - arrow) - 1);
     char *time = trim_copy(equals + 1, strlen(equals + 1));
-    int rc = n->from && n->to && time ? 0 : no_memory(err);
+    int rc = n->from && n->to && time ? 0 : set_no_memory_error(err);
     if (rc == 0)
-        rc =
-            *n->from && *n->to ? take_time(n, time, err) : wrong_net(text, err);
+        rc = *n->from && *n->to ? parse_network_time(n, time, err)
+                                : set_network_form_error(text, err);
     free(time);
     return rc;
 }
 
-static int take_net(struct ipsq_placing *p, const char *text, size_t len,
-                    struct ips_err *err)
+static int add_network_entry(struct ipsq_placing *p, const char *text,
+                             size_t len, struct ips_err *err)
 {
     Ips__PredictNet *n = malloc(sizeof(*n));
     if (!n)
-        return no_memory(err);
+        return set_no_memory_error(err);
     ips__predict_net__init(n);
     n->from = n->to = NULL;
     int rc = append_to_list(&p->net, &p->net_count, n, err);
@@ -361,7 +363,7 @@ static int take_net(struct ipsq_placing *p, const char *text, size_t len,
         return rc;
     }
     char *copy = trim_copy(text, len);
-    rc = copy ? fill_net(n, copy, err) : no_memory(err);
+    rc = copy ? parse_network_entry(n, copy, err) : set_no_memory_error(err);
     free(copy);
     return rc;
 }
@@ -373,7 +375,7 @@ int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ";\n");
         if (!is_blank(at, len))
-            rc = take_net(p, at, len, err);
+            rc = add_network_entry(p, at, len, err);
         if (!at[len])
             break;
         at += len + 1;
@@ -383,7 +385,8 @@ int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
 
 /* ---- moves --------------------------------------------------------------- */
 
-static int fill_move(Ips__PredictMove *m, const char *text, struct ips_err *err)
+static int parse_move_entry(Ips__PredictMove *m, const char *text,
+                            struct ips_err *err)
 {
     const char *equals = strchr(text, '=');
     const char *at = equals ? memchr(text, '@', (size_t)(equals - text)) : NULL;
@@ -395,19 +398,19 @@ static int fill_move(Ips__PredictMove *m, const char *text, struct ips_err *err)
     m->what = trim_copy(text, (size_t)(at - text));
     m->machine = trim_copy(equals + 1, strlen(equals + 1));
     char *time = trim_copy(at + 1, (size_t)(equals - at) - 1);
-    int rc = m->what && m->machine && time ? 0 : no_memory(err);
+    int rc = m->what && m->machine && time ? 0 : set_no_memory_error(err);
     if (rc == 0)
         rc = ipsq_parse_duration(time, &m->at_ns, err);
     free(time);
     return rc;
 }
 
-static int take_move(struct ipsq_placing *p, const char *text, size_t len,
-                     struct ips_err *err)
+static int add_move_entry(struct ipsq_placing *p, const char *text, size_t len,
+                          struct ips_err *err)
 {
     Ips__PredictMove *m = malloc(sizeof(*m));
     if (!m)
-        return no_memory(err);
+        return set_no_memory_error(err);
     ips__predict_move__init(m);
     m->what = m->machine = NULL;
     int rc = append_to_list(&p->move, &p->move_count, m, err);
@@ -416,7 +419,7 @@ static int take_move(struct ipsq_placing *p, const char *text, size_t len,
         return rc;
     }
     char *copy = trim_copy(text, len);
-    rc = copy ? fill_move(m, copy, err) : no_memory(err);
+    rc = copy ? parse_move_entry(m, copy, err) : set_no_memory_error(err);
     free(copy);
     return rc;
 }
@@ -428,7 +431,7 @@ int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ",\n");
         if (!is_blank(at, len))
-            rc = take_move(p, at, len, err);
+            rc = add_move_entry(p, at, len, err);
         if (!at[len])
             break;
         at += len + 1;

@@ -83,7 +83,7 @@ bool ipsq_progress_wanted(void)
     return counting;
 }
 
-void ipsq_progress_note(const char *doing)
+void ipsq_progress_set_text(const char *doing)
 {
     struct ipsq_cell cell = {.text = doing};
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
@@ -96,7 +96,7 @@ void ipsq_progress_note(const char *doing)
     free(clean);
 }
 
-void ipsq_progress_say(const char *text)
+void ipsq_progress_replace_line(const char *text)
 {
     if (!isatty(STDERR_FILENO))
         return;

@@ -67,7 +67,7 @@ static int start_missing_slave(struct ipsq_session *s, struct ips_err *err)
     return 0;
 }
 
-static int start_master(struct ipsq_session *s, struct ips_err *err)
+static int start_and_connect_master(struct ipsq_session *s, struct ips_err *err)
 {
     int rc = ipsq_start_master(s->state, err);
     if (rc < 0)
@@ -102,7 +102,7 @@ int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
     if (!o->state && !o->master)
         rc = ips_path_state(s->state, err);
     if (rc == 0 && !o->master)
-        rc = ips_path_master(s->state, s->address, err);
+        rc = ips_path_master_address(s->state, s->address, err);
     if (rc == 0)
         rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
     return rc;
@@ -117,7 +117,7 @@ int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
                    ? ips_err_wrap(err, rc, "the master cannot be reached")
                    : rc;
     if (rc == IPS_E_UNREACHABLE)
-        rc = start_master(s, err);
+        rc = start_and_connect_master(s, err);
     if (rc == 0)
         rc = start_missing_slave(s, err);
     return rc;
@@ -163,7 +163,7 @@ static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
         return 0;
     if ((*env)->reply->answer_case == IPS__REPLY__ANSWER_PROGRESS &&
         !(*env)->reply->last)
-        ipsq_progress_note((*env)->reply->progress->doing);
+        ipsq_progress_set_text((*env)->reply->progress->doing);
     else
         *reply = (*env)->reply;
     return 0;
@@ -177,7 +177,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
     rq->id = s->next_id++;
     rq->progress = ipsq_progress_wanted();
     if (rq->progress)
-        ipsq_progress_note(IPSQ_WAITING);
+        ipsq_progress_set_text(IPSQ_WAITING);
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
     env.request = rq;
     if (last)
@@ -207,7 +207,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
     return rc;
 }
 
-static int newest_first(const void *a, const void *b)
+static int compare_runs_newest_first(const void *a, const void *b)
 {
     const Ips__RunRow *x = *(Ips__RunRow *const *)a;
     const Ips__RunRow *y = *(Ips__RunRow *const *)b;
@@ -231,7 +231,7 @@ static int fetch_runs(struct ipsq_session *s, const char *name, bool look,
     rq.ask_case = IPS__REQUEST__ASK_RUNS;
     rq.runs = &ask;
     if (name)
-        rq.run = ips_wire_text(name);
+        rq.run = ips_unconst_text(name);
     ask.look = look;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc < 0)
@@ -244,15 +244,16 @@ static int fetch_runs(struct ipsq_session *s, const char *name, bool look,
         return ips_err_set(err, IPS_E_NO_MEMORY, "too many runs");
     for (size_t i = 0; i < last->runs->n_runs; i++)
         copy[i] = last->runs->runs[i];
-    qsort(copy, last->runs->n_runs, sizeof(*copy), newest_first);
+    qsort(copy, last->runs->n_runs, sizeof(*copy), compare_runs_newest_first);
     *rows = copy;
     *count = last->runs->n_runs;
     *left_out = last->runs->left_out;
     return 0;
 }
 
-int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
-                      size_t *count, uint64_t *left_out, struct ips_err *err)
+int ipsq_session_fetch_runs(struct ipsq_session *s, Ips__RunRow ***rows,
+                            size_t *count, uint64_t *left_out,
+                            struct ips_err *err)
 {
     return fetch_runs(s, NULL, false, rows, count, left_out, err);
 }
@@ -305,7 +306,8 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
 
 /* Whether a run with exactly the name `word` exists; stores its name in *run,
  * or NULL. */
-static bool is_known(struct ipsq_session *s, const char *word, const char **run)
+static bool find_run_by_exact_name(struct ipsq_session *s, const char *word,
+                                   const char **run)
 {
     Ips__RunRow **rows;
     size_t count;
@@ -324,13 +326,13 @@ static bool is_known(struct ipsq_session *s, const char *word, const char **run)
 /* The master may not know a run that started a moment ago. Therefore the slaves
  * look for new runs before the newest run is chosen, or a name is reported as
  * unknown. */
-int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
-                     struct ips_err *err)
+int ipsq_session_find_run(struct ipsq_session *s, const char *word,
+                          const char **run, struct ips_err *err)
 {
     Ips__RunRow **rows;
     size_t count;
     uint64_t left_out;
-    if (word && is_known(s, word, run))
+    if (word && find_run_by_exact_name(s, word, run))
         return 0;
     int rc = fetch_runs(s, NULL, true, &rows, &count, &left_out, err);
     if (rc == 0) {
@@ -342,7 +344,7 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
     return rc;
 }
 
-void ipsq_session_hint(const struct ipsq_session *s, FILE *f)
+void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f)
 {
     char pool[IPS_PATH_BYTES];
     struct ips_err ignored;

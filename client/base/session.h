@@ -34,7 +34,7 @@ int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
 void ipsq_session_close(struct ipsq_session *s);
 /* To be called after a failed request: prints a hint to `f` if the slave that
  * was started did not connect. */
-void ipsq_session_hint(const struct ipsq_session *s, FILE *f);
+void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f);
 
 /* Sends `rq` (its id is set here) and reads replies up to the last. `on_piece`,
  * if not NULL, is called with each. Replies are kept until the session is
@@ -59,17 +59,17 @@ void ipsq_rows_release(struct ipsq_rows *rows);
 
 /* Fetches the newest runs, newest first. *left_out: number of older ones not
  * listed. The array is malloc'd; its rows belong to the session. */
-int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
-                      size_t *count, uint64_t *left_out,
-                      struct ips_err *err) IPS_MUST_USE;
+int ipsq_session_fetch_runs(struct ipsq_session *s, Ips__RunRow ***rows,
+                            size_t *count, uint64_t *left_out,
+                            struct ips_err *err) IPS_MUST_USE;
 
 /* Finds the run that `word` names, by its name or a unique beginning of it.
  * `word` NULL: the newest run. *run belongs to the session. */
-int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
-                     struct ips_err *err) IPS_MUST_USE;
+int ipsq_session_find_run(struct ipsq_session *s, const char *word,
+                          const char **run, struct ips_err *err) IPS_MUST_USE;
 
 /* Finds the run that `word` names among `rows`, which are sorted newest first,
- * like ipsq_session_run. Pure. */
+ * like ipsq_session_find_run. Pure. */
 int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
                   const char **run, struct ips_err *err) IPS_MUST_USE;
 
@@ -89,9 +89,9 @@ bool ipsq_progress_wanted(void);
 /* Sets the text of the progress line. It is IPSQ_WAITING until the master
  * reports progress. */
 #define IPSQ_WAITING "waiting for the answer"
-void ipsq_progress_note(const char *doing);
+void ipsq_progress_set_text(const char *doing);
 /* Ends the progress line and prints `text` in its place, if standard error is a
  * terminal. */
-void ipsq_progress_say(const char *text);
+void ipsq_progress_replace_line(const char *text);
 
 #endif

@@ -17,8 +17,8 @@ static void log_path(char out[IPS_PATH_BYTES], const char *state,
 
 /* Makes the state directory if it does not exist, and stores its absolute path,
  * because daemons change to /. */
-static int absolute_state(const char *state, char out[IPS_PATH_BYTES],
-                          struct ips_err *err)
+static int make_absolute_state_dir(const char *state, char out[IPS_PATH_BYTES],
+                                   struct ips_err *err)
 {
     char resolved[PATH_MAX];
     int rc = ips_path_make_state(state, err);
@@ -37,9 +37,9 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     char at[IPS_PATH_BYTES], word[4][12] = {"--private", "--state", "--listen"};
     int rc = ips_path_program("ips-master", program, err);
     if (rc == 0)
-        rc = absolute_state(state, dir, err);
+        rc = make_absolute_state_dir(state, dir, err);
     if (rc == 0)
-        rc = ips_path_master(dir, at, err);
+        rc = ips_path_master_address(dir, at, err);
     if (rc < 0)
         return rc;
     char *argv[] = {program, word[0], word[1], dir, word[2], at, NULL};
@@ -49,8 +49,8 @@ int ipsq_start_master(const char *state, struct ips_err *err)
 
 /* Stores the pool that a slave with the state directory `dir` drains: the pool
  * of this machine if `dir` is the default, else a directory without runs. */
-static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
-                   struct ips_err *err)
+static int choose_pool_for_state(const char *dir, char pool[IPS_PATH_BYTES],
+                                 struct ips_err *err)
 {
     if (ips_path_state_is_default(dir))
         return ips_path_pool_root(pool, err);
@@ -67,14 +67,14 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
                         "--master"};
     int rc = ips_path_program("ips-slave", program, err);
     if (rc == 0)
-        rc = absolute_state(state, dir, err);
+        rc = make_absolute_state_dir(state, dir, err);
     if (rc == 0)
-        rc = ips_path_master(dir, at, err);
+        rc = ips_path_master_address(dir, at, err);
     if (rc == 0)
-        rc = pool_of(dir, pool, err);
+        rc = choose_pool_for_state(dir, pool, err);
     if (rc < 0)
         return rc;
-    ips_path_machine(machine, sizeof(machine));
+    ips_default_machine_name(machine, sizeof(machine));
     char *argv[] = {program, word[0], word[1], pool, word[2], dir,
                     word[3], machine, word[4], at,   NULL};
     log_path(log, dir, "slave");

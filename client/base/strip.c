@@ -39,8 +39,8 @@ static const char *mark_for(uint64_t value, uint64_t top, bool utf8)
     return utf8 ? blocks[height] : plain[height];
 }
 
-size_t ipsq_strip(const uint64_t *v, size_t count, bool utf8,
-                  char out[IPSQ_STRIP_BYTES], uint64_t *top)
+size_t ipsq_draw_strip(const uint64_t *v, size_t count, bool utf8,
+                       char out[IPSQ_STRIP_BYTES], uint64_t *top)
 {
     size_t columns = columns_of(count);
     uint64_t of[IPSQ_STRIP_WIDTH], most = 0;
@@ -62,8 +62,8 @@ size_t ipsq_strip(const uint64_t *v, size_t count, bool utf8,
     return columns;
 }
 
-void ipsq_strip_numbers(const size_t *ends, size_t stretches, size_t count,
-                        char out[IPSQ_STRIP_BYTES])
+void ipsq_draw_strip_numbers(const size_t *ends, size_t stretches, size_t count,
+                             char out[IPSQ_STRIP_BYTES])
 {
     size_t columns = columns_of(count);
     memset(out, ' ', columns);

@@ -47,7 +47,7 @@ void ipsq_table_release(struct ipsq_table *t)
     memset(t, 0, sizeof(*t));
 }
 
-struct ipsq_cell *ipsq_table_row(struct ipsq_table *t)
+struct ipsq_cell *ipsq_table_add_row(struct ipsq_table *t)
 {
     if (t->row_count == t->row_capacity) {
         t->row_capacity = t->row_capacity ? t->row_capacity * 2 : 16;
@@ -69,7 +69,7 @@ struct ranked {
     size_t row;
 };
 
-static int by_value(const void *a, const void *b)
+static int compare_ranked_by_value(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
     if (x->value != y->value)
@@ -77,7 +77,7 @@ static int by_value(const void *a, const void *b)
     return x->row < y->row ? -1 : 1;
 }
 
-uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
+uint64_t ipsq_table_keep_top(struct ipsq_table *t, size_t column, uint64_t n)
 {
     size_t width = t->column_count * sizeof(*t->cells);
     uint64_t left_out = n && n < t->row_count ? t->row_count - n : 0;
@@ -89,7 +89,7 @@ uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
         uint64_t value = t->cells[i * t->column_count + column].n;
         rank[i] = (struct ranked){value == UINT64_MAX ? 0 : value, i};
     }
-    qsort(rank, t->row_count, sizeof(*rank), by_value);
+    qsort(rank, t->row_count, sizeof(*rank), compare_ranked_by_value);
     for (size_t i = 0; i < t->row_count; i++)
         memcpy(cells + i * t->column_count,
                t->cells + rank[i].row * t->column_count, width);

@@ -91,13 +91,13 @@ void ipsq_table_release(struct ipsq_table *t);
 bool ipsq_table_has_titles(const struct ipsq_table *t);
 /* Appends a zeroed row, and returns its first cell; the caller fills the cells
  * in column order. Ends the program if memory is short. */
-struct ipsq_cell *ipsq_table_row(struct ipsq_table *t);
+struct ipsq_cell *ipsq_table_add_row(struct ipsq_table *t);
 /* Removes the rows, keeps columns and widths. */
 void ipsq_table_clear(struct ipsq_table *t);
 /* Sorts the rows by a column of kind COUNT, NS or BYTES, greatest first, and
  * keeps the first `n`; 0: all. A value that was not measured counts as least;
  * equal rows stay in their order. Returns the number of rows removed. */
-uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n);
+uint64_t ipsq_table_keep_top(struct ipsq_table *t, size_t column, uint64_t n);
 
 static inline struct ipsq_cell ipsq_text(const char *text)
 {

@@ -20,8 +20,8 @@ struct order {
 };
 
 /* Compares SQL values: numbers come before texts. */
-static int by_sql(const struct ipsq_cell *x, const struct ipsq_cell *y,
-                  bool back)
+static int compare_sql_values(const struct ipsq_cell *x,
+                              const struct ipsq_cell *y, bool back)
 {
     char a = x->value.type, b = y->value.type;
     if (a == 't' && b == 't')
@@ -35,8 +35,8 @@ static int by_sql(const struct ipsq_cell *x, const struct ipsq_cell *y,
     return ips_rank_real(u, v, a != 0, b != 0, back);
 }
 
-static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
-                   const struct ipsq_cell *y, bool back)
+static int compare_cell_values(enum ipsq_kind kind, const struct ipsq_cell *x,
+                               const struct ipsq_cell *y, bool back)
 {
     switch (kind) {
     case IPSQ_TEXT:
@@ -54,7 +54,7 @@ static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
     case IPSQ_BOOL:
         return ips_rank_integer(x->b, y->b, back);
     case IPSQ_VALUE:
-        return by_sql(x, y, back);
+        return compare_sql_values(x, y, back);
     case IPSQ_LIST:
         break;
     }
@@ -69,9 +69,9 @@ static int compare_rows(const void *a, const void *b, void *arg)
         return o->group[x] < o->group[y] ? -1 : 1;
     if (o->sorts) {
         size_t n = o->t->column_count;
-        int c = by_cell(o->t->columns[o->column].kind,
-                        &o->t->cells[x * n + o->column],
-                        &o->t->cells[y * n + o->column], o->back);
+        int c = compare_cell_values(o->t->columns[o->column].kind,
+                                    &o->t->cells[x * n + o->column],
+                                    &o->t->cells[y * n + o->column], o->back);
         if (c)
             return c;
     }
@@ -100,7 +100,7 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 
 /* Moves *text to the start of the machine's name in "/m1/a.3" or "m1", and
  * returns the length of the name. */
-static size_t machine_part(const char **text)
+static size_t find_machine_name(const char **text)
 {
     while (**text == '/')
         ++*text;
@@ -140,10 +140,10 @@ static int group_rows(const struct ipsq_table *t, size_t **out,
     }
     for (size_t i = 0; i < t->row_count; i++) {
         const char *own = text_of(t, column, i);
-        size_t n = machine_part(&own), g = 0;
+        size_t n = find_machine_name(&own), g = 0;
         for (; g < groups; g++) {
             const char *other = text_of(t, column, first[g]);
-            if (machine_part(&other) == n && strncmp(own, other, n) == 0)
+            if (find_machine_name(&other) == n && strncmp(own, other, n) == 0)
                 break;
         }
         if (g == groups)
@@ -217,7 +217,7 @@ int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
     return rc;
 }
 
-void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count)
+void ipsq_put_left_out(struct ipsq_out *out, const char *name, uint64_t count)
 {
     char key[80];
     snprintf(key, sizeof(key), "%s_left_out", name);
@@ -227,7 +227,8 @@ void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count)
         ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count(count));
 }
 
-Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s)
+Ips__Select *ipsq_top_n_fill_select(const struct ipsq_options *o,
+                                    Ips__Select *s)
 {
     ips__select__init(s);
     if (o->top == 0)
@@ -235,11 +236,12 @@ Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s)
     s->top = o->top;
     s->per_machine = o->per_machine;
     s->back = o->sort && *o->sort == '-';
-    s->sort = ips_wire_text(o->sort ? o->sort + s->back : "");
+    s->sort = ips_unconst_text(o->sort ? o->sort + s->back : "");
     return s;
 }
 
-Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
+Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
+                                              Ips__Select *s)
 {
     static const char *const fields[][2] = {
         /* column of the table, field of the master's row */
@@ -250,11 +252,11 @@ Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
         {"process", "object"},  {"module", "module"},
         {"file", "file"},
     };
-    if (!ipsq_top_n_ask(o, s))
+    if (!ipsq_top_n_fill_select(o, s))
         return NULL;
     for (size_t i = 0; i < IPSQ_COUNT_OF(fields); i++)
         if (strcmp(s->sort, fields[i][0]) == 0) {
-            s->sort = ips_wire_text(fields[i][1]);
+            s->sort = ips_unconst_text(fields[i][1]);
             /* Machines are listed in the order of their first rows. In rows
              * that the master selects by another column that order would differ
              * from the order in all rows. */

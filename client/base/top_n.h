@@ -27,15 +27,16 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 /* Reports that `count` rows of the table `name` are left out: as the key
  * "NAME_left_out" in JSON and TSV; in the table format as a line, if `count` is
  * not 0. To be called after the table was written. */
-void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
+void ipsq_put_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 
 /* Fills `s` so that the master sends only the rows that --sort, --top and --per
  * select, and returns it. NULL: the master has to send all rows. */
-Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s);
-/* Fills `s` for rows of procedures, as ipsq_top_n_ask does for other rows. Also
- * returns NULL if the master cannot select the rows, for example by a column
- * that ipsq computes itself. */
-Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o,
-                                   Ips__Select *s);
+Ips__Select *ipsq_top_n_fill_select(const struct ipsq_options *o,
+                                    Ips__Select *s);
+/* Fills `s` for rows of procedures, as ipsq_top_n_fill_select does for other
+ * rows. Also returns NULL if the master cannot select the rows, for example by
+ * a column that ipsq computes itself. */
+Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
+                                              Ips__Select *s);
 
 #endif

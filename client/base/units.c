@@ -172,7 +172,8 @@ int ipsq_parse_share(const char *text, uint32_t *ppm, struct ips_err *err)
     return 0;
 }
 
-int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
+int ipsq_parse_positive_count(const char *text, uint64_t *n,
+                              struct ips_err *err)
 {
     struct decimal d;
     if (parse_decimal(text, &d) < 0 || d.digits || *d.rest || d.whole == 0)

@@ -33,8 +33,8 @@ int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
                      uint64_t *per_byte_q32, struct ips_err *err) IPS_MUST_USE;
 
 /* Parses a whole number greater than 0. */
-int ipsq_parse_count(const char *text, uint64_t *n,
-                     struct ips_err *err) IPS_MUST_USE;
+int ipsq_parse_positive_count(const char *text, uint64_t *n,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Parses a number of at most four digits, such as "1.5", into num / den. */
 int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,

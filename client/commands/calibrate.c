@@ -46,7 +46,7 @@ static void put_pairs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     ipsq_table_init(&t, "pairs", pair_columns, IPSQ_COUNT_OF(pair_columns));
     for (size_t i = 0; i < a->n_rows; i++) {
         const Ips__MtimeRow *r = a->rows[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(r->from);
         *cell++ = ipsq_text(r->to);
         *cell++ = ipsq_text(r->over);
@@ -68,7 +68,7 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     for (size_t i = 0; i < a->n_rows; i++) {
         for (size_t k = 0; k < a->rows[i]->n_points; k++) {
             const Ips__MtimePoint *p = a->rows[i]->points[k];
-            struct ipsq_cell *cell = ipsq_table_row(&t);
+            struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_text(a->rows[i]->from);
             *cell++ = ipsq_text(a->rows[i]->to);
             *cell++ = ipsq_text(a->rows[i]->over);
@@ -93,7 +93,7 @@ static void put_wakes(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     struct ipsq_table t;
     ipsq_table_init(&t, "wakes", wake_columns, IPSQ_COUNT_OF(wake_columns));
     for (size_t i = 0; i < a->n_wakes; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(a->wakes[i]->machine);
         *cell++ = ipsq_count(a->wakes[i]->ns);
         *cell++ = ipsq_text(a->wakes[i]->measured);
@@ -113,7 +113,7 @@ static void put_failed(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     struct ipsq_table t;
     ipsq_table_init(&t, "failed", columns, 1);
     for (size_t i = 0; i < a->n_failed; i++)
-        *ipsq_table_row(&t) = ipsq_text(a->failed[i]);
+        *ipsq_table_add_row(&t) = ipsq_text(a->failed[i]);
     if (a->n_failed || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
@@ -145,7 +145,8 @@ static int print_calibration(const struct ipsq_options *o,
 
 /* Shows the progress of a measurement, which the master reports before the
  * answer. */
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int show_calibrate_progress(const Ips__Reply *reply, void *arg,
+                                   struct ips_err *err)
 {
     (void)arg;
     (void)err;
@@ -258,7 +259,7 @@ static int run_calibrate(const struct ipsq_command *self,
     if (rc < 0)
         return rc;
     for (int i = 0; i < o->arg_count; i++)
-        machines[i] = ips_wire_text(o->args[i]);
+        machines[i] = ips_unconst_text(o->args[i]);
     ask.machines = machines;
     ask.n_machines = (size_t)o->arg_count;
     ask.lengths = (uint64_t *)(uintptr_t)o->lengths;
@@ -270,10 +271,11 @@ static int run_calibrate(const struct ipsq_command *self,
         ask.text = text;
     rq.ask_case = IPS__REQUEST__ASK_CALIBRATE;
     rq.calibrate = &ask;
-    rc = ipsq_session_ask(s, &rq, false, take_piece, NULL, &last, err);
+    rc = ipsq_session_ask(s, &rq, false, show_calibrate_progress, NULL, &last,
+                          err);
     free(text);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_CALIBRATE, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_CALIBRATE, err);
     if (rc < 0)
         return rc;
     if (!o->export_file)

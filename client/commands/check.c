@@ -14,7 +14,8 @@ struct measures {
     bool complete;
 };
 
-static void take_certificate(struct measures *m, const Ips__Certificate *c)
+static void store_loss_and_completeness(struct measures *m,
+                                        const Ips__Certificate *c)
 {
     m->complete = m->complete && c && c->complete;
     m->lost = c ? 0 : IPS_UNMEASURED;
@@ -31,7 +32,7 @@ static int ask_metrics(struct ipsq_session *s, const struct ipsq_options *o,
     const Ips__Reply *last = NULL;
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &ask;
-    rq.run = ips_wire_text(run);
+    rq.run = ips_unconst_text(run);
     ask.object = everything;
     ask.level = level;
     ask.from_ns = o->from_ns;
@@ -39,13 +40,13 @@ static int ask_metrics(struct ipsq_session *s, const struct ipsq_options *o,
     ask.phase = o->phase;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_METRICS, err);
     if (rc < 0)
         return rc;
     const Ips__MetricsAnswer *a = last->metrics;
     m->wall_ns = a->n_rows ? a->rows[0]->elapsed_ns : IPS_UNMEASURED;
     m->cpu_ns = a->n_rows ? a->rows[0]->cpu_ns : IPS_UNMEASURED;
-    take_certificate(m, a->certificate);
+    store_loss_and_completeness(m, a->certificate);
     return 0;
 }
 
@@ -59,7 +60,7 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
     const Ips__Reply *last = NULL;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
-    rq.run = ips_wire_text(run);
+    rq.run = ips_unconst_text(run);
     ask.engine = engine;
     ask.weighting = weighting;
     ask.lane = &scenario;
@@ -69,13 +70,13 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
     scenario.scale_num = scenario.scale_den = 1;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc < 0)
         return rc;
     /* A path of length 0 means that no path is known, so it cannot show that
      * the limit is kept. */
     m->path_ns = last->path->window_ns ? last->path->window_ns : IPS_UNMEASURED;
-    take_certificate(m, last->path->certificate);
+    store_loss_and_completeness(m, last->path->certificate);
     return 0;
 }
 
@@ -98,7 +99,7 @@ static void add_row(struct ipsq_table *t, const char *what, uint64_t measured,
                     enum verdict *worst)
 {
     enum verdict v = judge_measure(m, measured, limit);
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(what);
     *cell++ = ipsq_count(is_time ? measured : IPS_UNMEASURED);
     *cell++ = ipsq_count(is_time ? limit : IPS_UNMEASURED);
@@ -147,7 +148,7 @@ static int run_check(const struct ipsq_command *self,
     if (!(o->options_set & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
                            "name at least one limit, such as --max-wall 10s");
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = ask_metrics(s, o, rq.run, &m, err);
     if (rc == 0 && (o->options_set & IPSQ_HAS(MAX_PATH)))

@@ -81,8 +81,8 @@ struct whole {
 
 /* Sets the figure in one run. It is 0 in runs for which this is not called: a
  * run has no row for a cause of which it had no wait. */
-static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
-                       unsigned run, uint64_t value)
+static void store_figure(struct whole *w, const char *name, enum ipsq_kind kind,
+                         unsigned run, uint64_t value)
 {
     unsigned i = 0;
     while (i < w->figures && strcmp(w->figure[i].name, name) != 0)
@@ -99,8 +99,8 @@ static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
     f->v[run] = value == IPS_UNMEASURED ? IPS_UNMEASURED_REAL : (double)value;
 }
 
-static void figures_of_run(struct whole *w, unsigned run, bool windowed,
-                           const Ips__MetricsAnswer *a)
+static void store_run_figures(struct whole *w, unsigned run, bool windowed,
+                              const Ips__MetricsAnswer *a)
 {
     for (size_t i = 0; i < a->n_rows; i++) {
         const Ips__MetricsRow *r = a->rows[i];
@@ -109,15 +109,15 @@ static void figures_of_run(struct whole *w, unsigned run, bool windowed,
             continue;
         if (windowed) {
             w->run[run].elapsed_ns = r->elapsed_ns;
-            put_figure(w, "elapsed", IPSQ_NS, run, r->elapsed_ns);
+            store_figure(w, "elapsed", IPSQ_NS, run, r->elapsed_ns);
         }
-        put_figure(w, "CPU time", IPSQ_NS, run, r->cpu_ns);
-        put_figure(w, "processes", IPSQ_COUNT, run, r->processes_started);
-        put_figure(w, "messages", IPSQ_COUNT, run, r->messages_out);
-        put_figure(w, "bytes sent", IPSQ_BYTES, run, r->bytes_out);
+        store_figure(w, "CPU time", IPSQ_NS, run, r->cpu_ns);
+        store_figure(w, "processes", IPSQ_COUNT, run, r->processes_started);
+        store_figure(w, "messages", IPSQ_COUNT, run, r->messages_out);
+        store_figure(w, "bytes sent", IPSQ_BYTES, run, r->bytes_out);
         for (size_t k = 0; k < r->n_waits; k++) {
             snprintf(name, sizeof(name), "waiting: %.60s", r->waits[k]->cause);
-            put_figure(w, name, IPSQ_NS, run, r->waits[k]->ns);
+            store_figure(w, name, IPSQ_NS, run, r->waits[k]->ns);
         }
     }
 }
@@ -133,16 +133,17 @@ static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
         return ipsq_rows_add(&w->rows, reply->procedures->rows,
                              reply->procedures->n_rows, err);
-    return 0; /* ipsq_expect later reports the wrong kind of answer */
+    return 0; /* ipsq_check_answer_kind later reports the wrong kind of answer
+               */
 }
 
-static int ask_run(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
-                   Ips__Reply__AnswerCase answer, const Ips__Reply **last,
-                   struct ips_err *err)
+static int ask_and_collect_rows(struct whole *w, struct ipsq_session *s,
+                                Ips__Request *rq, Ips__Reply__AnswerCase answer,
+                                const Ips__Reply **last, struct ips_err *err)
 {
     w->rows.count = 0;
     int rc = ipsq_session_ask(s, rq, false, take_rows, w, last, err);
-    return rc < 0 ? rc : ipsq_expect(*last, answer, err);
+    return rc < 0 ? rc : ipsq_check_answer_kind(*last, answer, err);
 }
 
 /* "f (a.out)": procedures of the same name in different files are distinct. */
@@ -191,8 +192,9 @@ static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
 
 /* Adds the time of the path in messages and external causes, which are parts of
  * both breakdowns of the path. Subtracts it from *left. */
-static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
-                       uint64_t *left, struct ips_err *err)
+static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
+                                      unsigned run, uint64_t *left,
+                                      struct ips_err *err)
 {
     int rc = add_shares(d, "message", a->by_message, a->n_by_message, run, left,
                         err);
@@ -211,7 +213,7 @@ static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
     uint64_t left = a->window_ns, sum = 0;
     uint64_t unsampled =
         a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
-    int rc = add_between(&w->what, a, run, &left, err);
+    int rc = add_messages_and_externals(&w->what, a, run, &left, err);
     if (rc == 0)
         rc = add_procedures(&w->what, &w->rows, unsampled, run, &sum, err);
     uint64_t off = ips_sub_sat(left, sum);
@@ -226,7 +228,7 @@ static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
                       off - queue, err);
     left = a->window_ns;
     if (rc == 0)
-        rc = add_between(&w->whose, a, run, &left, err);
+        rc = add_messages_and_externals(&w->whose, a, run, &left, err);
     if (rc == 0)
         rc = add_shares(&w->whose, "process", a->by_process, a->n_by_process,
                         run, &left, err);
@@ -241,19 +243,20 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
     Ips__PathAsk ask_path = IPS__PATH_ASK__INIT;
     Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
-    char *by[] = {ips_wire_text("procedure")};
+    char *by[] = {ips_unconst_text("procedure")};
     scenario.scale_num = scenario.scale_den = 1;
-    ask_path.weighting = ips_wire_text("wall");
+    ask_path.weighting = ips_unconst_text("wall");
     ask_path.lane = &scenario;
     ask_path.by = by;
     ask_path.n_by = 1;
     ask_path.from_ns = o->from_ns;
     ask_path.to_ns = o->to_ns;
     ask_path.phase = o->phase;
-    rq.run = ips_wire_text(w->run[run].run);
+    rq.run = ips_unconst_text(w->run[run].run);
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask_path;
-    int rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_PATH, &last, err);
+    int rc =
+        ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_PATH, &last, err);
     if (rc < 0)
         return rc;
     const Ips__PathAnswer *a = last->path;
@@ -269,36 +272,40 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
     w->run[run].complete = a->certificate && a->certificate->complete;
     if (!ipsq_windowed(
             o)) /* with a window, the metrics give the elapsed time */
-        put_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
-    put_figure(w, "critical path", IPSQ_NS, run, a->window_ns);
-    put_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
-    put_figure(w, "of it in run queues", IPSQ_NS, run, a->run_delay_ns);
-    put_figure(w, "messages on it", IPSQ_COUNT, run, a->messages);
+        store_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
+    store_figure(w, "critical path", IPSQ_NS, run, a->window_ns);
+    store_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
+    store_figure(w, "of it in run queues", IPSQ_NS, run, a->run_delay_ns);
+    store_figure(w, "messages on it", IPSQ_COUNT, run, a->messages);
     return add_path(w, a, run, err);
 }
 
-static int ask_rest(struct whole *w, const struct ipsq_options *o,
-                    struct ipsq_session *s, unsigned run, struct ips_err *err)
+static int ask_metrics_and_procedures(struct whole *w,
+                                      const struct ipsq_options *o,
+                                      struct ipsq_session *s, unsigned run,
+                                      struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__MetricsAsk metrics = IPS__METRICS_ASK__INIT;
     Ips__ProceduresAsk procedures = IPS__PROCEDURES_ASK__INIT;
     const Ips__Reply *last = NULL;
     uint64_t sum;
-    rq.run = ips_wire_text(w->run[run].run);
+    rq.run = ips_unconst_text(w->run[run].run);
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &metrics;
     metrics.from_ns = procedures.from_ns = o->from_ns;
     metrics.to_ns = procedures.to_ns = o->to_ns;
     metrics.phase = procedures.phase = o->phase;
-    int rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
+    int rc =
+        ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
     if (rc < 0)
         return rc;
-    figures_of_run(w, run, ipsq_windowed(o), last->metrics);
-    procedures.by = ips_wire_text("procedure");
+    store_run_figures(w, run, ipsq_windowed(o), last->metrics);
+    procedures.by = ips_unconst_text("procedure");
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &procedures;
-    rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last, err);
+    rc = ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last,
+                              err);
     if (rc == IPS_E_NOT_FOUND) { /* the run has no samples, which is no error */
         *err = (struct ips_err){0};
         return 0;
@@ -343,7 +350,7 @@ static void put_runs(struct ipsq_out *out, const struct whole *w)
     struct ipsq_table t;
     ipsq_table_init(&t, "runs", run_columns, IPSQ_COUNT_OF(run_columns));
     for (unsigned i = 0; i < w->runs; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         cell[0] = ipsq_count(i < w->first ? 1 : 2);
         cell[1] = ipsq_text(w->run[i].run);
         cell[2] = ipsq_count(w->run[i].elapsed_ns);
@@ -363,9 +370,9 @@ static void put_figure_row(struct ipsq_table *t, const struct whole *w,
     char text[160], from[64], to[64];
     if (isnan(a) && isnan(b))
         return;
-    diff_medians(f->v, w->first, f->v + w->first, w->runs - w->first, &low,
-                 &high);
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    diff_median_interval(f->v, w->first, f->v + w->first, w->runs - w->first,
+                         &low, &high);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(f->name);
     *cell++ = ipsq_real(a);
     *cell++ = ipsq_real(b);
@@ -409,7 +416,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
                     texts ? IPSQ_COUNT_OF(item_columns) : ITEM_RAW);
     for (size_t i = 0; i < d->count && (!top || i < top); i++) {
         const struct diff_item *x = &d->item[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         char text[64];
         *cell++ = ipsq_text(x->kind);
         *cell++ = ipsq_text(x->name);
@@ -431,7 +438,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, heading);
-    ipsq_left_out(out, name, d->count - shown);
+    ipsq_put_left_out(out, name, d->count - shown);
     ipsq_table_release(&t);
 }
 
@@ -502,7 +509,7 @@ static int print_diff(const struct ipsq_options *o, struct whole *w,
 
 /* ---- the command -------------------------------------------------------- */
 
-static unsigned count_words(const char *list)
+static unsigned count_list_items(const char *list)
 {
     unsigned n = 1;
     for (; *list; list++)
@@ -512,8 +519,8 @@ static unsigned count_words(const char *list)
 
 /* Finds the runs that `list` names, and stores their names in w->run from index
  * `at` on. */
-static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
-                     unsigned at, struct ips_err *err)
+static int resolve_run_list(struct whole *w, struct ipsq_session *s,
+                            const char *list, unsigned at, struct ips_err *err)
 {
     for (const char *from = list;; at++) {
         char word[256];
@@ -524,7 +531,7 @@ static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
                 "'%.80s': expected names of runs separated by commas", list);
         memcpy(word, from, len);
         word[len] = '\0';
-        int rc = ipsq_session_run(s, word, &w->run[at].run, err);
+        int rc = ipsq_session_find_run(s, word, &w->run[at].run, err);
         for (unsigned i = 0; rc == 0 && i < at; i++)
             if (strcmp(w->run[i].run, w->run[at].run) == 0)
                 rc = ips_err_set(err, IPS_E_USAGE, "run %.120s is named twice",
@@ -543,7 +550,8 @@ static int begin_diff(struct whole *w, const struct ipsq_options *o,
     if (o->arg_count != 2)
         return ips_err_set(err, IPS_E_USAGE,
                            "name two runs, or two lists of runs (A1,A2 B1,B2)");
-    unsigned first = count_words(o->args[0]), second = count_words(o->args[1]);
+    unsigned first = count_list_items(o->args[0]),
+             second = count_list_items(o->args[1]);
     int rc = diff_init(&w->what, first, second, err);
     if (rc == 0)
         rc = diff_init(&w->whose, first, second, err);
@@ -552,9 +560,9 @@ static int begin_diff(struct whole *w, const struct ipsq_options *o,
     w->first = first;
     w->runs = w->what.runs;
     if (rc == 0)
-        rc = name_runs(w, s, o->args[0], 0, err);
+        rc = resolve_run_list(w, s, o->args[0], 0, err);
     if (rc == 0)
-        rc = name_runs(w, s, o->args[1], first, err);
+        rc = resolve_run_list(w, s, o->args[1], first, err);
     return rc;
 }
 
@@ -571,7 +579,7 @@ static int run_diff(const struct ipsq_command *self,
     for (unsigned i = 0; rc == 0 && i < w->runs; i++) {
         rc = ask_path(w, o, s, i, err);
         if (rc == 0)
-            rc = ask_rest(w, o, s, i, err);
+            rc = ask_metrics_and_procedures(w, o, s, i, err);
         complete = complete && w->run[i].complete;
     }
     if (rc == 0)

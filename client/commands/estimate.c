@@ -16,7 +16,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
     int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : IPSQ_NO_INT;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(&out, IPSQ_NS, "estimate_ns", "on a dedicated system",
                    ipsq_count(a->estimate_ns));
@@ -56,7 +56,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
         ipsq_out_line(
             &out, "the run is still open: this estimate covers it up to now");
     int rc = ipsq_out_end(&out, err);
-    return rc < 0 ? rc : ipsq_certified(a->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
 static int run_estimate(const struct ipsq_command *self,
@@ -72,14 +72,14 @@ static int run_estimate(const struct ipsq_command *self,
     ask.lane = &scenario;
     ask.system_ppm = o->system_ppm;
     ask.shared_medium = o->shared_medium;
-    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.goal = ips_unconst_text(o->goal ? o->goal : "");
     rq.ask_case = IPS__REQUEST__ASK_ESTIMATE;
     rq.estimate = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_ESTIMATE, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_ESTIMATE, err);
     return rc < 0 ? rc : print_estimate(o, rq.run, last->estimate, err);
 }
 

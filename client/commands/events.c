@@ -42,7 +42,7 @@ static void begin_output(struct stream *st)
     ipsq_out_table_begin(&st->out, &st->t, NULL);
 }
 
-static void report_more(struct stream *st, size_t more)
+static void show_events_so_far(struct stream *st, size_t more)
 {
     struct timespec t;
     char text[80];
@@ -54,19 +54,20 @@ static void report_more(struct stream *st, size_t more)
     st->said_ns = now;
     snprintf(text, sizeof(text), "ipsq: %llu events so far",
              (unsigned long long)st->rows);
-    ipsq_progress_say(text);
+    ipsq_progress_replace_line(text);
 }
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int print_reply_events(const Ips__Reply *reply, void *arg,
+                              struct ips_err *err)
 {
     struct stream *st = arg;
-    int rc = ipsq_expect(reply, IPS__REPLY__ANSWER_EVENTS, err);
+    int rc = ipsq_check_answer_kind(reply, IPS__REPLY__ANSWER_EVENTS, err);
     if (rc < 0)
         return rc;
     begin_output(st);
     for (size_t i = 0; i < reply->events->n_events; i++) {
         const Ips__EventRow *row = reply->events->events[i];
-        struct ipsq_cell *cell = ipsq_table_row(&st->t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&st->t);
         *cell++ = ipsq_text(row->machine);
         *cell++ = ipsq_text(row->process);
         *cell++ = ipsq_count(row->pid);
@@ -83,7 +84,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
             *cell++ = ipsq_list(row->stack, row->n_stack);
     }
     ipsq_out_table_rows(&st->out, &st->t);
-    report_more(st, reply->events->n_events);
+    show_events_so_far(st, reply->events->n_events);
     return 0;
 }
 
@@ -95,7 +96,7 @@ static int run_events(const struct ipsq_command *self,
     Ips__EventsAsk ask = IPS__EVENTS_ASK__INIT;
     struct stream st = {.o = o};
     (void)self;
-    ask.object = ips_wire_text(o->object ? o->object : "");
+    ask.object = ips_unconst_text(o->object ? o->object : "");
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
@@ -104,14 +105,14 @@ static int run_events(const struct ipsq_command *self,
     ask.stacks = o->stacks;
     rq.ask_case = IPS__REQUEST__ASK_EVENTS;
     rq.events = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc < 0)
         return rc;
     st.run = rq.run;
     ipsq_table_init(&st.t, "events", columns,
                     PLAIN_COLUMNS + (size_t)ask.sites + (size_t)ask.stacks);
     st.t.spare_columns = "cpu_ns tid machine bytes";
-    rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
+    rc = ipsq_session_ask(s, &rq, true, print_reply_events, &st, NULL, err);
     if (rc == 0) {
         begin_output(&st);
         ipsq_progress_end();

@@ -36,7 +36,7 @@ struct stream {
     uint64_t from_ns, to_ns;
 };
 
-static bool put_any(const struct stream *st)
+static bool has_time_window(const struct stream *st)
 {
     return st->from_ns || st->to_ns;
 }
@@ -47,9 +47,10 @@ static void put_window(struct stream *st)
 {
     ipsq_out_value(&st->out, IPSQ_COUNT, "phase", st->phase ? "phase" : NULL,
                    ipsq_count(st->phase ? st->phase : IPS_UNMEASURED));
-    ipsq_out_value(&st->out, IPSQ_NS, "from_ns",
-                   put_any(st) ? "window from" : NULL,
-                   ipsq_count(put_any(st) ? st->from_ns : IPS_UNMEASURED));
+    ipsq_out_value(
+        &st->out, IPSQ_NS, "from_ns",
+        has_time_window(st) ? "window from" : NULL,
+        ipsq_count(has_time_window(st) ? st->from_ns : IPS_UNMEASURED));
     ipsq_out_value(&st->out, IPSQ_NS, "to_ns", st->to_ns ? "window to" : NULL,
                    ipsq_count(st->to_ns ? st->to_ns : IPS_UNMEASURED));
 }
@@ -63,7 +64,8 @@ static void begin_output(struct stream *st)
     ipsq_out_begin(&st->out, stdout, st->format, false);
     if (st->format == IPSQ_JSON)
         ipsq_out_value(&st->out, IPSQ_TEXT, "run", NULL, ipsq_text(st->run));
-    if (st->format == IPSQ_JSON || (st->format == IPSQ_TABLE && put_any(st)))
+    if (st->format == IPSQ_JSON ||
+        (st->format == IPSQ_TABLE && has_time_window(st)))
         put_window(st);
     ipsq_out_table_begin(&st->out, &st->t, NULL);
 }
@@ -71,7 +73,7 @@ static void begin_output(struct stream *st)
 static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
 {
     bool none = !row->xkind || strcmp(row->xkind, "none") == 0;
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_count(row->id);
     *cell++ = ipsq_text(row->machine);
     *cell++ = ipsq_count(row->pid);
@@ -94,10 +96,11 @@ static void add_row(struct ipsq_table *t, const Ips__GraphNode *row)
     *cell++ = ipsq_text(*row->xarc_cut ? row->xarc_cut : NULL);
 }
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int print_reply_nodes(const Ips__Reply *reply, void *arg,
+                             struct ips_err *err)
 {
     struct stream *st = arg;
-    int rc = ipsq_expect(reply, IPS__REPLY__ANSWER_GRAPH, err);
+    int rc = ipsq_check_answer_kind(reply, IPS__REPLY__ANSWER_GRAPH, err);
     if (rc < 0)
         return rc;
     st->from_ns = reply->graph->from_ns;
@@ -122,12 +125,12 @@ static int run_graph(const struct ipsq_command *self,
     ask.phase = o->phase;
     rq.ask_case = IPS__REQUEST__ASK_GRAPH;
     rq.graph = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc < 0)
         return rc;
     st.run = rq.run;
     ipsq_table_init(&st.t, "nodes", columns, IPSQ_COUNT_OF(columns));
-    rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
+    rc = ipsq_session_ask(s, &rq, true, print_reply_nodes, &st, NULL, err);
     if (rc == 0) {
         begin_output(&st);
         ipsq_out_table_end(&st.out, &st.t);

@@ -8,7 +8,7 @@
 
 #define COLUMNS 80
 
-const char *ipsq_term(const char *paragraph, char out[IPSQ_TERM_BYTES])
+const char *ipsq_extract_term(const char *paragraph, char out[IPSQ_TERM_BYTES])
 {
     const char *end = strstr(paragraph + 2, "** - ");
     if (strncmp(paragraph, "**", 2) != 0 || !end)
@@ -22,7 +22,8 @@ static bool print_term(const char *word)
 {
     char term[IPSQ_TERM_BYTES];
     for (int i = 0; ipsq_glossary[i]; i++) {
-        if (!ipsq_term(ipsq_glossary[i], term) || strcasecmp(term, word) != 0)
+        if (!ipsq_extract_term(ipsq_glossary[i], term) ||
+            strcasecmp(term, word) != 0)
             continue;
         ipsq_fold(stdout, ipsq_glossary[i] + strlen(term) + 7, COLUMNS, 0);
         fputc('\n', stdout);
@@ -31,7 +32,7 @@ static bool print_term(const char *word)
     return false;
 }
 
-static int no_help(const char *word, struct ips_err *err)
+static int set_no_help_error(const char *word, struct ips_err *err)
 {
     char term[IPSQ_TERM_BYTES];
     struct ips_nearest near;
@@ -39,7 +40,7 @@ static int no_help(const char *word, struct ips_err *err)
     for (int i = 0; ipsq_commands[i]; i++)
         ips_nearest_offer(&near, ipsq_commands[i]->name);
     for (int i = 0; ipsq_glossary[i]; i++)
-        if (ipsq_term(ipsq_glossary[i], term))
+        if (ipsq_extract_term(ipsq_glossary[i], term))
             ips_nearest_offer(&near, term);
     return ips_err_set(err, IPS_E_USAGE, "no such command or term: '%.80s'%s",
                        word, ips_nearest_text(&near));
@@ -60,7 +61,7 @@ static int run_help(const struct ipsq_command *self,
              o->arg_count > 1 ? " " : "", o->arg_count > 1 ? o->args[1] : "");
     const struct ipsq_command *c = ipsq_command_find(word);
     if (!c)
-        return print_term(word) ? IPSQ_OK : no_help(word, err);
+        return print_term(word) ? IPSQ_OK : set_no_help_error(word, err);
     ipsq_command_usage(stdout, c);
     return IPSQ_OK;
 }

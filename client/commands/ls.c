@@ -37,7 +37,7 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
 {
     bool is_thread = strcmp(row->level, "thread") == 0;
     bool is_process = strcmp(row->level, "process") == 0;
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(row->object);
     *cell++ = ipsq_text(row->level);
     *cell++ = ipsq_text(is_thread ? row->name : own_name(row->object));
@@ -56,7 +56,7 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
 
 /* Whether the rows of all levels are in one table; else each level has its
  * own. */
-static bool is_tree(const struct ipsq_options *o)
+static bool has_one_table_for_all_levels(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
 }
@@ -71,7 +71,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     uint64_t left_out = 0;
     int rc = 0;
-    bool tree = is_tree(o);
+    bool tree = has_one_table_for_all_levels(o);
     for (size_t level = 0; level < (tree ? 1 : IPSQ_COUNT_OF(levels));
          level++) {
         ipsq_table_init(&t, tree ? "objects" : names[level], columns,
@@ -92,24 +92,26 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         if (level == 0) {
             ipsq_progress_end();
             ipsq_out_begin(&out, stdout, o->format, false);
-            ipsq_out_certificate(&out, a->certificate, o->verbose);
+            ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
             ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
             ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
                            ipsq_text(o->object ? o->object : "/"));
         }
         if (tree || level > 0) {
             ipsq_out_table(&out, &t, "");
-            ipsq_left_out(&out, tree ? "objects" : names[level], left_out);
+            ipsq_put_left_out(&out, tree ? "objects" : names[level], left_out);
         }
         ipsq_table_release(&t);
     }
     return ipsq_out_end(&out, err);
 }
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_objects(const Ips__Reply *reply, void *arg,
+                           struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_LS)
-        return 0; /* ipsq_expect later reports the wrong kind of answer */
+        return 0; /* ipsq_check_answer_kind later reports the wrong kind of
+                     answer */
     return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 
@@ -124,17 +126,18 @@ static int run_ls(const struct ipsq_command *self, const struct ipsq_options *o,
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_LS;
     rq.ls = &ask;
-    ask.object = ips_wire_text(o->object ? o->object : "/");
-    ask.select = ipsq_top_n_ask(o, &select);
+    ask.object = ips_unconst_text(o->object ? o->object : "/");
+    ask.select = ipsq_top_n_fill_select(o, &select);
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    select.per_level = !is_tree(o);
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    select.per_level = !has_one_table_for_all_levels(o);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, take_piece, &rows, &last, err);
+        rc =
+            ipsq_session_ask(s, &rq, false, collect_objects, &rows, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_LS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_LS, err);
     if (rc == 0) {
         Ips__LsAnswer whole = *last->ls;
         whole.rows = (Ips__ObjectRow **)rows.row;
@@ -142,7 +145,7 @@ static int run_ls(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = print_objects(o, rq.run, &whole, err);
     }
     ipsq_rows_release(&rows);
-    return rc < 0 ? rc : ipsq_certified(last->ls->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(last->ls->certificate);
 }
 
 const struct ipsq_command ipsq_cmd_ls = {

@@ -71,7 +71,7 @@ static const struct ipsq_column total_columns[] = {
 static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
                     bool windowed)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(row->object);
     *cell++ = ipsq_text(row->level);
     *cell++ = ipsq_count(row->processes_started);
@@ -109,21 +109,22 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
 /* Writes the `top` rows of the table with the greatest values in `column` (0:
  * all rows) and releases the table. `left_out`: number of rows that the master
  * left out already. */
-static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
-                    uint64_t top, uint64_t left_out, const char *heading)
+static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
+                                  size_t column, uint64_t top,
+                                  uint64_t left_out, const char *heading)
 {
     if (top)
-        left_out += ipsq_table_top(t, column, top);
+        left_out += ipsq_table_keep_top(t, column, top);
     if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
-    ipsq_left_out(out, t->name, left_out);
+    ipsq_put_left_out(out, t->name, left_out);
     ipsq_table_release(t);
 }
 
 static void add_wait(struct ipsq_table *t, const char *object,
                      const char *cause, uint64_t ns, uint64_t count)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(object);
     *cell++ = ipsq_text(cause);
     *cell++ = ipsq_count(ns);
@@ -145,7 +146,8 @@ static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
                      wait->count);
         }
     }
-    put_top(out, &t, 2, top, a->left_out ? a->left_out->waits : 0, "waits");
+    write_top_and_release(out, &t, 2, top, a->left_out ? a->left_out->waits : 0,
+                          "waits");
 }
 
 static void put_matrix(struct ipsq_out *out, const char *name,
@@ -155,13 +157,13 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     struct ipsq_table t;
     ipsq_table_init(&t, name, cell_columns, IPSQ_COUNT_OF(cell_columns));
     for (size_t i = 0; i < count; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(cells[i]->from);
         *cell++ = ipsq_text(cells[i]->to);
         *cell++ = ipsq_count(cells[i]->messages);
         *cell++ = ipsq_count(cells[i]->bytes);
     }
-    put_top(out, &t, 3, top, left_out, heading);
+    write_top_and_release(out, &t, 3, top, left_out, heading);
 }
 
 /* Writes the totals of each object; the last row is the sum of all. */
@@ -173,17 +175,17 @@ static void put_totals(struct ipsq_out *out, const char *name,
     ipsq_table_init(&t, name, total_columns, IPSQ_COUNT_OF(total_columns));
     for (size_t i = 0; i < count; i++) {
         const Ips__MatrixTotal *m = totals[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(*m->object ? m->object : "all");
         *cell++ = ipsq_count(m->messages_out);
         *cell++ = ipsq_count(m->bytes_out);
         *cell++ = ipsq_count(m->messages_in);
         *cell++ = ipsq_count(m->bytes_in);
     }
-    put_top(out, &t, 2, top, left_out, heading);
+    write_top_and_release(out, &t, 2, top, left_out, heading);
 }
 
-static const Ips__MetricsRow *run_row(const Ips__MetricsAnswer *a)
+static const Ips__MetricsRow *find_run_row(const Ips__MetricsAnswer *a)
 {
     for (size_t i = 0; i < a->n_rows; i++)
         if (strcmp(a->rows[i]->level, "run") == 0)
@@ -200,8 +202,8 @@ static double compute_ratio(uint64_t a, uint64_t b)
 
 /* Writes the efficiencies of master/tables/pop_efficiencies.h. `ideal_ns`:
  * critical path with message times 0. */
-static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
-                    uint64_t ideal_ns)
+static void put_pop_efficiencies(struct ipsq_out *out, const Ips__MetricsRow *r,
+                                 uint64_t ideal_ns)
 {
     static const struct ipsq_column pop_columns[] = {
         {"threads", "THREADS", IPSQ_COUNT},
@@ -217,7 +219,7 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     bool is = r && r->pop_threads > 0;
     ipsq_table_init(&t, "pop", pop_columns, IPSQ_COUNT_OF(pop_columns));
     if (is) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_count(r->pop_threads);
         *cell++ = ipsq_real(r->pop_parallel);
         *cell++ = ipsq_real(r->pop_load_balance);
@@ -257,11 +259,11 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
-    ipsq_left_out(&out, "metrics",
-                  left_out + (left->n_rows ? left->rows[0] : 0));
+    ipsq_put_left_out(&out, "metrics",
+                      left_out + (left->n_rows ? left->rows[0] : 0));
     ipsq_table_release(&t);
     put_waits(&out, a, o->top);
     put_matrix(&out, "machine_matrix", "messages between machines",
@@ -279,7 +281,7 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
                    left->process_totals);
     }
     if (o->pop_efficiencies)
-        put_pop(&out, run_row(a), ideal_ns);
+        put_pop_efficiencies(&out, find_run_row(a), ideal_ns);
     return ipsq_out_end(&out, err);
 }
 
@@ -287,11 +289,13 @@ struct whole {
     struct ipsq_rows rows, machines, processes;
 };
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_metrics_rows(const Ips__Reply *reply, void *arg,
+                                struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_METRICS)
-        return 0; /* ipsq_expect later reports the wrong kind of answer */
+        return 0; /* ipsq_check_answer_kind later reports the wrong kind of
+                     answer */
     const Ips__MetricsAnswer *a = reply->metrics;
     int rc = ipsq_rows_add(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)
@@ -303,9 +307,11 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return rc;
 }
 
-static int print_whole(const struct ipsq_options *o, const char *run_name,
-                       const Ips__MetricsAnswer *last, const struct whole *w,
-                       uint64_t ideal_ns, struct ips_err *err)
+static int join_and_print_metrics(const struct ipsq_options *o,
+                                  const char *run_name,
+                                  const Ips__MetricsAnswer *last,
+                                  const struct whole *w, uint64_t ideal_ns,
+                                  struct ips_err *err)
 {
     Ips__MetricsAnswer a = *last;
     a.rows = (Ips__MetricsRow **)w->rows.row;
@@ -326,15 +332,15 @@ static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
     Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     scenario.scale_num = scenario.scale_den = 1;
-    ask.weighting = ips_wire_text("cpu");
-    ask.engine = ips_wire_text("auto");
+    ask.weighting = ips_unconst_text("cpu");
+    ask.engine = ips_unconst_text("auto");
     ask.lane = &scenario;
     rq.run = run_name;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc == 0)
         *ideal_ns = last->path->t_max_ns;
     return rc;
@@ -352,7 +358,7 @@ static int run_metrics(const struct ipsq_command *self,
     Ips__Select select;
     (void)self;
     if (is_by_procedure(o))
-        return ipsq_metrics_procedures(o, s, err);
+        return ipsq_run_procedure_metrics(o, s, err);
     if (o->pop_efficiencies && ipsq_windowed(o))
         return ips_err_set(
             err, IPS_E_USAGE,
@@ -366,25 +372,28 @@ static int run_metrics(const struct ipsq_command *self,
                            "--object or --level");
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &ask;
-    ask.object = ips_wire_text(o->object ? o->object : "/");
-    ask.level = ips_wire_text(o->level);
-    ask.select = ipsq_top_n_ask(o, &select);
+    ask.object = ips_unconst_text(o->object ? o->object : "/");
+    ask.level = ips_unconst_text(o->level);
+    ask.select = ipsq_top_n_fill_select(o, &select);
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, collect_metrics_rows, &whole,
+                              &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_METRICS, err);
     if (rc == 0 && o->pop_efficiencies)
         rc = ask_ideal(s, rq.run, &ideal_ns, err);
     if (rc == 0)
-        rc = print_whole(o, rq.run, last->metrics, &whole, ideal_ns, err);
+        rc = join_and_print_metrics(o, rq.run, last->metrics, &whole, ideal_ns,
+                                    err);
     ipsq_rows_release(&whole.rows);
     ipsq_rows_release(&whole.machines);
     ipsq_rows_release(&whole.processes);
-    return rc < 0 ? rc : ipsq_certified(last->metrics->certificate);
+    return rc < 0 ? rc
+                  : ipsq_certificate_exit_status(last->metrics->certificate);
 }
 
 const struct ipsq_command ipsq_cmd_metrics = {

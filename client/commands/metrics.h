@@ -8,7 +8,7 @@ extern const struct ipsq_columns ipsq_metrics_procedure_columns;
 
 /* Asks for the rows and prints them. Returns an exit status, or a negative code
  * with `err` set. */
-int ipsq_metrics_procedures(const struct ipsq_options *o,
-                            struct ipsq_session *s, struct ips_err *err);
+int ipsq_run_procedure_metrics(const struct ipsq_options *o,
+                               struct ipsq_session *s, struct ips_err *err);
 
 #endif

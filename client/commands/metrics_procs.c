@@ -29,11 +29,13 @@ struct whole {
     char **names; /* [rows.count] names of the rows */
 };
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_procedure_metrics(const Ips__Reply *reply, void *arg,
+                                     struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect later reports the wrong kind of answer */
+        return 0; /* ipsq_check_answer_kind later reports the wrong kind of
+                     answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }
@@ -41,7 +43,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
                     const char *name)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(name);
     *cell++ = ipsq_text("procedure");
     *cell++ = ipsq_count(r->self_ns);
@@ -80,19 +82,19 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
     if (a->totals &&
         w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
-    ipsq_left_out(&out, "metrics", left_out);
+    ipsq_put_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);
     return ipsq_out_end(&out, err);
 }
 
-int ipsq_metrics_procedures(const struct ipsq_options *o,
-                            struct ipsq_session *s, struct ips_err *err)
+int ipsq_run_procedure_metrics(const struct ipsq_options *o,
+                               struct ipsq_session *s, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
@@ -101,22 +103,24 @@ int ipsq_metrics_procedures(const struct ipsq_options *o,
     Ips__Select select;
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
-    ask.object = ips_wire_text(o->object ? o->object : "/");
-    ask.by = ips_wire_text("process");
+    ask.object = ips_unconst_text(o->object ? o->object : "/");
+    ask.by = ips_unconst_text("process");
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    ask.select = ipsq_top_n_procedures(o, &select);
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    ask.select = ipsq_top_n_fill_procedure_select(o, &select);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, collect_procedure_metrics, &w,
+                              &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PROCEDURES, err);
     if (rc == 0)
         rc = print_procedures(o, rq.run, last->procedures, &w, err);
     for (size_t i = 0; w.names && i < w.rows.count; i++)
         free(w.names[i]);
     free(w.names);
     ipsq_rows_release(&w.rows);
-    return rc < 0 ? rc : ipsq_certified(last->procedures->certificate);
+    return rc < 0 ? rc
+                  : ipsq_certificate_exit_status(last->procedures->certificate);
 }

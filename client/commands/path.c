@@ -21,15 +21,16 @@ struct path_tables {
     struct ipsq_path_rows rows;
 };
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_path_rows(const Ips__Reply *reply, void *arg,
+                             struct ips_err *err)
 {
     struct path_tables *all = arg;
     struct ipsq_table *t = &all->segments;
     if (reply->answer_case != IPS__REPLY__ANSWER_PATH)
-        return ipsq_expect(reply, IPS__REPLY__ANSWER_PATH, err);
+        return ipsq_check_answer_kind(reply, IPS__REPLY__ANSWER_PATH, err);
     for (size_t i = 0; i < reply->path->n_segments; i++) {
         const Ips__Segment *seg = reply->path->segments[i];
-        struct ipsq_cell *cell = ipsq_table_row(t);
+        struct ipsq_cell *cell = ipsq_table_add_row(t);
         *cell++ = ipsq_text(seg->kind);
         *cell++ = ipsq_text(seg->arc);
         *cell++ = ipsq_text(seg->machine);
@@ -44,7 +45,8 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 
 /* Writes how much of the path's time was spent on a CPU, waiting for a CPU, or
  * neither (IPS-14). */
-static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
+static void put_cpu_and_run_delay(struct ipsq_out *out,
+                                  const Ips__PathAnswer *a)
 {
     bool known = a->run_delay_ns != IPS_UNMEASURED;
     double share =
@@ -97,7 +99,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU"
                                                     : "total time",
                    ipsq_count(a->total_cpu_ns));
-    put_competition(out, a);
+    put_cpu_and_run_delay(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism_factor", NULL,
                    ipsq_real(a->parallelism));
     ipsq_out_value(out, IPSQ_REAL, "p_max", NULL, ipsq_real(a->p_max));
@@ -138,8 +140,9 @@ static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c,
 }
 
 /* Explains why there is no path to show. */
-static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
-                      const Ips__PathAnswer *a)
+static void explain_empty_path(struct ipsq_out *out,
+                               const struct ipsq_options *o,
+                               const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
     if (ipsq_windowed(o) && a->t_max_ns)
@@ -170,11 +173,11 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
     bool empty = segments->row_count == 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a, o->verbose);
     put_cost(&out, a->cost, o->verbose);
     if (empty)
-        say_empty(&out, o, a);
+        explain_empty_path(&out, o, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
     char heading[96];
     snprintf(heading, sizeof(heading),
@@ -185,11 +188,12 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
     if (!empty || o->format != IPSQ_TABLE)
         ipsq_out_table(&out, segments, heading);
     if (more)
-        ipsq_put_path_more(&out, o, more, top);
+        ipsq_put_slacks_and_next_paths(&out, o, more, top);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
         return rc;
-    return empty ? IPSQ_INCOMPLETE : ipsq_certified(a->certificate);
+    return empty ? IPSQ_INCOMPLETE
+                 : ipsq_certificate_exit_status(a->certificate);
 }
 
 static int run_path(const struct ipsq_command *self,
@@ -205,13 +209,13 @@ static int run_path(const struct ipsq_command *self,
     char *by[IPSQ_BY_COUNT];
     (void)self;
     ipsq_fill_scenario(o, &scenario);
-    ask.weighting = ips_wire_text(o->weighting);
-    ask.goal = ips_wire_text(o->goal);
-    ask.engine = ips_wire_text(o->engine);
+    ask.weighting = ips_unconst_text(o->weighting);
+    ask.goal = ips_unconst_text(o->goal);
+    ask.engine = ips_unconst_text(o->engine);
     ask.lane = &scenario;
     ask.segments = true;
     ask.top = top_of(o);
-    ask.n_by = ipsq_path_bys(o, by);
+    ask.n_by = ipsq_fill_path_groupings(o, by);
     ask.by = by;
     ask.sequences = o->sequences;
     ask.whole = o->whole;
@@ -220,17 +224,18 @@ static int run_path(const struct ipsq_command *self,
     ask.phase = o->phase;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc < 0)
         return rc;
     ipsq_table_init(&taken.segments, "segments", segment_columns,
                     IPSQ_COUNT_OF(segment_columns));
     taken.segments.spare_columns = "from_node+to_node arc";
-    rc = ipsq_session_ask(s, &rq, false, take_piece, &taken, &last, err);
+    rc = ipsq_session_ask(s, &rq, false, collect_path_rows, &taken, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc == 0 && (o->slack || o->next))
-        rc = ipsq_ask_path_more(s, o, &scenario, rq.run, &more, err);
+        rc =
+            ipsq_ask_slacks_and_next_paths(s, o, &scenario, rq.run, &more, err);
     if (rc == 0)
         rc = print_path(o, rq.run, last->path, &taken, more, err);
     ipsq_table_release(&taken.segments);

@@ -24,9 +24,11 @@ static const struct ipsq_column next_columns[] = {
     {"who", "THROUGH", IPSQ_TEXT}, /* this column is in the table format only */
 };
 
-int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
-                       const Ips__Lane *scenario, char *run,
-                       const Ips__WhatifAnswer **answer, struct ips_err *err)
+int ipsq_ask_slacks_and_next_paths(struct ipsq_session *s,
+                                   const struct ipsq_options *o,
+                                   const Ips__Lane *scenario, char *run,
+                                   const Ips__WhatifAnswer **answer,
+                                   struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__WhatifAsk ask = IPS__WHATIF_ASK__INIT;
@@ -38,14 +40,14 @@ int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
     ask.next = o->next;
     ask.by_procedure = o->by_mask & IPSQ_IS_BY(PROCEDURE);
     ask.top = o->top;
-    ask.weighting = ips_wire_text(o->weighting);
-    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.weighting = ips_unconst_text(o->weighting);
+    ask.goal = ips_unconst_text(o->goal ? o->goal : "");
     rq.run = run;
     rq.ask_case = IPS__REQUEST__ASK_WHATIF;
     rq.whatif = &ask;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHATIF, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_WHATIF, err);
     if (rc == 0)
         *answer = last->whatif;
     return rc;
@@ -65,7 +67,7 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
         kind = r->kind;
         if (top && shown >= top)
             continue;
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(r->kind);
         *cell++ = ipsq_count(r->slack_ns);
         *cell++ = ipsq_count(r->path_ns);
@@ -95,7 +97,7 @@ static const char *processes_text(const Ips__NextPath *p, char *text)
     return text;
 }
 
-static void put_next(struct ipsq_out *out, const Ips__WhatifAnswer *a)
+static void put_next_paths(struct ipsq_out *out, const Ips__WhatifAnswer *a)
 {
     struct ipsq_table t;
     bool table = out->format == IPSQ_TABLE;
@@ -104,7 +106,7 @@ static void put_next(struct ipsq_out *out, const Ips__WhatifAnswer *a)
                     IPSQ_COUNT_OF(next_columns) - !table);
     for (size_t i = 0; i < a->n_next && texts; i++) {
         const Ips__NextPath *p = a->next[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_count(p->ns);
         *cell++ = ipsq_real(a->t_max_ns ? (double)p->ns / (double)a->t_max_ns
                                         : IPS_UNMEASURED_REAL);
@@ -120,8 +122,9 @@ static void put_next(struct ipsq_out *out, const Ips__WhatifAnswer *a)
     free(texts);
 }
 
-void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
-                        const Ips__WhatifAnswer *a, uint64_t top)
+void ipsq_put_slacks_and_next_paths(struct ipsq_out *out,
+                                    const struct ipsq_options *o,
+                                    const Ips__WhatifAnswer *a, uint64_t top)
 {
     if (o->slack)
         put_slacks(out, a, top);
@@ -129,7 +132,7 @@ void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
         return;
     ipsq_out_value(out, IPSQ_BOOL, "next_complete", NULL,
                    ipsq_bool(a->next_complete));
-    put_next(out, a);
+    put_next_paths(out, a);
     if (!a->next_complete)
         ipsq_out_line(out,
                       "the search reached its memory limit: there may be more "

@@ -13,12 +13,13 @@
     (IPSQ_IS_BY(MACHINE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(PROCEDURE) |       \
      IPSQ_IS_BY(MESSAGE) | IPSQ_IS_BY(EXTERNAL))
 
-static unsigned mask_of(const struct ipsq_options *o)
+static unsigned grouping_mask_of(const struct ipsq_options *o)
 {
     return o->by_mask ? o->by_mask : DEFAULT_BY;
 }
 
-size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT])
+size_t ipsq_fill_path_groupings(const struct ipsq_options *o,
+                                char *by[IPSQ_BY_COUNT])
 {
     static const char *const words[] = {
 #define X(name, word) word,
@@ -27,8 +28,8 @@ size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT])
     };
     size_t n = 0;
     for (int i = 0; i < IPSQ_BY_COUNT; i++)
-        if (mask_of(o) & 1u << i)
-            by[n++] = ips_wire_text(words[i]);
+        if (grouping_mask_of(o) & 1u << i)
+            by[n++] = ips_unconst_text(words[i]);
     return n;
 }
 
@@ -62,12 +63,12 @@ static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
                            : IPS_UNMEASURED_REAL);
 }
 
-static void put_table(struct ipsq_out *out, struct ipsq_table *t,
-                      const char *heading, uint64_t left_out)
+static void write_table_and_release(struct ipsq_out *out, struct ipsq_table *t,
+                                    const char *heading, uint64_t left_out)
 {
     if (t->row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, t, heading);
-    ipsq_left_out(out, t->name, left_out);
+    ipsq_put_left_out(out, t->name, left_out);
     ipsq_table_release(t);
 }
 
@@ -88,7 +89,7 @@ static void put_shares(struct ipsq_out *out, const char *name,
     ipsq_table_init(&t, name, share_columns, IPSQ_COUNT_OF(share_columns));
     t.spare_columns = "ns_low+ns_high stable count";
     for (size_t i = 0; i < count; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = share_of(shares[i]->ns, whole);
         *cell++ = ipsq_count(shares[i]->ns);
         *cell++ = ipsq_count(shares[i]->count);
@@ -97,8 +98,8 @@ static void put_shares(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(shares[i]->ns_high);
         *cell++ = ipsq_text(shares[i]->object);
     }
-    uint64_t left_out = ipsq_table_top(&t, 1, top);
-    put_table(out, &t, heading, left_out);
+    uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
+    write_table_and_release(out, &t, heading, left_out);
 }
 
 /* ---- procedures and lines ---- */
@@ -133,7 +134,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room)
+void ipsq_format_source_location(const Ips__ProcedureRow *r, char *out,
+                                 size_t room)
 {
     if (*r->file && r->line)
         snprintf(out, room, "%s:%u (%s)", base_name(r->file), r->line,
@@ -143,8 +145,8 @@ void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room)
                  base_name(r->module), *r->module ? ")" : "");
 }
 
-static void put_code(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
-                     char *place)
+static void fill_code_cells(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
+                            char *place)
 {
     *cell++ = ipsq_count(r->samples);
     *cell++ = ipsq_bool(r->exact);
@@ -153,7 +155,7 @@ static void put_code(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
     if (place) {
-        ipsq_source_location(r, place, PLACE_BYTES);
+        ipsq_format_source_location(r, place, PLACE_BYTES);
         *cell = ipsq_text(place);
     }
 }
@@ -171,10 +173,10 @@ struct procedures {
     bool whole; /* of all work, not only of the path */
 };
 
-static void put_procedure(struct ipsq_table *t, const Ips__ProcedureRow *r,
-                          const struct procedures *p, char *place)
+static void add_procedure_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
+                              const struct procedures *p, char *place)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = share_of(r->self_ns, p->of);
     *cell++ = ipsq_count(r->self_ns);
     if (p->whole) {
@@ -185,21 +187,22 @@ static void put_procedure(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_count(r->self_high_ns);
     if (!p->whole)
         *cell++ = ipsq_count(r->total_ns);
-    put_code(cell, r, place);
+    fill_code_cells(cell, r, place);
 }
 
 /* Adds a row for time that belongs to no procedure. */
-static void put_rest(struct ipsq_table *t, const char *what, uint64_t ns,
-                     uint64_t path_ns, const struct procedures *p, char *place)
+static void add_unattributed_row(struct ipsq_table *t, const char *what,
+                                 uint64_t ns, uint64_t path_ns,
+                                 const struct procedures *p, char *place)
 {
     Ips__ProcedureRow rest = IPS__PROCEDURE_ROW__INIT;
     if (!ns)
         return;
-    rest.procedure = ips_wire_text(what);
+    rest.procedure = ips_unconst_text(what);
     rest.self_ns = ns;
     rest.path_ns = path_ns;
     rest.self_low_ns = rest.self_high_ns = rest.total_ns = IPS_UNMEASURED;
-    put_procedure(t, &rest, p, place);
+    add_procedure_row(t, &rest, p, place);
 }
 
 /* Writes rows for all procedures and for the time that belongs to none, so that
@@ -222,14 +225,15 @@ static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                         !table);
     t.spare_columns = "samples total_ns ns_low+ns_high";
     for (size_t i = 0; i < n; i++)
-        put_procedure(&t, p->rows->row[i], p,
-                      table ? places + i * PLACE_BYTES : NULL);
-    put_rest(&t, "[unsampled]", p->totals ? p->totals->unsampled_ns : 0,
-             p->path_unsampled, p, table ? places + n * PLACE_BYTES : NULL);
-    put_rest(&t, "[off the CPU]", p->off_cpu_ns, 0, p,
-             table ? places + (n + 1) * PLACE_BYTES : NULL);
-    uint64_t left_out = ipsq_table_top(&t, 1, top);
-    put_table(out, &t, p->heading, left_out);
+        add_procedure_row(&t, p->rows->row[i], p,
+                          table ? places + i * PLACE_BYTES : NULL);
+    add_unattributed_row(
+        &t, "[unsampled]", p->totals ? p->totals->unsampled_ns : 0,
+        p->path_unsampled, p, table ? places + n * PLACE_BYTES : NULL);
+    add_unattributed_row(&t, "[off the CPU]", p->off_cpu_ns, 0, p,
+                         table ? places + (n + 1) * PLACE_BYTES : NULL);
+    uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
+    write_table_and_release(out, &t, p->heading, left_out);
     free(places);
 }
 
@@ -268,7 +272,7 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
                     IPSQ_COUNT_OF(sequence_columns) - !table);
     for (size_t i = 0; texts && i < n; i++) {
         const Ips__Sequence *s = rows[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = share_of(s->ns, of);
         *cell++ = ipsq_count(s->ns);
         *cell++ = ipsq_count(s->count);
@@ -281,7 +285,7 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
     }
     if (table && n == 0)
         ipsq_out_line(out, "\n%s: no sequence occurs twice", heading);
-    put_table(out, &t, heading, left_out);
+    write_table_and_release(out, &t, heading, left_out);
     for (size_t i = 0; texts && i < n; i++)
         free(texts[i]);
     free(texts);
@@ -302,7 +306,7 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
     struct ipsq_table t;
     ipsq_table_init(&t, name, whole_columns, IPSQ_COUNT_OF(whole_columns));
     for (size_t i = 0; i < count; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = share_of(shares[i]->ns, whole);
         *cell++ = ipsq_count(shares[i]->ns);
         *cell++ = ipsq_count(shares[i]->path_ns);
@@ -310,8 +314,8 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count(shares[i]->count);
         *cell++ = ipsq_text(shares[i]->object);
     }
-    uint64_t left_out = ipsq_table_top(&t, 1, top);
-    put_table(out, &t, heading, left_out);
+    uint64_t left_out = ipsq_table_keep_top(&t, 1, top);
+    write_table_and_release(out, &t, heading, left_out);
 }
 
 static void put_whole(struct ipsq_out *out, unsigned by, bool sequences,
@@ -392,7 +396,7 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const Ips__PathAnswer *a,
                            const struct ipsq_path_rows *rows, uint64_t top)
 {
-    unsigned by = mask_of(o);
+    unsigned by = grouping_mask_of(o);
     if (ipsq_windowed(o))
         ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
                        ipsq_count(a->window_ns));

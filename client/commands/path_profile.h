@@ -17,7 +17,8 @@ void ipsq_path_rows_release(struct ipsq_path_rows *rows);
 
 /* Fills `by` with the groupings to ask for: those of --by, else machine,
  * process, procedure, message and external. Returns their number. */
-size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT]);
+size_t ipsq_fill_path_groupings(const struct ipsq_options *o,
+                                char *by[IPSQ_BY_COUNT]);
 
 /* `top`: greatest number of rows of each table; 0: all. */
 void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
@@ -26,6 +27,7 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
 
 /* Formats where a procedure is defined, in a short form: "loop.c:12
  * (solver)". */
-void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room);
+void ipsq_format_source_location(const Ips__ProcedureRow *r, char *out,
+                                 size_t room);
 
 #endif

@@ -39,7 +39,7 @@ static double compute_rate(uint64_t n, uint64_t ns)
 
 static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     uint64_t ns = ips_sub_sat(r->to_ns, r->from_ns);
     *cell++ = ipsq_count(r->number);
     *cell++ = ipsq_count(r->from_ns);
@@ -67,7 +67,7 @@ static void print_strip(struct ipsq_out *out, const char *name,
 {
     char line[IPSQ_STRIP_BYTES], text[IPSQ_UNIT_BYTES];
     uint64_t top;
-    ipsq_strip(v, n, ipsq_is_utf8(), line, &top);
+    ipsq_draw_strip(v, n, ipsq_is_utf8(), line, &top);
     ipsq_format_real(cpu ? compute_rate(top, bin_ns) / 1e9
                          : compute_rate(top, bin_ns),
                      text);
@@ -86,7 +86,7 @@ static int print_strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
         ends[i] =
             (ips_sub_sat(a->phases[i]->to_ns, a->from_ns) + a->bin_ns - 1) /
             a->bin_ns;
-    ipsq_strip_numbers(ends, a->n_phases, a->n_cpu_ns, line);
+    ipsq_draw_strip_numbers(ends, a->n_phases, a->n_cpu_ns, line);
     free(ends);
     ipsq_out_line(out, "%-9s %s", "phase", line);
     print_strip(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
@@ -101,7 +101,7 @@ static void put_bins(struct ipsq_out *out, const Ips__PhasesAnswer *a)
     struct ipsq_table t;
     ipsq_table_init(&t, "bins", bin_columns, IPSQ_COUNT_OF(bin_columns));
     for (size_t i = 0; i < a->n_cpu_ns; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         cell[0] = ipsq_count(a->from_ns + i * a->bin_ns);
         cell[1] = ipsq_count(a->cpu_ns[i]);
         cell[2] = ipsq_count(a->messages[i]);
@@ -118,7 +118,7 @@ static void put_ends(struct ipsq_out *out, const char *name,
     struct ipsq_table t;
     ipsq_table_init(&t, name, end_columns, IPSQ_COUNT_OF(end_columns));
     for (size_t i = 0; i < n; i++)
-        *ipsq_table_row(&t) = ipsq_count(ends[i]);
+        *ipsq_table_add_row(&t) = ipsq_count(ends[i]);
     ipsq_out_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
@@ -143,7 +143,7 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     int rc = 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
         ipsq_out_line(&out, "%s", "");
@@ -179,11 +179,11 @@ static int run_phases(const struct ipsq_command *self,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PHASES, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PHASES, err);
     const Ips__PhasesAnswer *a = rc == 0 ? last->phases : NULL;
     if (a && (a->bin_ns == 0 || a->n_messages != a->n_cpu_ns ||
               a->n_bytes != a->n_cpu_ns || a->n_wait_ns != a->n_cpu_ns))
@@ -191,7 +191,7 @@ static int run_phases(const struct ipsq_command *self,
                          "the master sent series of different lengths");
     if (rc == 0)
         rc = print_phases(o, rq.run, a, err);
-    return rc < 0 ? rc : ipsq_certified(a->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
 const struct ipsq_command ipsq_cmd_phases = {

@@ -52,7 +52,7 @@ static void put_machines(struct ipsq_out *out, const Ips__PredictAnswer *a)
                     IPSQ_COUNT_OF(machine_columns));
     for (size_t i = 0; i < a->n_machines; i++) {
         const Ips__PredictUse *m = a->machines[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(m->machine);
         *cell++ = ipsq_count(m->cores);
         *cell++ = ipsq_real(m->speed);
@@ -75,7 +75,7 @@ static void put_media(struct ipsq_out *out, const Ips__PredictAnswer *a)
     struct ipsq_table t;
     ipsq_table_init(&t, "media", medium_columns, IPSQ_COUNT_OF(medium_columns));
     for (size_t i = 0; i < a->n_media; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(a->media[i]->medium);
         *cell++ = ipsq_count(a->media[i]->busy_ns);
         *cell++ =
@@ -92,7 +92,7 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_init(&t, "path", path_columns, IPSQ_COUNT_OF(path_columns));
     for (size_t i = 0; i < a->n_path; i++) {
         const Ips__PredictRow *r = a->path[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_count(r->ns);
         *cell++ = ipsq_real(part_of(r->ns, (double)a->makespan_ns));
         *cell++ = ipsq_count(r->queued_ns);
@@ -108,13 +108,14 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
 
 /* Writes where the program might behave differently from what the replay
  * assumes. */
-static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
+static void put_order_dependence(struct ipsq_out *out,
+                                 const Ips__PredictAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "order", order_columns, IPSQ_COUNT_OF(order_columns));
     for (size_t i = 0; i < a->n_order; i++) {
         const Ips__PredictOrder *r = a->order[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(r->pattern);
         *cell++ = ipsq_count(r->count);
         *cell++ = ipsq_count(r->threads);
@@ -138,7 +139,7 @@ static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
 
 /* Writes the error of the model, if known: the recorded run is replayed on its
  * own machines and compared with the measured time. */
-static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
+static void put_model_error(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     char own[IPSQ_UNIT_BYTES], measured[IPSQ_UNIT_BYTES];
     char loaded[IPSQ_UNIT_BYTES];
@@ -196,7 +197,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_real(a->p_path));
     ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most", ipsq_real(a->p_max));
     ipsq_out_value(out, IPSQ_REAL, "rho", "utilisation", ipsq_real(a->rho));
-    put_own(out, a);
+    put_model_error(out, a);
     ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text(a->valid));
     ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count(a->arcs));
     ipsq_out_value(out, IPSQ_COUNT, "marked_arcs", NULL,
@@ -283,7 +284,7 @@ static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
     for (size_t i = 0; i < f->n_maps; i++) {
         for (size_t k = 0; k < f->maps[i]->n_groups; k++) {
             const Ips__PredictGroup *g = f->maps[i]->groups[k];
-            struct ipsq_cell *cell = ipsq_table_row(&t);
+            struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_count(i + 1);
             *cell++ = ipsq_count(f->maps[i]->makespan_ns);
             *cell++ = ipsq_count(f->maps[i]->machines);
@@ -298,7 +299,8 @@ static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
 
 /* Shows the progress of a search, which the master reports before the
  * answer. */
-static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int show_search_progress(const Ips__Reply *reply, void *arg,
+                                struct ips_err *err)
 {
     char best[IPSQ_UNIT_BYTES], text[120];
     (void)arg, (void)err;
@@ -308,7 +310,7 @@ static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     snprintf(text, sizeof(text),
              "ipsq: %llu placements tried, the best so far %s",
              (unsigned long long)reply->predict_progress->tries, best);
-    ipsq_progress_say(text);
+    ipsq_progress_replace_line(text);
     return 0;
 }
 
@@ -318,7 +320,7 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);
@@ -329,16 +331,18 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     put_machines(&out, a);
     put_media(&out, a);
     put_path(&out, a);
-    put_order(&out, a);
+    put_order_dependence(&out, a);
     ipsq_out_line(&out, "\nassumed");
     for (size_t i = 0; i < a->n_assumed; i++)
         ipsq_out_prose(&out, "  ", a->assumed[i], 4);
     int rc = ipsq_out_end(&out, err);
-    return rc < 0 ? rc : ipsq_certified(a->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
-static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
-                   const struct ipsq_placing *p, struct ips_err *err)
+static int ask_and_print_prediction(const struct ipsq_options *o,
+                                    struct ipsq_session *s,
+                                    const struct ipsq_placing *p,
+                                    struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PredictAsk ask = IPS__PREDICT_ASK__INIT;
@@ -348,7 +352,7 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     ipsq_fill_scenario(o, &scenario);
     ask.lane = &scenario;
     ask.external = (o->options_set & IPSQ_HAS(EXTERNAL)) != 0;
-    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.goal = ips_unconst_text(o->goal ? o->goal : "");
     ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
     ask.n_machines = p->machine_count;
     ask.machines = p->machine;
@@ -364,11 +368,12 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     ask.moves = p->move;
     rq.ask_case = IPS__REQUEST__ASK_PREDICT;
     rq.predict = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, on_piece, NULL, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, show_search_progress, NULL, &last,
+                              err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PREDICT, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PREDICT, err);
     return rc < 0 ? rc : print_prediction(o, rq.run, last->predict, err);
 }
 
@@ -391,7 +396,7 @@ static int run_predict(const struct ipsq_command *self,
     for (unsigned i = 0; i < o->move_count && rc == 0; i++)
         rc = ipsq_placing_moves(&p, o->move[i], err);
     if (rc == 0)
-        rc = ask_run(o, s, &p, err);
+        rc = ask_and_print_prediction(o, s, &p, err);
     ipsq_placing_release(&p);
     return rc;
 }

@@ -28,7 +28,7 @@ static const struct ipsq_column columns[] = {
 };
 #define PLACE_BYTES 256
 
-static bool has_object(const struct ipsq_options *o)
+static bool has_object_column(const struct ipsq_options *o)
 {
     return o->by &&
            (strcmp(o->by, "process") == 0 || strcmp(o->by, "machine") == 0);
@@ -36,7 +36,7 @@ static bool has_object(const struct ipsq_options *o)
 
 static struct ipsq_columns columns_of(const struct ipsq_options *o)
 {
-    size_t first = has_object(o) ? 0 : 1;
+    size_t first = has_object_column(o) ? 0 : 1;
     bool table = o->format == IPSQ_TABLE;
     return (struct ipsq_columns){columns + first,
                                  IPSQ_COUNT_OF(columns) - first - !table};
@@ -52,7 +52,7 @@ static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
                     uint64_t cpu_ns, bool with_object, char *text)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     if (with_object)
         *cell++ = ipsq_text(r->object);
     *cell++ = ipsq_count(r->self_ns);
@@ -72,7 +72,7 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
     if (text) {
-        ipsq_source_location(r, text, PLACE_BYTES);
+        ipsq_format_source_location(r, text, PLACE_BYTES);
         *cell++ = ipsq_text(text);
     }
 }
@@ -82,7 +82,7 @@ static void add_unsampled(struct ipsq_table *t,
                           char *text)
 {
     Ips__ProcedureRow r = IPS__PROCEDURE_ROW__INIT;
-    r.procedure = ips_wire_text("[unsampled]");
+    r.procedure = ips_unconst_text("[unsampled]");
     r.self_ns = totals->unsampled_ns;
     r.self_low_ns = r.self_high_ns = r.total_ns = IPS_UNMEASURED;
     r.total_low_ns = r.total_high_ns = IPS_UNMEASURED;
@@ -116,7 +116,8 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 
 /* Reports the procedures whose calls were timed at first and later only
  * counted, because timing them exceeded the budget for recording overhead. */
-static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
+static void put_counted_only_procedures(struct ipsq_out *out,
+                                        const struct ipsq_rows *rows)
 {
     unsigned said = 0;
     for (size_t i = 0; i < rows->count && said < FALLBACKS_MAX; i++) {
@@ -154,7 +155,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     struct ipsq_table t;
     struct ipsq_out out;
     bool table = o->format == IPSQ_TABLE;
-    bool with_object = has_object(o);
+    bool with_object = has_object_column(o);
     const struct ipsq_columns shown = columns_of(o);
     w->texts = calloc(w->rows.count + 1, PLACE_BYTES);
     if (!w->texts)
@@ -178,7 +179,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
                    ipsq_text(o->object ? o->object : "/"));
@@ -189,16 +190,18 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     ipsq_table_release(&t);
     if (w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
-    ipsq_left_out(&out, "procedures", left_out);
-    put_fallbacks(&out, &w->rows);
+    ipsq_put_left_out(&out, "procedures", left_out);
+    put_counted_only_procedures(&out, &w->rows);
     return ipsq_out_end(&out, err);
 }
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_procedures(const Ips__Reply *reply, void *arg,
+                              struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect later reports the wrong kind of answer */
+        return 0; /* ipsq_check_answer_kind later reports the wrong kind of
+                     answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }
@@ -215,25 +218,28 @@ static int run_procedures(const struct ipsq_command *self,
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
-    ask.object = ips_wire_text(o->object ? o->object : "/");
-    ask.by = ips_wire_text(o->by ? o->by : "procedure");
+    ask.object = ips_unconst_text(o->object ? o->object : "/");
+    ask.by = ips_unconst_text(o->by ? o->by : "procedure");
     ask.top = selects_here(o) ? 0 : o->top;
-    ask.select = selects_here(o) ? ipsq_top_n_procedures(o, &select) : NULL;
+    ask.select =
+        selects_here(o) ? ipsq_top_n_fill_procedure_select(o, &select) : NULL;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, collect_procedures, &whole, &last,
+                              err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_PROCEDURES, err);
     if (rc == 0 && !last->procedures->totals)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "the answer has no totals");
     if (rc == 0)
         rc = print_procedures(o, rq.run, last->procedures, &whole, err);
     ipsq_rows_release(&whole.rows);
     free(whole.texts);
-    return rc < 0 ? rc : ipsq_certified(last->procedures->certificate);
+    return rc < 0 ? rc
+                  : ipsq_certificate_exit_status(last->procedures->certificate);
 }
 
 const struct ipsq_command ipsq_cmd_procedures = {

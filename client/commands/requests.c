@@ -78,8 +78,8 @@ static const struct ipsq_column stations[] = {
 
 /* Fills cells with the parts of the time of a request, on average over `n`
  * requests. Returns the cell behind them. */
-static struct ipsq_cell *put_cells(struct ipsq_cell *cell,
-                                   const Ips__RequestParts *p, uint64_t n)
+static struct ipsq_cell *fill_time_cells(struct ipsq_cell *cell,
+                                         const Ips__RequestParts *p, uint64_t n)
 {
     const uint64_t ns[] = {p->ns,         p->queued_ns,    p->untaken_ns,
                            p->own_ns,     p->elsewhere_ns, p->message_ns,
@@ -94,12 +94,12 @@ static void put_parts_row(struct ipsq_table *t, const char *service,
 {
     if (!p || !p->requests)
         return;
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     uint64_t n = p->requests;
     *cell++ = ipsq_text(service);
     *cell++ = ipsq_text(which);
     *cell++ = ipsq_count(n);
-    cell = put_cells(cell, p, n);
+    cell = fill_time_cells(cell, p, n);
     *cell++ = ipsq_text(p->most);
     *cell++ = ipsq_count(p->most_ns / n);
 }
@@ -111,7 +111,7 @@ static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     t.spare_columns = "pipelined connections p90_ns processes";
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(r->service);
         *cell++ = ipsq_text(r->process);
         *cell++ = ipsq_count(r->processes);
@@ -149,7 +149,8 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
-static void put_location(struct ipsq_cell *cell, const Ips__RequestMore *m)
+static void fill_location_cells(struct ipsq_cell *cell,
+                                const Ips__RequestMore *m)
 {
     *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
     *cell++ = ipsq_text(m->procedure);
@@ -160,7 +161,8 @@ static void put_location(struct ipsq_cell *cell, const Ips__RequestMore *m)
 
 /* Writes what typical requests wait for; not in the table format, because `ipsq
  * why` describes it in words. */
-static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+static void put_typical_causes(struct ipsq_out *out,
+                               const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     if (out->format == IPSQ_TABLE)
@@ -169,10 +171,10 @@ static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     for (size_t i = 0; i < a->n_services; i++) {
         for (size_t k = 0; k < a->services[i]->n_typical; k++) {
             const Ips__RequestMore *m = a->services[i]->typical[k];
-            struct ipsq_cell *cell = ipsq_table_row(&t);
+            struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_text(a->services[i]->service);
             *cell++ = ipsq_count(m->median_ns);
-            put_location(cell, m);
+            fill_location_cells(cell, m);
         }
     }
     ipsq_out_table(out, &t, NULL);
@@ -180,18 +182,19 @@ static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 }
 
 /* Writes what the slowest requests have more of than the median ones. */
-static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
+static void put_excess_of_slowest(struct ipsq_out *out,
+                                  const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "more", more, IPSQ_COUNT_OF(more));
     for (size_t i = 0; i < a->n_services; i++) {
         for (size_t k = 0; k < a->services[i]->n_more; k++) {
             const Ips__RequestMore *m = a->services[i]->more[k];
-            struct ipsq_cell *cell = ipsq_table_row(&t);
+            struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_text(a->services[i]->service);
             *cell++ = ipsq_count(m->slow_ns);
             *cell++ = ipsq_count(m->median_ns);
-            put_location(cell, m);
+            fill_location_cells(cell, m);
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)
@@ -220,11 +223,11 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         bool queued = *r->behind;
         if (!p)
             continue;
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(r->service);
         *cell++ = ipsq_text(r->process);
         *cell++ = ipsq_count(r->arrival_ns);
-        cell = put_cells(cell, p, 1);
+        cell = fill_time_cells(cell, p, 1);
         *cell++ = ipsq_text(p->most);
         *cell++ = ipsq_text(queued ? r->behind : NULL);
         *cell++ = ipsq_count(queued ? r->behind_ns : IPS_UNMEASURED);
@@ -234,7 +237,7 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     if (t.row_count || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "the slowest");
     ipsq_table_release(&t);
-    ipsq_left_out(out, "slowest", requests_in(a) - a->n_slowest);
+    ipsq_put_left_out(out, "slowest", requests_in(a) - a->n_slowest);
 }
 
 static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
@@ -244,7 +247,7 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
     ipsq_table_init(&t, "stations", stations, IPSQ_COUNT_OF(stations));
     for (size_t i = 0; i < a->n_stations && (!top || i < top); i++) {
         const Ips__StationRow *r = a->stations[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(r->service);
         *cell++ = ipsq_text(r->station);
         *cell++ = ipsq_text(r->kind);
@@ -255,8 +258,8 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
     }
     ipsq_out_table(out, &t, "");
     ipsq_table_release(&t);
-    ipsq_left_out(out, "stations",
-                  top && a->n_stations > top ? a->n_stations - top : 0);
+    ipsq_put_left_out(out, "stations",
+                      top && a->n_stations > top ? a->n_stations - top : 0);
 }
 
 static int print_requests(const struct ipsq_options *o, const char *run_name,
@@ -266,7 +269,7 @@ static int print_requests(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(&out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
                    ipsq_bool(a->open));
@@ -285,12 +288,12 @@ static int print_requests(const struct ipsq_options *o, const char *run_name,
     } else {
         put_services(&out, a);
         put_parts(&out, a);
-        put_typical(&out, a);
-        put_more(&out, a);
+        put_typical_causes(&out, a);
+        put_excess_of_slowest(&out, a);
         put_slowest(&out, a);
     }
     int rc = ipsq_out_end(&out, err);
-    return rc < 0 ? rc : ipsq_certified(a->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
 static int run_requests(const struct ipsq_command *self,
@@ -311,14 +314,14 @@ static int run_requests(const struct ipsq_command *self,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    ask.by = ips_wire_text(o->by ? o->by : "");
+    ask.by = ips_unconst_text(o->by ? o->by : "");
     rq.ask_case = IPS__REQUEST__ASK_REQUESTS;
     rq.requests = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_REQUESTS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_REQUESTS, err);
     return rc < 0 ? rc
                   : print_requests(o, rq.run, bottleneck, last->requests, top,
                                    err);

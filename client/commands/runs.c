@@ -31,7 +31,7 @@ static void format_stamp(uint64_t real_ns, char out[STAMP_BYTES])
 
 static void add_row(struct ipsq_table *t, const Ips__RunRow *row, char *created)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     format_stamp(row->created_real_ns, created);
     *cell++ = ipsq_text(row->run);
     *cell++ = ipsq_bool(row->open);
@@ -57,7 +57,7 @@ static int run_runs(const struct ipsq_command *self,
     struct ipsq_table t;
     struct ipsq_out out;
     (void)self;
-    int rc = ipsq_session_runs(s, &rows, &count, &left_out, err);
+    int rc = ipsq_session_fetch_runs(s, &rows, &count, &left_out, err);
     if (rc < 0)
         return rc;
     char(*created)[STAMP_BYTES] = calloc(count + 1, sizeof(*created));
@@ -72,7 +72,7 @@ static int run_runs(const struct ipsq_command *self,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_table(&out, &t, NULL);
-    ipsq_left_out(&out, "runs", left_out);
+    ipsq_put_left_out(&out, "runs", left_out);
     if (count == 0)
         ipsq_out_line(&out,
                       "no run is known to the master at %s: record one with "

@@ -25,11 +25,13 @@ struct whole {
     size_t column_count;
 };
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_sql_pieces(const Ips__Reply *reply, void *arg,
+                              struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
-        return 0; /* ipsq_expect later reports the wrong kind of answer */
+        return 0; /* ipsq_check_answer_kind later reports the wrong kind of
+                     answer */
     if (reply->sql->n_columns > 0 && !w->columns) {
         w->columns = reply->sql->columns;
         w->column_count = reply->sql->n_columns;
@@ -55,7 +57,7 @@ static struct ipsq_cell value_cell(const Ips__SqlValue *v)
 }
 
 /* Column names must be unique, because they become keys in JSON. */
-static int check_names(const struct whole *w, struct ips_err *err)
+static int check_unique_columns(const struct whole *w, struct ips_err *err)
 {
     for (size_t i = 0; i < w->column_count; i++) {
         bool again = strcmp(w->columns[i], "machine") == 0;
@@ -79,7 +81,7 @@ static int fill_table(struct ipsq_table *t, const struct whole *w,
         for (size_t i = 0; i < a->n_rows; i++) {
             if (a->rows[i]->n_values != w->column_count)
                 return ips_err_set(err, IPS_E_PROTOCOL, "a row lacks columns");
-            struct ipsq_cell *cell = ipsq_table_row(t);
+            struct ipsq_cell *cell = ipsq_table_add_row(t);
             cell->value.type = 't';
             cell->value.text = a->machine;
             for (size_t c = 0; c < w->column_count; c++)
@@ -104,7 +106,7 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
         columns[c + 1] =
             (struct ipsq_column){w->columns[c], w->columns[c], IPSQ_VALUE};
     ipsq_table_init(&t, "rows", columns, w->column_count + 1);
-    int rc = check_names(w, err);
+    int rc = check_unique_columns(w, err);
     if (rc == 0)
         rc = fill_table(&t, w, err);
     /* Without --sort the rows stay in the order of the query. */
@@ -117,10 +119,10 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
     if (rc == 0) {
         ipsq_progress_end();
         ipsq_out_begin(&out, stdout, o->format, false);
-        ipsq_out_certificate(&out, certificate, o->verbose);
+        ipsq_out_limits_keep_certificate(&out, certificate, o->verbose);
         ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(run_name));
         ipsq_out_table(&out, &t, NULL);
-        ipsq_left_out(&out, "rows", left_out);
+        ipsq_put_left_out(&out, "rows", left_out);
         rc = ipsq_out_end(&out, err);
     }
     ipsq_table_release(&t);
@@ -140,25 +142,26 @@ static int run_sql(const struct ipsq_command *self,
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_SQL;
     rq.sql = &ask;
-    ask.text = ips_wire_text("");
+    ask.text = ips_unconst_text("");
     if (o->arg_count == 2) {
-        ask.text = ips_wire_text(o->args[1]);
+        ask.text = ips_unconst_text(o->args[1]);
     } else if (word &&
                /* the word is a query: no run has such a name */
                strpbrk(word, " \t\n*;(")) {
-        ask.text = ips_wire_text(word);
+        ask.text = ips_unconst_text(word);
         word = NULL;
     }
     int rc = ipsq_choose_run(s, word, &run_name, err);
-    rq.run = ips_wire_text(run_name ? run_name : "");
+    rq.run = ips_unconst_text(run_name ? run_name : "");
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);
+        rc =
+            ipsq_session_ask(s, &rq, false, collect_sql_pieces, &w, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_SQL, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_SQL, err);
     if (rc == 0)
         rc = print_sql(o, run_name, &w, last->sql->certificate, err);
     ipsq_rows_release(&w.pieces);
-    return rc < 0 ? rc : ipsq_certified(last->sql->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(last->sql->certificate);
 }
 
 const struct ipsq_command ipsq_cmd_sql = {

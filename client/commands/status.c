@@ -27,14 +27,14 @@ static int run_status(const struct ipsq_command *self,
     rq.status = &ask;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_STATUS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_STATUS, err);
     if (rc < 0)
         return rc;
     const Ips__StatusAnswer *a = last->status;
     ipsq_table_init(&t, "slaves", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_slaves; i++) {
         const Ips__SlaveRow *row = a->slaves[i];
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(row->machine);
         *cell++ = ipsq_bool(row->connected);
         *cell++ = ipsq_count(row->last_seen_ns);

@@ -30,7 +30,7 @@ static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
     select.per_level = true;
     int rc = ipsq_session_ask(s, rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_LS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_LS, err);
     if (rc < 0)
         return rc;
     const Ips__LsAnswer *a = *answer = last->ls;
@@ -122,7 +122,7 @@ static int run_summary(const struct ipsq_command *self,
     struct counts n = {0};
     const Ips__LsAnswer *a = NULL;
     (void)self;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = ask_counts(s, &rq, &n, &a, err);
     if (rc < 0)
@@ -131,17 +131,17 @@ static int run_summary(const struct ipsq_command *self,
     ipsq_progress_end();
     if (o->format == IPSQ_TABLE) {
         print_line(&n, c);
-        return ipsq_certified(c);
+        return ipsq_certificate_exit_status(c);
     }
     struct ipsq_out out;
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_certificate(&out, c, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, c, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(rq.run));
     ipsq_out_value(&out, IPSQ_COUNT, "processes", NULL,
                    ipsq_count(n.processes));
     ipsq_out_value(&out, IPSQ_COUNT, "threads", NULL, ipsq_count(n.threads));
     rc = ipsq_out_end(&out, err);
-    return rc < 0 ? rc : ipsq_certified(c);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(c);
 }
 
 const struct ipsq_command ipsq_cmd_summary = {

@@ -106,8 +106,8 @@ static const char *short_name(const char *object, const char *other)
 
 /* Appends what another thread did during the wait: "a.3 in qsort 3.0 s" or "a.3
  * waiting (disk) 1.1 s". */
-static void blame_text(const Ips__BlameRow *b, const char *waiter,
-                       char out[WHILE_BYTES])
+static void append_blame_text(const Ips__BlameRow *b, const char *waiter,
+                              char out[WHILE_BYTES])
 {
     char ns[IPSQ_UNIT_BYTES], one[300];
     const char *who =
@@ -129,7 +129,8 @@ static void blame_text(const Ips__BlameRow *b, const char *waiter,
     add_text(out, one);
 }
 
-static void while_text(const Ips__WaitGroup *g, char out[WHILE_BYTES])
+static void format_meanwhile_text(const Ips__WaitGroup *g,
+                                  char out[WHILE_BYTES])
 {
     size_t shown = g->n_blame < WHILE_ROWS ? g->n_blame : WHILE_ROWS;
     out[0] = '\0';
@@ -139,7 +140,7 @@ static void while_text(const Ips__WaitGroup *g, char out[WHILE_BYTES])
     }
     for (size_t i = 0; i < shown; i++) {
         add_text(out, i ? ", " : *out ? ": " : "");
-        blame_text(g->blame[i], g->object, out);
+        append_blame_text(g->blame[i], g->object, out);
     }
     if (g->n_blame > shown)
         add_text(out, ", ...");
@@ -154,7 +155,7 @@ struct texts {
 static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
                       uint64_t total, struct texts *x)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_count(g->total_ns);
     *cell++ = share_of(g->total_ns, total);
     *cell++ = ipsq_count(g->count);
@@ -172,7 +173,7 @@ static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
     if (!x)
         return;
     location_text(g, x->location);
-    while_text(g, x->meanwhile);
+    format_meanwhile_text(g, x->meanwhile);
     *cell++ = ipsq_text(x->location);
     *cell++ = ipsq_text(x->meanwhile);
 }
@@ -185,7 +186,7 @@ static void put_blame(struct ipsq_out *out, const struct ipsq_rows *groups)
         const Ips__WaitGroup *g = groups->row[i];
         for (size_t k = 0; k < g->n_blame; k++) {
             const Ips__BlameRow *b = g->blame[k];
-            struct ipsq_cell *cell = ipsq_table_row(&t);
+            struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_count(i);
             *cell++ = ipsq_text(b->kind);
             *cell++ = ipsq_text(b->object);
@@ -204,13 +205,13 @@ static void put_causes(struct ipsq_out *out, const Ips__WaitsAnswer *a)
     struct ipsq_table t;
     ipsq_table_init(&t, "causes", cause_columns, IPSQ_COUNT_OF(cause_columns));
     for (size_t i = 0; i < a->n_causes; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(a->causes[i]->cause);
         *cell++ = ipsq_count(a->causes[i]->ns);
         *cell++ = share_of(a->causes[i]->ns, a->total_ns);
         *cell++ = ipsq_count(a->causes[i]->count);
     }
-    ipsq_table_top(&t, 1, 0);
+    ipsq_table_keep_top(&t, 1, 0);
     ipsq_out_table(out, &t, "what they waited for");
     ipsq_table_release(&t);
 }
@@ -222,12 +223,12 @@ struct idle_sum {
 };
 
 /* Adds a row that says for how long the cores of the machine were `what`. */
-static void add_idle(struct idle_sum *s, const char *what, const char *cause,
-                     uint64_t ns)
+static void add_core_time_row(struct idle_sum *s, const char *what,
+                              const char *cause, uint64_t ns)
 {
     if (s->table && ns == 0)
         return;
-    struct ipsq_cell *cell = ipsq_table_row(&s->t);
+    struct ipsq_cell *cell = ipsq_table_add_row(&s->t);
     *cell++ = ipsq_text(s->r->machine);
     *cell++ = ipsq_text(what);
     *cell++ = ipsq_text(cause);
@@ -235,8 +236,8 @@ static void add_idle(struct idle_sum *s, const char *what, const char *cause,
     *cell++ = share_of(ns, s->r->cores * s->r->elapsed_ns);
 }
 
-static void put_idle(struct ipsq_out *out, const struct ipsq_options *o,
-                     const Ips__WaitsAnswer *a)
+static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
+                           const Ips__WaitsAnswer *a)
 {
     struct idle_sum s = {.table = o->format == IPSQ_TABLE};
     struct ipsq_table m;
@@ -245,20 +246,21 @@ static void put_idle(struct ipsq_out *out, const struct ipsq_options *o,
                     IPSQ_COUNT_OF(machine_columns));
     for (size_t i = 0; i < a->n_idle; i++) {
         const Ips__IdleRow *r = s.r = a->idle[i];
-        struct ipsq_cell *cell = ipsq_table_row(&m);
+        struct ipsq_cell *cell = ipsq_table_add_row(&m);
         *cell++ = ipsq_text(r->machine);
         *cell++ = ipsq_count(r->cores);
         *cell++ = ipsq_count(r->elapsed_ns);
         *cell++ = ipsq_count(r->over_ns);
-        add_idle(&s, "running", "", r->running_ns);
-        add_idle(&s, "spinning", "", r->spun_ns);
-        add_idle(&s, "others'", "", r->others_ns);
-        add_idle(&s, "unknown", "", r->unknown_ns);
+        add_core_time_row(&s, "running", "", r->running_ns);
+        add_core_time_row(&s, "spinning", "", r->spun_ns);
+        add_core_time_row(&s, "others'", "", r->others_ns);
+        add_core_time_row(&s, "unknown", "", r->unknown_ns);
         for (size_t k = 0; k < r->n_waiting; k++)
-            add_idle(&s, "idle", r->waiting[k]->cause, r->waiting[k]->ns);
-        add_idle(&s, "idle, no more threads", "", r->nobody_ns);
-        add_idle(&s, "not begun", "", r->before_ns);
-        add_idle(&s, "ended", "", r->after_ns);
+            add_core_time_row(&s, "idle", r->waiting[k]->cause,
+                              r->waiting[k]->ns);
+        add_core_time_row(&s, "idle, no more threads", "", r->nobody_ns);
+        add_core_time_row(&s, "not begun", "", r->before_ns);
+        add_core_time_row(&s, "ended", "", r->after_ns);
     }
     if (!s.table)
         ipsq_out_table(out, &m, NULL);
@@ -312,7 +314,7 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     put_values(&out, o, run_name, a);
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;
@@ -332,15 +334,17 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
     if (!table)
         put_blame(&out, groups);
     put_causes(&out, a);
-    put_idle(&out, o, a);
+    put_core_times(&out, o, a);
     free(texts);
     return ipsq_out_end(&out, err);
 }
 
-static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_wait_groups(const Ips__Reply *reply, void *arg,
+                               struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
-        return 0; /* ipsq_expect later reports the wrong kind of answer */
+        return 0; /* ipsq_check_answer_kind later reports the wrong kind of
+                     answer */
     return ipsq_rows_add(arg, reply->waits->groups, reply->waits->n_groups,
                          err);
 }
@@ -378,9 +382,9 @@ static int run_waits(const struct ipsq_command *self,
     (void)self;
     rq.ask_case = IPS__REQUEST__ASK_WAITS;
     rq.waits = &ask;
-    ask.object = ips_wire_text(o->object ? o->object : "");
-    ask.by = ips_wire_text(o->by ? o->by : "place");
-    ask.order = ips_wire_text(o->sort ? o->sort : "total_ns");
+    ask.object = ips_unconst_text(o->object ? o->object : "");
+    ask.by = ips_unconst_text(o->by ? o->by : "place");
+    ask.order = ips_unconst_text(o->sort ? o->sort : "total_ns");
     ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
     ask.stacks = o->stacks;
     ask.from_ns = o->from_ns;
@@ -388,15 +392,16 @@ static int run_waits(const struct ipsq_command *self,
     ask.phase = o->phase;
     int rc = check_sort(o, err);
     if (rc == 0)
-        rc = ipsq_ask_run(s, o, &rq, err);
+        rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ipsq_session_ask(s, &rq, false, take_piece, &groups, &last, err);
+        rc = ipsq_session_ask(s, &rq, false, collect_wait_groups, &groups,
+                              &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WAITS, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_WAITS, err);
     if (rc == 0)
         rc = print_waits(o, rq.run, last->waits, &groups, err);
     ipsq_rows_release(&groups);
-    return rc < 0 ? rc : ipsq_certified(last->waits->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(last->waits->certificate);
 }
 
 const struct ipsq_command ipsq_cmd_waits = {

@@ -27,7 +27,7 @@ static const struct ipsq_column edit_columns[] = {
 static void put_row(struct ipsq_table *t, const Ips__WhatifRow *r,
                     uint64_t t_max)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_real(r->ppm ? (double)r->ppm / 1e6 : IPS_UNMEASURED_REAL);
     *cell++ = ipsq_count(r->gain_ns);
     *cell++ = ipsq_real(t_max ? (double)r->gain_ns / (double)t_max
@@ -98,7 +98,7 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, ipsq_windowed(o), a);
     if (rank) {
         ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
@@ -118,13 +118,13 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
                  "what would help most if it were faster by %s", by);
         put_rows(&out, "ranking", heading, a->ranking, a->n_ranking, NULL,
                  a->t_max_ns);
-        ipsq_left_out(&out, "ranking",
-                      ips_sub_sat(a->candidates, a->n_ranking));
+        ipsq_put_left_out(&out, "ranking",
+                          ips_sub_sat(a->candidates, a->n_ranking));
     } else if (rank) {
         ipsq_out_line(&out, "\nno single change would help");
     }
     int rc = ipsq_out_end(&out, err);
-    return rc < 0 ? rc : ipsq_certified(a->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
 static void fill_edits(const struct ipsq_options *o, Ips__WhatifEdit *rows,
@@ -133,10 +133,10 @@ static void fill_edits(const struct ipsq_options *o, Ips__WhatifEdit *rows,
     for (unsigned i = 0; i < o->edit_count; i++) {
         const struct ipsq_edit *e = &o->edit[i];
         ips__whatif_edit__init(&rows[i]);
-        rows[i].procedure = ips_wire_text(e->procedure ? e->procedure : "");
-        rows[i].process = ips_wire_text(e->process ? e->process : "");
-        rows[i].message = ips_wire_text(e->message ? e->message : "");
-        rows[i].object = ips_wire_text(e->object ? e->object : "");
+        rows[i].procedure = ips_unconst_text(e->procedure ? e->procedure : "");
+        rows[i].process = ips_unconst_text(e->process ? e->process : "");
+        rows[i].message = ips_unconst_text(e->message ? e->message : "");
+        rows[i].object = ips_unconst_text(e->object ? e->object : "");
         rows[i].ppm = e->ppm ? e->ppm : IPSQ_GONE;
         list[i] = &rows[i];
     }
@@ -156,8 +156,8 @@ static int run_whatif(const struct ipsq_command *self,
     (void)self;
     ipsq_fill_scenario(o, &scenario);
     ask.lane = &scenario;
-    ask.weighting = ips_wire_text(o->weighting);
-    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.weighting = ips_unconst_text(o->weighting);
+    ask.goal = ips_unconst_text(o->goal ? o->goal : "");
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
@@ -167,11 +167,11 @@ static int run_whatif(const struct ipsq_command *self,
     ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
     rq.ask_case = IPS__REQUEST__ASK_WHATIF;
     rq.whatif = &ask;
-    int rc = ipsq_ask_run(s, o, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHATIF, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_WHATIF, err);
     return rc < 0 ? rc : print_whatif(o, rq.run, ask.rank, last->whatif, err);
 }
 

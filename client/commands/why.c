@@ -33,7 +33,7 @@ static const struct ipsq_column columns[] = {
 
 static void put_row(struct ipsq_table *t, const Ips__WhyRow *r)
 {
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(r->kind);
     *cell++ = ipsq_count(r->gain_ns);
     *cell++ = ipsq_real((double)r->gain_ppm / 1e6);
@@ -117,7 +117,7 @@ static void put_nothing(struct ipsq_out *out, const Ips__WhyAnswer *a)
     ipsq_out_prose(out, head, a->nearest->says, 4);
 }
 
-static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
+static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     for (size_t i = 0; i < a->n_findings; i++)
         put_finding(out, i + 1, a->findings[i]);
@@ -141,7 +141,7 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
 
 /* Writes what the path consists of; in the table format as one line, without
  * the parts that are 0. */
-static void put_parts(struct ipsq_out *out, const Ips__WhyAnswer *a)
+static void put_path_breakdown(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     const struct {
         const char *key, *text;
@@ -182,7 +182,7 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
 
 /* Writes the innermost procedure under which (in itself and what it called) at
  * least half of the samples of the path are; null: there is none. */
-static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
+static void put_common_procedure(struct ipsq_out *out, const Ips__WhyCommon *c)
 {
     char text[512] = "", share[3][IPSQ_UNIT_BYTES];
     const uint64_t ns[] = {c ? c->ns : 0, c ? c->low_ns : 0,
@@ -233,8 +233,8 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL, ipsq_count(a->sched_ns));
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
     put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
-    put_parts(out, a);
-    put_common(out, a->common);
+    put_path_breakdown(out, a);
+    put_common_procedure(out, a->common);
     ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text(a->sure));
     ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
                    ipsq_text(a->sure_why));
@@ -249,26 +249,27 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_certificate(&out, a->certificate, o->verbose);
+    ipsq_out_limits_keep_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
-        put_people(&out, a);
+        put_findings_as_text(&out, a);
     } else {
         put_table(&out, "findings", a->findings, a->n_findings);
         put_table(&out, "nearest", nearest, a->nearest != NULL);
     }
     int rc = ipsq_out_end(&out, err);
-    return rc < 0 ? rc : ipsq_certified(a->certificate);
+    return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
-static int ask_as(struct ipsq_session *s, Ips__Request *rq, const char *what,
-                  const Ips__WhyAnswer **out, struct ips_err *err)
+static int ask_for_answer_kind(struct ipsq_session *s, Ips__Request *rq,
+                               const char *what, const Ips__WhyAnswer **out,
+                               struct ips_err *err)
 {
     const Ips__Reply *last = NULL;
-    rq->why->answer = ips_wire_text(what);
+    rq->why->answer = ips_unconst_text(what);
     int rc = ipsq_session_ask(s, rq, false, NULL, NULL, &last, err);
     if (rc == 0)
-        rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHY, err);
+        rc = ipsq_check_answer_kind(last, IPS__REPLY__ANSWER_WHY, err);
     if (rc == 0)
         *out = last->why;
     return rc;
@@ -278,15 +279,15 @@ int why_ask(struct ipsq_session *s, Ips__Request *rq,
             const Ips__WhyAnswer **out, struct ips_err *err)
 {
     const char *what = rq->why->answer;
-    int rc = ask_as(s, rq, what, out, err);
+    int rc = ask_for_answer_kind(s, rq, what, out, err);
     if (rc == 0 &&
         !*(*out)->answers) { /* the run is a service: ask about its requests */
-        rc = ask_as(s, rq, "requests", out, err);
+        rc = ask_for_answer_kind(s, rq, "requests", out, err);
         if (rc == 0 && strcmp((*out)->shape, "service") != 0)
-            rc = ask_as(
+            rc = ask_for_answer_kind(
                 s, rq, "turnaround", out,
                 err); /* no requests are known: ask about the elapsed time */
-        rq->why->answer = ips_wire_text(what);
+        rq->why->answer = ips_unconst_text(what);
     }
     return rc;
 }
@@ -299,8 +300,8 @@ static int run_why(const struct ipsq_command *self,
     Ips__WhyAsk ask = IPS__WHY_ASK__INIT;
     const Ips__WhyAnswer *answer = NULL;
     (void)self;
-    ask.answer = ips_wire_text(o->answer ? o->answer : "");
-    ask.goal = ips_wire_text(o->goal ? o->goal : "");
+    ask.answer = ips_unconst_text(o->answer ? o->answer : "");
+    ask.goal = ips_unconst_text(o->goal ? o->goal : "");
     ask.top = o->top;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
@@ -314,8 +315,8 @@ static int run_why(const struct ipsq_command *self,
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
     if (why_names_several(o))
-        return why_runs(o, s, &rq, err);
-    int rc = ipsq_ask_run(s, o, &rq, err);
+        return why_answer_several_runs(o, s, &rq, err);
+    int rc = ipsq_set_request_run(s, o, &rq, err);
     if (rc == 0)
         rc = why_ask(s, &rq, &answer, err);
     return rc < 0 ? rc : print_why(o, rq.run, answer, err);

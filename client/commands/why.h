@@ -3,7 +3,7 @@
  * object and procedure (without process ids, as `ipsq diff` does), and counts
  * in how many runs each was made and with which gain. The certainty of a
  * frequency of k in n is its 95% interval (Wilson 1927). Pure, except for
- * why_ask and why_runs.
+ * why_ask and why_answer_several_runs.
  */
 #ifndef IPS_CLIENT_COMMANDS_WHY_H
 #define IPS_CLIENT_COMMANDS_WHY_H
@@ -55,7 +55,8 @@ int why_ask(struct ipsq_session *s, Ips__Request *rq,
 bool why_names_several(const struct ipsq_options *o);
 /* Runs `ipsq why` for several runs: asks about each as `rq` requests, merges
  * the findings and prints them. Returns an exit status, or a negative code. */
-int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
-             Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
+int why_answer_several_runs(const struct ipsq_options *o,
+                            struct ipsq_session *s, Ips__Request *rq,
+                            struct ips_err *err) IPS_MUST_USE;
 
 #endif

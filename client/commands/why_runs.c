@@ -39,13 +39,13 @@ bool why_names_several(const struct ipsq_options *o)
     return o->arg_count == 1 && strchr(o->args[0], ',');
 }
 
-static int name_run(struct whole *w, struct ipsq_session *s, const char *word,
-                    struct ips_err *err)
+static int add_named_run(struct whole *w, struct ipsq_session *s,
+                         const char *word, struct ips_err *err)
 {
     unsigned at = w->set.runs;
     if (at == WHY_RUNS_MAX)
         return ips_err_set(err, IPS_E_USAGE, "at most %u runs", WHY_RUNS_MAX);
-    int rc = ipsq_session_run(s, word, &w->run[at].run, err);
+    int rc = ipsq_session_find_run(s, word, &w->run[at].run, err);
     for (unsigned i = 0; rc == 0 && i < at; i++) {
         if (strcmp(w->run[i].run, w->run[at].run) == 0)
             rc = ips_err_set(err, IPS_E_USAGE, "run %.120s is named twice",
@@ -55,8 +55,8 @@ static int name_run(struct whole *w, struct ipsq_session *s, const char *word,
     return rc;
 }
 
-static int name_runs(struct whole *w, const struct ipsq_options *o,
-                     struct ipsq_session *s, struct ips_err *err)
+static int add_named_runs(struct whole *w, const struct ipsq_options *o,
+                          struct ipsq_session *s, struct ips_err *err)
 {
     int rc = 0;
     for (const char *from = o->args[0]; rc == 0;) {
@@ -69,7 +69,7 @@ static int name_runs(struct whole *w, const struct ipsq_options *o,
                 o->args[0]);
         memcpy(word, from, len);
         word[len] = '\0';
-        rc = name_run(w, s, word, err);
+        rc = add_named_run(w, s, word, err);
         if (!from[len])
             break;
         from += len + 1;
@@ -77,19 +77,20 @@ static int name_runs(struct whole *w, const struct ipsq_options *o,
     return rc;
 }
 
-static int ask_one(struct whole *w, unsigned i, struct ipsq_session *s,
-                   Ips__Request *rq, struct ips_err *err)
+static int ask_and_add_findings(struct whole *w, unsigned i,
+                                struct ipsq_session *s, Ips__Request *rq,
+                                struct ips_err *err)
 {
     const Ips__WhyAnswer *a = NULL;
     struct compared_run *t = &w->run[i];
-    rq->run = ips_wire_text(t->run);
+    rq->run = ips_unconst_text(t->run);
     int rc = why_ask(s, rq, &a, err);
     if (rc < 0)
         return rc;
     t->wall_ns = a->wall_ns;
     t->own_ns = a->own_ns;
     t->findings = a->n_findings;
-    t->complete = ipsq_certified(a->certificate) == IPSQ_OK;
+    t->complete = ipsq_certificate_exit_status(a->certificate) == IPSQ_OK;
     snprintf(t->sure, sizeof(t->sure), "%s", a->sure);
     for (size_t k = 0; rc == 0 && k < a->n_findings; k++) {
         const Ips__WhyRow *r = a->findings[k];
@@ -104,7 +105,7 @@ static void put_runs(struct ipsq_out *out, const struct whole *w)
     struct ipsq_table t;
     ipsq_table_init(&t, "runs", run_columns, IPSQ_COUNT_OF(run_columns));
     for (unsigned i = 0; i < w->set.runs; i++) {
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text(w->run[i].run);
         *cell++ = ipsq_count(w->run[i].wall_ns);
         *cell++ = ipsq_count(w->run[i].own_ns);
@@ -125,7 +126,7 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
     for (size_t i = 0; i < w->count && (!top || i < top); i++) {
         const struct why_seen *x = &w->seen[i];
         double median, least, greatest, low, high;
-        struct ipsq_cell *cell = ipsq_table_row(&t);
+        struct ipsq_cell *cell = ipsq_table_add_row(&t);
         why_seen_gain(x, &median, &least, &greatest);
         why_wilson(x->runs, w->runs, &low, &high);
         *cell++ = ipsq_text(x->kind);
@@ -142,12 +143,12 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, NULL);
-    ipsq_left_out(out, "findings", w->count - shown);
+    ipsq_put_left_out(out, "findings", w->count - shown);
     ipsq_table_release(&t);
 }
 
-static void put_people(struct ipsq_out *out, const struct why_set *w,
-                       uint64_t top)
+static void put_merged_findings_as_text(struct ipsq_out *out,
+                                        const struct why_set *w, uint64_t top)
 {
     for (size_t i = 0; i < w->count && i < top; i++) {
         const struct why_seen *x = &w->seen[i];
@@ -179,15 +180,16 @@ static int print_why_runs(const struct ipsq_options *o, const struct whole *w,
     ipsq_out_value(&out, IPSQ_COUNT, "run_count", "runs",
                    ipsq_count(w->set.runs));
     if (o->format == IPSQ_TABLE)
-        put_people(&out, &w->set, o->top ? o->top : TABLE_TOP);
+        put_merged_findings_as_text(&out, &w->set, o->top ? o->top : TABLE_TOP);
     else
         put_findings(&out, &w->set, o->top);
     put_runs(&out, w);
     return ipsq_out_end(&out, err);
 }
 
-int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
-             Ips__Request *rq, struct ips_err *err)
+int why_answer_several_runs(const struct ipsq_options *o,
+                            struct ipsq_session *s, Ips__Request *rq,
+                            struct ips_err *err)
 {
     struct whole *w = calloc(1, sizeof(*w));
     bool complete = true;
@@ -196,9 +198,9 @@ int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
     /* ask for all findings (0), because one below the top of this run may be
      * among the top of another */
     rq->why->top = 0;
-    int rc = name_runs(w, o, s, err);
+    int rc = add_named_runs(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->set.runs; i++) {
-        rc = ask_one(w, i, s, rq, err);
+        rc = ask_and_add_findings(w, i, s, rq, err);
         complete = complete && w->run[i].complete;
     }
     if (rc == 0) {

@@ -18,8 +18,8 @@ void why_wilson(unsigned k, unsigned n, double *low, double *high)
     *high = k == n ? 1 : middle + half;
 }
 
-static bool is_finding(const struct why_seen *x, const char *kind,
-                       const char *who, const char *procedure)
+static bool is_same_finding(const struct why_seen *x, const char *kind,
+                            const char *who, const char *procedure)
 {
     return strcmp(x->kind, kind) == 0 && strcmp(x->who, who) == 0 &&
            strcmp(x->procedure, procedure) == 0;
@@ -29,14 +29,14 @@ static struct why_seen *find_finding(struct why_set *w, const char *kind,
                                      const char *who, const char *procedure)
 {
     for (size_t i = 0; i < w->count; i++) {
-        if (is_finding(&w->seen[i], kind, who, procedure))
+        if (is_same_finding(&w->seen[i], kind, who, procedure))
             return &w->seen[i];
     }
     return NULL;
 }
 
-static struct why_seen *make_finding(struct why_set *w, const char *kind,
-                                     const char *who, const char *procedure)
+static struct why_seen *append_finding(struct why_set *w, const char *kind,
+                                       const char *who, const char *procedure)
 {
     if (w->count == w->capacity) {
         size_t room = w->capacity * 2 + 16;
@@ -65,7 +65,7 @@ int why_set_add(struct why_set *w, unsigned run, const char *kind,
     procedure = procedure ? procedure : "";
     struct why_seen *x = find_finding(w, kind, who, procedure);
     if (!x)
-        x = make_finding(w, kind, who, procedure);
+        x = append_finding(w, kind, who, procedure);
     if (!x)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     bool again = x->runs && x->run[x->runs - 1] == run;
@@ -95,7 +95,7 @@ static double sum_gains(const struct why_seen *x)
     return all;
 }
 
-static int by_gain(const void *a, const void *b)
+static int compare_findings_by_gain(const void *a, const void *b)
 {
     const struct why_seen *x = a, *y = b;
     double p = sum_gains(x), q = sum_gains(y);
@@ -112,10 +112,10 @@ static int by_gain(const void *a, const void *b)
 void why_set_sort(struct why_set *w)
 {
     if (w->count)
-        qsort(w->seen, w->count, sizeof(*w->seen), by_gain);
+        qsort(w->seen, w->count, sizeof(*w->seen), compare_findings_by_gain);
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_gains(const void *a, const void *b)
 {
     double p = *(const double *)a, q = *(const double *)b;
     return (p > q) - (p < q);
@@ -126,7 +126,7 @@ void why_seen_gain(const struct why_seen *x, double *median, double *least,
 {
     double v[WHY_RUNS_MAX];
     memcpy(v, x->share, x->runs * sizeof(*v));
-    qsort(v, x->runs, sizeof(*v), by_value);
+    qsort(v, x->runs, sizeof(*v), compare_gains);
     *least = v[0];
     *greatest = v[x->runs - 1];
     *median = diff_median(v, x->runs);

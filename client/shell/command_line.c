@@ -84,7 +84,7 @@ static int run_command(const struct ipsq_command *c,
     if (rc < 0)
         return report_error(&err, c->name);
     memset(&s, 0, sizeof(s));
-    ipsq_tables_wide(o->wide);
+    ipsq_set_tables_wide(o->wide);
     if (!c->local) {
         ipsq_progress_begin();
         rc = ipsq_session_open(&s, o, &err);
@@ -95,7 +95,7 @@ static int run_command(const struct ipsq_command *c,
     if (rc < 0)
         rc = report_error(&err, c->name);
     if (rc == IPSQ_FAILED)
-        ipsq_session_hint(&s, stderr);
+        ipsq_session_print_slave_hint(&s, stderr);
     ipsq_session_close(&s);
     return rc;
 }
@@ -119,7 +119,7 @@ int ipsq_command_line(int argc, char **argv)
     }
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
-        ipsq_no_command(o.command, NULL, &err);
+        ipsq_set_no_command_error(o.command, NULL, &err);
         return report_error(&err, "");
     }
     if (o.help) {

@@ -27,7 +27,8 @@ static void offer_name(const char *name, const char *text)
 
 /* Offers the objects that `text` may become. For a name below the focus, the
  * candidates lack the part of their names that is the focus. */
-static void offer_below(const struct ipsq_name_source *from, const char *text)
+static void offer_objects_below_focus(const struct ipsq_name_source *from,
+                                      const char *text)
 {
     char object[2 * IPSQ_FOCUS_BYTES];
     snprintf(object, sizeof(object), "%s%s%s",
@@ -57,7 +58,7 @@ static char **complete_word(const char *text, int start, int end)
     size_t count = (size_t)words.count;
     const char *first = count ? words.word[0] : "";
     if (strcmp(first, "zoom") == 0) {
-        offer_below(&from, text);
+        offer_objects_below_focus(&from, text);
     } else if (strcmp(first, "run") == 0) {
         ipsq_complete_runs(&from, text, &offered);
     } else if (strcmp(first, "format") == 0) {
@@ -72,7 +73,7 @@ static char **complete_word(const char *text, int start, int end)
     return offered.count ? rl_completion_matches(text, next_offer) : NULL;
 }
 
-void ipsq_complete_begin(struct ipsq_shell *s)
+void ipsq_install_completion(struct ipsq_shell *s)
 {
     static char name[] = "ipsq", breaks[] = " \t\n";
     shell = s;

@@ -68,8 +68,8 @@ void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room)
                  f->to);
 }
 
-bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
-                       char out[IPSQ_FOCUS_BYTES])
+bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
+                               char out[IPSQ_FOCUS_BYTES])
 {
     int n;
     if (*word == '/')
@@ -84,8 +84,8 @@ bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
     return true;
 }
 
-bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
-                       struct ips_err *err)
+bool ipsq_focus_set_window(struct ipsq_focus *f, const char *word,
+                           struct ips_err *err)
 {
     struct ipsq_focus next = *f;
     const char *dots = strstr(word, "..");
@@ -108,11 +108,11 @@ bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
     return true;
 }
 
-int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
-                     struct ips_err *err)
+int ipsq_focus_set_phase(struct ipsq_focus *f, const char *word,
+                         struct ips_err *err)
 {
     uint64_t number;
-    int rc = ipsq_parse_count(word, &number, err);
+    int rc = ipsq_parse_positive_count(word, &number, err);
     if (rc < 0)
         return rc;
     snprintf(f->phase, sizeof(f->phase), "%" PRIu64, number);
@@ -189,9 +189,9 @@ static void add_options(const struct ipsq_focus *f,
     }
 }
 
-int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
-                     const struct ipsq_words *words, char **argv,
-                     unsigned *unused)
+int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
+                          const struct ipsq_words *words, char **argv,
+                          unsigned *unused)
 {
     static char own[] = "ipsq";
     struct ipsq_options o;

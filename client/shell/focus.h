@@ -44,17 +44,17 @@ void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room);
 /* Writes the name of the object that `word` means to `out`: "/a/b" as it is,
  * "b" as below the object in focus. False: the name is too long and `out` is
  * truncated. */
-bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
-                       char out[IPSQ_FOCUS_BYTES]);
+bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
+                               char out[IPSQ_FOCUS_BYTES]);
 /* Sets the window from "1s..2s", "1s.." or "..2s". False: `word` is not of this
  * form. True with err->code != 0 (IPS_E_USAGE): `word` is of this form, but its
  * times are wrong, and the window is unchanged. */
-bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
-                       struct ips_err *err);
+bool ipsq_focus_set_window(struct ipsq_focus *f, const char *word,
+                           struct ips_err *err);
 /* Sets the phase to the number `word`, such as "2", as `ipsq phases` numbers
  * them. IPS_E_USAGE: `word` is no number. */
-int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
-                     struct ips_err *err) IPS_MUST_USE;
+int ipsq_focus_set_phase(struct ipsq_focus *f, const char *word,
+                         struct ips_err *err) IPS_MUST_USE;
 /* Widens the focus by one step: removes the time, else the object, else the
  * run. False: there was nothing to remove. */
 bool ipsq_focus_up(struct ipsq_focus *f);
@@ -69,8 +69,8 @@ enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };
  * unknown command, or wrong words, get no additions: running the line reports
  * what is wrong. */
 #define IPSQ_ARGV_MAX (2 * IPSQ_WORDS_MAX)
-int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
-                     const struct ipsq_words *words, char **argv,
-                     unsigned *unused);
+int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
+                          const struct ipsq_words *words, char **argv,
+                          unsigned *unused);
 
 #endif

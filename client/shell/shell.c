@@ -76,7 +76,7 @@ static int wait_for(pid_t pid)
 
 /* Runs a command line in a child process, through the pager if there is one.
  * Returns the exit status of the child. */
-static int run_words(const struct ipsq_shell *s, int argc, char **argv)
+static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
 {
     int pipes[2];
     const char *page = find_pager(s);
@@ -136,19 +136,19 @@ static int run_command(const struct ipsq_shell *s,
         n++;
     }
     before[n] = NULL; /* --format is the last option in before[] */
-    int argc = ipsq_focus_apply(&s->focus, before, words, argv, &unused);
+    int argc = ipsq_focus_build_argv(&s->focus, before, words, argv, &unused);
     if (unused)
         fprintf(stderr,
                 "ipsq: %s cannot be restricted to %s: this answer covers "
                 "the whole run\n",
                 words->word[0],
                 unused & IPSQ_UNUSED_OBJECT ? s->focus.object : "a window");
-    return run_words(s, argc, argv);
+    return run_argv_in_child(s, argc, argv);
 }
 
 /* ---- the shell's own words ---------------------------------------------- */
 
-static int report_wrong(const char *what, const char *word)
+static int print_usage_error(const char *what, const char *word)
 {
     fprintf(stderr, "ipsq: %s%s\n", what, word ? word : "");
     return IPSQ_USAGE;
@@ -164,8 +164,8 @@ typedef void name_lister(const struct ipsq_name_source *from, const char *text,
                          struct ipsq_names *out);
 
 /* Prints that no name is `text`, and suggests the most similar one. */
-static void say_unknown(const struct ipsq_shell *s, name_lister *list,
-                        const char *text, const char *what)
+static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
+                               const char *text, const char *what)
 {
     struct ipsq_name_source from = ipsq_shell_source(s);
     struct ipsq_names all = {0};
@@ -181,8 +181,8 @@ static void say_unknown(const struct ipsq_shell *s, name_lister *list,
 
 /* The first name that is neither `first` nor below it (as /m1/a is below /m1);
  * NULL: none. */
-static const char *another_name(const struct ipsq_names *names,
-                                const char *first)
+static const char *find_name_outside(const struct ipsq_names *names,
+                                     const char *first)
 {
     size_t len = strlen(first);
     for (size_t i = 0; i < names->count; i++) {
@@ -210,10 +210,10 @@ static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
             found = names.name[i];
     if (!found && names.count) {
         found = names.name[0];
-        other = another_name(&names, found);
+        other = find_name_outside(&names, found);
     }
     if (!found)
-        say_unknown(s, list, text, what);
+        print_unknown_name(s, list, text, what);
     else if (other)
         fprintf(stderr, "ipsq: more than one %s begins with '%s': %s, %s%s\n",
                 what, text, found, other, names.count > 2 ? ", ..." : "");
@@ -228,18 +228,18 @@ static int zoom_to(struct ipsq_shell *s, const char *word, const char *more)
     char object[IPSQ_FOCUS_BYTES];
     struct ips_err err;
     if (!word)
-        return report_wrong(
+        return print_usage_error(
             "zoom needs an object (/m1), a window (1s..2s) or a "
             "phase (phase 2)",
             NULL);
     if (strcmp(word, "phase") == 0 && more)
-        return ipsq_focus_phase(&s->focus, more, &err) < 0
-                   ? report_wrong(err.msg, NULL)
+        return ipsq_focus_set_phase(&s->focus, more, &err) < 0
+                   ? print_usage_error(err.msg, NULL)
                    : IPSQ_OK;
-    if (ipsq_focus_window(&s->focus, word, &err))
-        return err.code ? report_wrong(err.msg, NULL) : IPSQ_OK;
-    if (!ipsq_focus_object(&s->focus, word, object))
-        return report_wrong("name too long: ", word);
+    if (ipsq_focus_set_window(&s->focus, word, &err))
+        return err.code ? print_usage_error(err.msg, NULL) : IPSQ_OK;
+    if (!ipsq_focus_resolve_object(&s->focus, word, object))
+        return print_usage_error("name too long: ", word);
     if (!*object) {
         *s->focus.object = '\0';
         return IPSQ_OK;
@@ -250,7 +250,7 @@ static int zoom_to(struct ipsq_shell *s, const char *word, const char *more)
                : IPSQ_FAILED;
 }
 
-static int take_run(struct ipsq_shell *s, const char *word)
+static int set_focus_run(struct ipsq_shell *s, const char *word)
 {
     struct ipsq_focus next = {0};
     if (word && !resolve_unique_name(s, ipsq_complete_runs, word, "run",
@@ -262,7 +262,7 @@ static int take_run(struct ipsq_shell *s, const char *word)
 
 /* Collects the options passed to every command. The format is left out if it is
  * table, which is the default. */
-static void options_of_all(struct ipsq_shell *s)
+static void collect_common_options(struct ipsq_shell *s)
 {
     static char master[] = "--master", state[] = "--state";
     char **to = s->before;
@@ -279,7 +279,7 @@ static void options_of_all(struct ipsq_shell *s)
     *to = NULL;
 }
 
-static int take_format(struct ipsq_shell *s, const char *word)
+static int set_shell_format(struct ipsq_shell *s, const char *word)
 {
     const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
     struct ips_nearest near;
@@ -290,11 +290,11 @@ static int take_format(struct ipsq_shell *s, const char *word)
             continue;
         snprintf(s->format, sizeof(s->format), "--format=%s", word);
         s->session.format = (enum ipsq_format)i;
-        options_of_all(s);
+        collect_common_options(s);
         return IPSQ_OK;
     }
-    return report_wrong("the formats are table, tsv and json",
-                        ips_nearest_text(&near));
+    return print_usage_error("the formats are table, tsv and json",
+                             ips_nearest_text(&near));
 }
 
 static int show_history(void)
@@ -320,7 +320,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
     struct ipsq_words words;
     struct ips_err err;
     if (ipsq_words_split(text, &words, &err) < 0)
-        return report_wrong(err.msg, NULL);
+        return print_usage_error(err.msg, NULL);
     if (words.count == 0)
         return s->status;
     const char *word = words.word[0];
@@ -330,17 +330,18 @@ static int run_line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "up") == 0)
         return ipsq_focus_up(&s->focus)
                    ? IPSQ_OK
-                   : report_wrong("the focus is already the newest run", NULL);
+                   : print_usage_error("the focus is already the newest run",
+                                       NULL);
     if (strcmp(word, "run") == 0)
-        return take_run(s, words.word[1]);
+        return set_focus_run(s, words.word[1]);
     if (strcmp(word, "focus") == 0)
         return show_focus(s);
     if (strcmp(word, "format") == 0)
-        return take_format(s, words.word[1]);
+        return set_shell_format(s, words.word[1]);
     if (strcmp(word, "history") == 0)
         return show_history();
     if (strcmp(word, "shell") == 0)
-        return report_wrong("already in the shell", NULL);
+        return print_usage_error("already in the shell", NULL);
     if (strcmp(word, "quit") == 0 || strcmp(word, "exit") == 0) {
         s->leave = true;
         return s->status;
@@ -348,7 +349,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "help") == 0 && words.count == 1)
         fputs(words_help, stdout);
     if (*word != '-' && !ipsq_command_find(word)) {
-        ipsq_no_command(word, ipsq_shell_words, &err);
+        ipsq_set_no_command_error(word, ipsq_shell_words, &err);
         fprintf(stderr, "ipsq: %s\ntry: help\n", err.msg);
         return IPSQ_USAGE;
     }
@@ -399,7 +400,8 @@ static char *read_plain(void)
 
 /* Stores the path of the history file, and makes its directory. "": no history
  * file can be used. */
-static void history_path(const struct ipsq_shell *s, char out[IPS_PATH_BYTES])
+static void make_history_path(const struct ipsq_shell *s,
+                              char out[IPS_PATH_BYTES])
 {
     char state[IPS_PATH_BYTES];
     struct ips_err ignored;
@@ -422,7 +424,7 @@ static void begin_shell(struct ipsq_shell *s, const struct ipsq_options *o)
     s->session.state = o->state;
     s->session.format = o->format;
     snprintf(s->format, sizeof(s->format), "--format=%s", formats[o->format]);
-    options_of_all(s);
+    collect_common_options(s);
 }
 
 int ipsq_shell(const struct ipsq_options *o)
@@ -440,11 +442,11 @@ int ipsq_shell(const struct ipsq_options *o)
     if (s.terminal) {
         struct sigaction act = {.sa_handler = on_interrupt};
         sigaction(SIGINT, &act, NULL);
-        history_path(&s, past);
+        make_history_path(&s, past);
         stifle_history(HISTORY_LINES);
         if (*past)
             (void)read_history(past);
-        ipsq_complete_begin(&s);
+        ipsq_install_completion(&s);
         puts("'help' lists the commands, 'quit' leaves.");
     }
     while (!s.leave) {

@@ -34,6 +34,6 @@ extern const char *const ipsq_shell_words[];
 struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s);
 
 /* client/shell/complete.c: installs completion in the line editor. */
-void ipsq_complete_begin(struct ipsq_shell *s);
+void ipsq_install_completion(struct ipsq_shell *s);
 
 #endif

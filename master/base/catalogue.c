@@ -60,7 +60,8 @@ static int run_sql(struct catalogue *c, const char *sql, struct ips_err *err)
     return 0;
 }
 
-static int check_version(struct catalogue *c, struct ips_err *err)
+static int check_version_and_make_tables(struct catalogue *c,
+                                         struct ips_err *err)
 {
     sqlite3_stmt *st = NULL;
     char text[64];
@@ -104,7 +105,7 @@ static int open_all(struct catalogue *c, const char *path, struct ips_err *err)
                      "PRAGMA synchronous = NORMAL;",
                      err);
     if (rc == 0)
-        rc = check_version(c, err);
+        rc = check_version_and_make_tables(c, err);
     if (rc == 0)
         rc = prepare_statement(c, sql_put, &c->put, err);
     if (rc == 0)
@@ -289,21 +290,21 @@ int catalogue_each(struct catalogue *c, const char *run,
 
 static void add_known(const struct catalogue_row *row, void *arg)
 {
-    struct catalogue_known *k = arg;
+    struct catalogue_sum_run *k = arg;
     k->events = ips_add_sat(k->events, row->events);
     k->created_real_ns = ips_max_u64(k->created_real_ns, row->created_real_ns);
     k->open = k->open || row->open;
 }
 
-int catalogue_known(struct catalogue *c, const char *run,
-                    struct catalogue_known *out, struct ips_err *err)
+int catalogue_sum_run(struct catalogue *c, const char *run,
+                      struct catalogue_sum_run *out, struct ips_err *err)
 {
-    *out = (struct catalogue_known){0};
+    *out = (struct catalogue_sum_run){0};
     return catalogue_each(c, run, add_known, out, err);
 }
 
-int catalogue_put_irt(struct catalogue *c, const char *run, uint64_t events,
-                      const Ips__MetricsAnswer *answer, struct ips_err *err)
+int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
+                          const Ips__MetricsAnswer *answer, struct ips_err *err)
 {
     size_t len = ips__metrics_answer__get_packed_size(answer);
     uint8_t *packed = malloc(len + 1);
@@ -321,8 +322,8 @@ int catalogue_put_irt(struct catalogue *c, const char *run, uint64_t events,
     return step == SQLITE_DONE ? 0 : db_error(c, "write results", err);
 }
 
-Ips__MetricsAnswer *catalogue_get_irt(struct catalogue *c, const char *run,
-                                      uint64_t *events)
+Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
+                                          uint64_t *events)
 {
     Ips__MetricsAnswer *answer = NULL;
     sqlite3_stmt *st = c->get_irt;

@@ -43,26 +43,26 @@ int catalogue_each(struct catalogue *c, const char *run,
                    void *arg, struct ips_err *err) IPS_MUST_USE;
 
 /* Sums over all machines that have the run, as of their last reports. */
-struct catalogue_known {
+struct catalogue_sum_run {
     uint64_t events;
     /* the latest of all machines; it changes if another run is recorded under
      * the same name */
     uint64_t created_real_ns;
     bool open;
 };
-int catalogue_known(struct catalogue *c, const char *run,
-                    struct catalogue_known *out,
-                    struct ips_err *err) IPS_MUST_USE;
+int catalogue_sum_run(struct catalogue *c, const char *run,
+                      struct catalogue_sum_run *out,
+                      struct ips_err *err) IPS_MUST_USE;
 
 /* Stores the machine and program rows of a run, packed as one MetricsAnswer,
  * and the number of events from which they were computed. A run without
  * results has an answer with 0 rows. */
-int catalogue_put_irt(struct catalogue *c, const char *run, uint64_t events,
-                      const Ips__MetricsAnswer *answer,
-                      struct ips_err *err) IPS_MUST_USE;
+int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
+                          const Ips__MetricsAnswer *answer,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Returns NULL if nothing is stored; free the result with
  * ips__metrics_answer__free_unpacked. */
-Ips__MetricsAnswer *catalogue_get_irt(struct catalogue *c, const char *run,
-                                      uint64_t *events);
+Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
+                                          uint64_t *events);
 
 #endif

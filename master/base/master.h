@@ -88,6 +88,6 @@ struct master_options {
 int master_start(struct master *m, struct event_base *base,
                  const struct master_options *options,
                  struct ips_err *err) IPS_MUST_USE;
-void master_stop_loop(struct master *m);
+void master_release(struct master *m);
 
 #endif

@@ -163,8 +163,8 @@ int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
     return rc;
 }
 
-const struct mtime_wake *mtimes_wake(const struct mtimes *t,
-                                     const char *machine)
+const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
+                                          const char *machine)
 {
     for (uint32_t i = 0; i < t->wake_count; i++) {
         if (strcmp(t->wake[i].machine, machine) == 0)
@@ -245,7 +245,7 @@ const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
 
 /* ---- the file ----------------------------------------------------------- */
 
-void mtimes_open(struct mtimes *t, const char *dir)
+void mtimes_set_directory(struct mtimes *t, const char *dir)
 {
     memset(t, 0, sizeof(*t));
     snprintf(t->path, sizeof(t->path), "%s/message-times", dir);

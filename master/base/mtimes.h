@@ -73,7 +73,7 @@ struct mtimes {
     uint32_t count;
     struct mtime_wake *wake; /* [wake_count] sorted by machine */
     uint32_t wake_count;
-    /* the path of the file, set by mtimes_open */
+    /* the path of the file, set by mtimes_set_directory */
     char path[IPS_PATH_BYTES + 32];
     /* modification time of the file when it was last read */
     struct timespec seen;
@@ -92,8 +92,8 @@ bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
                    enum mtime_over over); /* returns true if the pair existed */
 /* Returns the wake row of `machine`; NULL: not measured, or the machine has one
  * processor. */
-const struct mtime_wake *mtimes_wake(const struct mtimes *t,
-                                     const char *machine);
+const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
+                                          const char *machine);
 /* Adds the wake row, or replaces that of the same machine. */
 int mtimes_put_wake(struct mtimes *t, const struct mtime_wake *wake,
                     struct ips_err *err) IPS_MUST_USE;
@@ -112,7 +112,7 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
 char *mtimes_text(const struct mtimes *t);
 
 /* Binds `t` to the file in directory `dir`; reads nothing yet. */
-void mtimes_open(struct mtimes *t, const char *dir);
+void mtimes_set_directory(struct mtimes *t, const char *dir);
 /* Reads the file if it has changed since the last read. A damaged file keeps
  * returning its error until someone repairs or replaces it; a missing file is
  * an empty table. */

@@ -24,8 +24,9 @@ bool mtimes_is_busy(const char *machine, uint32_t load_milli,
     return true;
 }
 
-bool mtimes_doubt_trips(const struct mtime_pair *p,
-                        const struct mtime_trip *trip, char *out, size_t room)
+bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
+                               const struct mtime_trip *trip, char *out,
+                               size_t room)
 {
     uint32_t late = 0, wide = 0, first = 0;
     uint64_t delay = 0, all = 0;
@@ -62,8 +63,9 @@ static bool are_apart(uint64_t a, uint64_t b)
     return high > ips_add_sat(3 * low, MTIMES_SLACK_NS);
 }
 
-bool mtimes_doubt_ways(const struct mtime_pair *p,
-                       const struct mtime_pair *back, char *out, size_t room)
+bool mtimes_has_differing_directions(const struct mtime_pair *p,
+                                     const struct mtime_pair *back, char *out,
+                                     size_t room)
 {
     uint32_t both = 0, wrong = 0;
     const struct mtime_point *first = NULL, *other = NULL;

@@ -36,12 +36,14 @@ bool mtimes_is_busy(const char *machine, uint32_t load_milli,
                     uint32_t processors, char *out, size_t room);
 /* Checks the rules delay and spread. Returns true, with the text in `out`, if
  * the pair is in doubt. `trip` has p->count elements. */
-bool mtimes_doubt_trips(const struct mtime_pair *p,
-                        const struct mtime_trip *trip, char *out, size_t room);
+bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
+                               const struct mtime_trip *trip, char *out,
+                               size_t room);
 /* Checks the rule both ways, for the message lengths that both `p` and `back`,
  * the opposite direction, have. Returns true, with the text in `out`, if the
  * pair is in doubt. */
-bool mtimes_doubt_ways(const struct mtime_pair *p,
-                       const struct mtime_pair *back, char *out, size_t room);
+bool mtimes_has_differing_directions(const struct mtime_pair *p,
+                                     const struct mtime_pair *back, char *out,
+                                     size_t room);
 
 #endif

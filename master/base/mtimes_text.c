@@ -155,7 +155,7 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
     char *by = strtok_r(NULL, "", &save);
     if (!fine || !date || strlen(date) >= sizeof(w.measured))
         return report_wrong(r, err, "a wake without its time and date", form);
-    if (mtimes_wake(r->t, machine))
+    if (mtimes_find_wake(r->t, machine))
         return report_wrong(r, err, "this machine has two wakes",
                             "remove one of the two");
     snprintf(w.machine, sizeof(w.machine), "%s", machine);

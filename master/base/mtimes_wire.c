@@ -14,7 +14,7 @@ static uint64_t half_trip(const struct mtime_point *p)
     return p->ns + p->cpu_ns;
 }
 
-static bool is_limited(const struct mtime_point *p)
+static bool is_limited_by_link(const struct mtime_point *p)
 {
     return p->ns > 0 && p->cpu_ns > 0;
 }
@@ -30,7 +30,7 @@ static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
-        if (at->bytes <= MTIME_WIRE_DATA || !is_limited(at))
+        if (at->bytes <= MTIME_WIRE_DATA || !is_limited_by_link(at))
             continue;
         uint64_t whole = scale_bytes(on_wire(at->bytes), ns, per);
         uint64_t less = ips_sub_sat(whole, half_trip(at));
@@ -46,7 +46,7 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     /* the points may be in any order */
     for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
-        if (at->bytes < MTIME_WIRE_LONG || !is_limited(at))
+        if (at->bytes < MTIME_WIRE_LONG || !is_limited_by_link(at))
             continue;
         if (!first || at->bytes < first->bytes)
             first = at;

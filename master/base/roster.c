@@ -110,7 +110,8 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
     return 0;
 }
 
-void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns)
+void roster_store_report(struct slave *s, const Ips__Report *report,
+                         uint64_t now_ns)
 {
     s->seen_ns = now_ns;
     s->runs = report->known_runs;
@@ -123,7 +124,7 @@ void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns)
     snprintf(s->trouble, sizeof(s->trouble), "%.199s", report->trouble);
 }
 
-void roster_gone(struct slave *s)
+void roster_mark_disconnected(struct slave *s)
 {
     s->peer = NULL;
 }

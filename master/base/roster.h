@@ -64,8 +64,9 @@ struct slave *roster_find_by_peer(const struct roster *r,
                                   const struct ips_peer *peer);
 struct slave *roster_find(const struct roster *r, const char *machine);
 
-void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns);
-void roster_gone(struct slave *s);
+void roster_store_report(struct slave *s, const Ips__Report *report,
+                         uint64_t now_ns);
+void roster_mark_disconnected(struct slave *s);
 
 /* Whether the slave is connected and sent something within ROSTER_MISSING_NS.
  */

@@ -165,7 +165,7 @@ static bool is_group(const struct group *g, const struct group *key)
 
 /* Finds the group of a row, or adds it. Neighbouring rows mostly belong to the
  * same group, so the last group is tried first. */
-static struct group *group_of(struct choosing *c, const void *row)
+static struct group *find_or_add_group(struct choosing *c, const void *row)
 {
     struct group key = {.machine = ""};
     if (c->s->per_machine) {
@@ -195,7 +195,7 @@ static struct group *group_of(struct choosing *c, const void *row)
     return &c->groups[c->group_count++];
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_row_indexes(const void *a, const void *b)
 {
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
     return (x > y) - (x < y);
@@ -217,19 +217,20 @@ static size_t collect_rows(struct choosing *c, struct arena *a, void ***list,
     for (size_t i = 0; i < c->group_count; i++)
         for (size_t k = 0; k < c->groups[i].count; k++)
             place[at++] = c->groups[i].heap[k];
-    qsort(place, n, sizeof(*place), compare_places);
+    qsort(place, n, sizeof(*place), compare_row_indexes);
     for (size_t i = 0; i < n; i++)
         (*list)[i] = c->rows[place[i]];
     return n;
 }
 
-size_t top_n_rows(const struct top_n *s, struct arena *a, void *const *rows,
-                  size_t count, void ***list, uint64_t left_out[SELECT_LEVELS])
+size_t top_n_select_rows(const struct top_n *s, struct arena *a,
+                         void *const *rows, size_t count, void ***list,
+                         uint64_t left_out[SELECT_LEVELS])
 {
     struct choosing c = {.s = s, .rows = rows};
     bool fine = true;
     for (size_t i = 0; fine && i < count; i++) {
-        struct group *g = group_of(&c, rows[i]);
+        struct group *g = find_or_add_group(&c, rows[i]);
         fine = g && put_row(&c, g, i);
     }
     a->failed = a->failed || !fine;

@@ -34,7 +34,8 @@ bool top_n_init(struct top_n *s, const Ips__Select *ask,
  * is unchanged. Adds the number of other rows to left_out[level] (a single
  * entry without per_level). O(count log top). Returns 0 with a->failed set if
  * there is no memory. */
-size_t top_n_rows(const struct top_n *s, struct arena *a, void *const *rows,
-                  size_t count, void ***list, uint64_t left_out[SELECT_LEVELS]);
+size_t top_n_select_rows(const struct top_n *s, struct arena *a,
+                         void *const *rows, size_t count, void ***list,
+                         uint64_t left_out[SELECT_LEVELS]);
 
 #endif

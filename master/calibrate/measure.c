@@ -172,8 +172,8 @@ static void recheck_previous_job(struct query *q)
     struct calibration *c = calibration_of(q);
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
-    if (!mtimes_doubt_ways(&c->there, &c->now, c->there.doubt,
-                           sizeof(c->there.doubt)))
+    if (!mtimes_has_differing_directions(&c->there, &c->now, c->there.doubt,
+                                         sizeof(c->there.doubt)))
         return;
     if (c->force || c->older.count) {
         (void)store_pair(q, c->force ? &c->there : &c->older, NULL);
@@ -200,7 +200,7 @@ static const char *busy_of(const struct query *q, const struct job *j)
 /* Decides whether the result of job[at] is kept: stores it, or notes why not.
  * Rechecks the result of the previous job if that measured the opposite
  * direction. */
-static void judge_pair(struct query *q)
+static void store_or_refuse_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
@@ -208,9 +208,11 @@ static void judge_pair(struct query *q)
     const char *busy = busy_of(q, j);
     if (*busy)
         snprintf(p->doubt, sizeof(p->doubt), "%s", busy);
-    else if (!mtimes_doubt_trips(p, c->trip, p->doubt, sizeof(p->doubt)) &&
+    else if (!mtimes_has_doubtful_trips(p, c->trip, p->doubt,
+                                        sizeof(p->doubt)) &&
              j->back && c->there.count)
-        (void)mtimes_doubt_ways(p, &c->there, p->doubt, sizeof(p->doubt));
+        (void)mtimes_has_differing_directions(p, &c->there, p->doubt,
+                                              sizeof(p->doubt));
     if (j->back && c->there.count)
         recheck_previous_job(q);
     if (q->over)
@@ -228,14 +230,14 @@ static void judge_pair(struct query *q)
         c->there = *p;
 }
 
-static void save_pair(struct query *q)
+static void stamp_and_judge_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     if (c->now.count == 0)
         return;
     format_stamp(c->now.measured);
     snprintf(c->now.by, sizeof(c->now.by), "%s", by_whom(c));
-    judge_pair(q);
+    store_or_refuse_pair(q);
 }
 
 static int take_trip(struct query *q, struct machine_share *p,
@@ -269,7 +271,7 @@ static void on_trip(struct query *q)
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
     if (!reset_failed_part(q, j->from))
-        save_pair(q);
+        stamp_and_judge_pair(q);
     if (q->over)
         return;
     c->at++;
@@ -292,7 +294,7 @@ static void ask_trip(struct query *q, char **addresses, size_t count)
     ask.length_ns = LENGTH_NS;
     request.ask_case = IPS__REQUEST__ASK_TRIP;
     request.trip = &ask;
-    query_round(q, take_trip, on_trip);
+    query_open_round(q, take_trip, on_trip);
     query_ask(q, j->from, &request, true);
 }
 
@@ -357,13 +359,13 @@ static void next_job(struct query *q)
     Ips__EchoAsk ask = IPS__ECHO_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     ask.key = (ProtobufCBinaryData){KEY_BYTES, c->key};
-    ask.over = ips_wire_text(mtime_over_name(j->over));
+    ask.over = ips_unconst_text(mtime_over_name(j->over));
     ask.seconds = ECHO_SECONDS;
     ask.inside = j->from == j->to;
     request.ask_case = IPS__REQUEST__ASK_ECHO;
     request.echo = &ask;
     j->to->own = NULL;
-    query_round(q, take_echo, on_echo);
+    query_open_round(q, take_echo, on_echo);
     query_ask(q, j->to, &request, true);
     query_await(q);
 }
@@ -422,7 +424,7 @@ static void next_machine(struct query *q)
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_round(q, take_ready, on_ready);
+    query_open_round(q, take_ready, on_ready);
     query_ask(q, c->machine[c->machine_at], &request, true);
     query_await(q);
 }

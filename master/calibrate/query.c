@@ -26,7 +26,7 @@ static void fill_row(struct arena *a, const struct mtime_pair *p,
     ips__mtime_row__init(row);
     row->from = arena_printf(a, "%s", p->from);
     row->to = arena_printf(a, "%s", p->to);
-    row->over = ips_wire_text(mtime_over_name(p->over));
+    row->over = ips_unconst_text(mtime_over_name(p->over));
     row->measured = arena_printf(a, "%s", p->measured);
     row->by = arena_printf(a, "%s", p->by);
     row->doubt = arena_printf(a, "%s", p->doubt);

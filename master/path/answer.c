@@ -60,7 +60,7 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
         if (!share)
             break;
         ips__share__init(share);
-        share->object = ips_wire_text(share_name(q, a, row, list));
+        share->object = ips_unconst_text(share_name(q, a, row, list));
         share->ns = row->ns;
         share->count = row->count;
         share->stable = row->stable;
@@ -74,8 +74,8 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
 /* Compares the shares with those of the other scenarios, and lists these in the
  * certificate. A scenario that was not computed has the same path as the main
  * one. */
-static void fill_scenarios(struct path_data *d, struct arena *a,
-                           struct certificate *c)
+static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
+                                         struct certificate *c)
 {
     for (int id = SCENARIO_HALF; id < SCENARIOS; id++) {
         struct scenario_result *r = &d->scenarios[id];
@@ -97,7 +97,7 @@ static void fill_scenarios(struct path_data *d, struct arena *a,
                                    &c->scenario_cap, sizeof(*c->msg.lanes)))
             return;
         ips__lane_result__init(row);
-        row->lane = ips_wire_text(r->name);
+        row->lane = ips_unconst_text(r->name);
         row->t_max_ns =
             r->wanted ? r->t_max : d->scenarios[SCENARIO_MAIN].t_max;
         row->same_order = same;
@@ -113,9 +113,9 @@ char *path_mtime_text(const struct query *q, struct arena *a,
         return arena_printf(a, "%s", q->gather.mtimes_text);
     if (scenario->weighting == IPS_WEIGH_WALL && !m->base_ns &&
         !m->per_byte_q32)
-        return ips_wire_text("as measured, 0 where nobody waited");
+        return ips_unconst_text("as measured, 0 where nobody waited");
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
-        return ips_wire_text("0 (not calibrated)");
+        return ips_unconst_text("0 (not calibrated)");
     return arena_printf(
         a, "%" PRIu64 " ns + %.6f ns a byte, times %u/%u (given)", m->base_ns,
         (double)m->per_byte_q32 / 4294967296.0, m->scale_num, m->scale_den);
@@ -128,11 +128,11 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->scenarios[SCENARIO_MAIN].shares.resources;
     certificate_set_category(q, a, c, 3, "the slaves' graphs");
-    c->msg.engine = ips_wire_text(d->engine_text);
+    c->msg.engine = ips_unconst_text(d->engine_text);
     c->msg.message_times =
         path_mtime_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
-        c->msg.clock = ips_wire_text(weighting_clock_text(d));
+        c->msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_CPU)
         c->msg.run_delay_unknown_ns = weighting_unattributed_ns(q);
     const struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
@@ -140,7 +140,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     bool wall =
         d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL;
     uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
-    certificate_unended(a, c, wall ? d->unended_ns : more, t_max, wall);
+    certificate_report_unended(a, c, wall ? d->unended_ns : more, t_max, wall);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
     if (*d->relay_note)
@@ -149,11 +149,11 @@ static void fill_certificate(const struct query *q, struct path_data *d,
         certificate_detail(
             a, c,
             "a slave or its data changed, and the answer was computed again");
-    fill_scenarios(d, a, c);
+    compare_and_report_scenarios(d, a, c);
 }
 
 /* The elapsed time of the run's command; IPS_UNMEASURED: not known. */
-uint64_t path_goal_elapsed(const struct query *q)
+uint64_t path_command_elapsed_ns(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -192,10 +192,10 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
     const struct scenario_result *free_scenario = &d->scenarios[SCENARIO_FREE];
     uint64_t least = free_scenario->wanted ? free_scenario->t_max : main->t_max;
-    out->weighting = ips_wire_text(weighting_name(main->scenario.weighting));
-    out->goal = ips_wire_text(d->goal_text);
-    path_profile_split(q, out);
-    out->engine = ips_wire_text(d->engine);
+    out->weighting = ips_unconst_text(weighting_name(main->scenario.weighting));
+    out->goal = ips_unconst_text(d->goal_text);
+    path_profile_fill_split(q, out);
+    out->engine = ips_unconst_text(d->engine);
     out->t_max_ns = main->t_max;
     out->total_cpu_ns = d->total_cpu_ns;
     out->parallelism = main->t_max
@@ -209,9 +209,9 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     uint64_t window_ns;
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
-    out->elapsed_ns = path_goal_elapsed(q);
+    out->elapsed_ns = path_command_elapsed_ns(q);
     out->lasted_ns = run_length_ns(q);
-    out->category = ips_wire_text("3");
+    out->category = ips_unconst_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_run_is_open(q);
 }
@@ -242,7 +242,8 @@ static bool must_equal_command_time(const struct query *q,
 
 /* The length of the path if messages take no time, which is never more than
  * the run took. IPS_UNMEASURED: not computed. */
-static uint64_t path_bound_ns(const struct query *q, const struct path_data *d)
+static uint64_t path_without_messages_ns(const struct query *q,
+                                         const struct path_data *d)
 {
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
     const struct scenario_result *without = &d->scenarios[SCENARIO_FREE];
@@ -279,13 +280,13 @@ static void send_last(struct query *q)
     answer.cost = &cost;
     answer.by_external =
         fill_shares(q, &a, s, SHARE_OUTSIDE, &answer.n_by_external, &c);
-    if (path_profile_by(q->request->path, "thread"))
+    if (path_profile_asks_by(q->request->path, "thread"))
         answer.by_thread =
             fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
     answer.window_ns = window_ns;
     path_profile_fill(q, &a, &c, &answer);
     self_check_path(&a, &c, &answer, must_equal_command_time(q, d, &c));
-    self_check_computed(&a, &c, &answer, path_bound_ns(q, d));
+    self_check_computed(&a, &c, &answer, path_without_messages_ns(q, d));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -321,10 +322,10 @@ static void fill_segment(const struct query *q, struct arena *a,
 {
     const struct machine_share *part = machine_at(q, p->at.machine);
     ips__segment__init(s);
-    s->kind = ips_wire_text(segment_kind(p));
-    s->arc = ips_wire_text(arc_name(p));
-    s->machine = ips_wire_text(part->machine);
-    s->process = ips_wire_text(machine_share_process(part, p->at.process));
+    s->kind = ips_unconst_text(segment_kind(p));
+    s->arc = ips_unconst_text(arc_name(p));
+    s->machine = ips_unconst_text(part->machine);
+    s->process = ips_unconst_text(machine_share_process(part, p->at.process));
     s->thread = arena_printf(a, "%u", p->at.tid);
     s->from_node = p->from == IPS_NO_NODE ? IPS_UNMEASURED : p->from;
     s->to_node = p->to;

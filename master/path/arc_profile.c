@@ -211,7 +211,7 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
     if (rc == 0)
         rc = take_locks(w, a, err);
     if (rc == 0 && !reply->last)
-        query_widen(q, p);
+        query_widen_reply_window(q, p);
     return rc;
 }
 
@@ -227,7 +227,7 @@ static void ask_machine(struct query *q, struct machine_share *p,
     what.cpu = cpu;
     what.callers = callers;
     if (window) {
-        weighting_scenario(q, p, main, &scenario);
+        weighting_write_scenario(q, p, main, &scenario);
         what.lane = &scenario;
         what.from_ns = window->from_ns;
         what.to_ns = window->to_ns;

@@ -77,7 +77,7 @@ static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
 /* ---- fits ---------------------------------------------------------------- */
 
 /* The fit of the same pair with the machines exchanged: it gives A from B. */
-static struct ips_clock_fit turn_fit(const struct ips_clock_fit *f)
+static struct ips_clock_fit invert_clock_fit(const struct ips_clock_fit *f)
 {
     struct ips_clock_fit t = *f;
     ips_i128 one = (ips_i128)1 << 40;
@@ -97,8 +97,8 @@ static uint64_t move_clock(uint64_t t, int64_t by)
 /* The time during which machines i and k both have events, by the clock of i. A
  * path may use all of it, also before the first message between them and after
  * the last. */
-static struct ips_clock_span span_of(const struct alignment *a, uint32_t i,
-                                     uint32_t k)
+static struct ips_clock_span common_span_of_pair(const struct alignment *a,
+                                                 uint32_t i, uint32_t k)
 {
     const Ips__SyncAnswer *of_i = a->q->gather.active[i]->sync;
     const Ips__SyncAnswer *of_k = a->q->gather.active[k]->sync;
@@ -117,10 +117,11 @@ static int fit_all(struct alignment *a, struct ips_err *err)
             struct ips_clock_fit *f = &a->fit[i * a->n + k];
             if (p->count == 0)
                 continue;
-            int rc = ips_clock_align(p->p, p->count, span_of(a, i, k), f, err);
+            int rc = ips_clock_align(p->p, p->count,
+                                     common_span_of_pair(a, i, k), f, err);
             if (rc < 0)
                 return rc;
-            a->fit[k * a->n + i] = turn_fit(f);
+            a->fit[k * a->n + i] = invert_clock_fit(f);
         }
     }
     return 0;
@@ -128,7 +129,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
 
 /* ---- the certificate's text ------------------------------------------- */
 
-static void report_alignment(struct alignment *a, uint32_t root)
+static void write_clock_text(struct alignment *a, uint32_t root)
 {
     struct path_data *d = path_of(a->q);
     uint64_t worst = 0;
@@ -185,14 +186,14 @@ static void align_clocks(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct alignment a = {.q = q, .n = q->gather.count};
-    struct ips_machine_joins *parts = engine_joins(q);
+    struct ips_machine_joins *parts = engine_collect_joins(q);
     uint32_t blame;
     if (!parts)
         return;
     if (!align_make(&a)) {
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
-    } else if (ips_joins_pair(parts, a.n, collect_message, &a, &blame,
-                              &d->err) < 0) {
+    } else if (ips_joins_pair_moments(parts, a.n, collect_message, &a, &blame,
+                                      &d->err) < 0) {
         d->blame = blame < a.n ? q->gather.active[blame] : NULL;
     } else if (fit_all(&a, &d->err) == 0) {
         for (uint32_t i = 0; i < a.n; i++) {
@@ -204,7 +205,7 @@ static void align_clocks(struct query *q)
         ips_clock_tree(a.fit, a.n, d->origin_machine, a.map, a.bound, a.linked);
         for (uint32_t i = 0; i < a.n; i++)
             engine_machine_of(q->gather.active[i])->clock = a.map[i];
-        report_alignment(&a, d->origin_machine);
+        write_clock_text(&a, d->origin_machine);
     }
     align_release(&a);
     free(parts);
@@ -215,15 +216,15 @@ static void on_aligned(struct query *q)
     struct path_data *d = path_of(q);
     engine_drop_graphs(q);
     if (d->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
         d->after_clocks(q);
 }
 
-static void have_moments(struct query *q)
+static void on_moments_received(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, align_clocks, on_aligned, &err) < 0)
+    if (query_submit_work(q, align_clocks, on_aligned, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -234,5 +235,5 @@ void clocks_align(struct query *q, uint32_t root,
     struct ips_scenario cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
     d->origin_machine = root;
     d->after_clocks = after;
-    engine_fetch_joins(q, &cpu, true, have_moments);
+    engine_fetch_joins(q, &cpu, true, on_moments_received);
 }

@@ -20,7 +20,7 @@ enum scenario_id engine_next_scenario(const struct path_data *d,
     return SCENARIOS;
 }
 
-void engine_traffic(struct query *q, bool mark)
+void engine_count_traffic(struct query *q, bool mark)
 {
     struct path_data *d = path_of(q);
     struct ips_traffic_count all = {0, 0};
@@ -81,20 +81,21 @@ static int take_subgraph(struct query *q, struct machine_share *p,
         return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
     int rc = ips_wire_take(&engine_machine_of(p)->taker, reply->subgraph, err);
     if (rc == 0 && !reply->last)
-        query_widen(q, p);
+        query_widen_reply_window(q, p);
     return rc;
 }
 
-void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
+void engine_fetch_subgraphs(struct query *q, bool detail,
+                            void (*after)(struct query *q))
 {
-    query_round(q, take_subgraph, after);
+    query_open_round(q, take_subgraph, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__Lane scenario;
-        weighting_scenario(q, p, &path_of(q)->scenarios[SCENARIO_MAIN].scenario,
-                           &scenario);
+        weighting_write_scenario(
+            q, p, &path_of(q)->scenarios[SCENARIO_MAIN].scenario, &scenario);
         ask.lane = &scenario;
         ask.generation = p->sync->generation;
         ask.detail = detail;
@@ -115,7 +116,7 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
 static int take_joins(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err)
 {
-    struct engine_joins *b = &engine_machine_of(p)->joins;
+    struct engine_collect_joins *b = &engine_machine_of(p)->joins;
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_JOINS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no joins in its answer");
@@ -141,13 +142,13 @@ static int take_joins(struct query *q, struct machine_share *p,
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q))
 {
-    query_round(q, take_joins, after);
+    query_open_round(q, take_joins, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__Lane to;
-        weighting_scenario(q, p, scenario, &to);
+        weighting_write_scenario(q, p, scenario, &to);
         ask.generation = p->sync->generation;
         ask.lane = &to;
         ask.detail = moments;
@@ -159,7 +160,7 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
     query_await(q);
 }
 
-struct ips_machine_joins *engine_joins(struct query *q)
+struct ips_machine_joins *engine_collect_joins(struct query *q)
 {
     uint32_t n = q->gather.count;
     struct ips_machine_joins *parts = calloc((size_t)n + 1, sizeof(*parts));
@@ -167,7 +168,7 @@ struct ips_machine_joins *engine_joins(struct query *q)
         ips_err_set(&path_of(q)->err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < n && parts; i++) {
         const struct machine_share *p = q->gather.active[i];
-        const struct engine_joins *b = &engine_machine_of(p)->joins;
+        const struct engine_collect_joins *b = &engine_machine_of(p)->joins;
         parts[i] = (struct ips_machine_joins){.data = b->data,
                                               .len = b->len,
                                               .nodes = p->sync->nodes,
@@ -322,7 +323,7 @@ static bool is_same_thread(struct path_thread a, struct path_thread b)
 }
 
 /* Adds the collected pieces, except the last `left`, to the shares. */
-static bool count_pieces(struct path_data *d, uint64_t left)
+static bool add_pieces_to_shares(struct path_data *d, uint64_t left)
 {
     struct shares *s = &d->scenarios[d->now].shares;
     for (uint64_t i = 0; i + left < d->work_count; i++)
@@ -334,11 +335,11 @@ static bool count_pieces(struct path_data *d, uint64_t left)
 /* Makes room for one more piece. In scenarios other than the main one, a full
  * batch is added to the shares and dropped, except its last piece. The cm
  * engines walk backwards, so they must keep all pieces until the end. */
-static bool make_room(struct path_data *d)
+static bool make_room_for_piece(struct path_data *d)
 {
     if (d->now != SCENARIO_MAIN && !d->cm &&
         d->work_count == COUNTED_TOGETHER) {
-        bool fine = count_pieces(d, 1);
+        bool fine = add_pieces_to_shares(d, 1);
         d->work[0] = d->work[d->work_count - 1];
         d->work_count = 1;
         return fine;
@@ -374,16 +375,16 @@ bool engine_push(struct path_data *d, struct path_thread came,
         last->ns += piece->ns;
         return true;
     }
-    if (!make_room(d))
+    if (!make_room_for_piece(d))
         return false;
     d->work[d->work_count++] = *piece;
     return true;
 }
 
-bool engine_scenario_done(struct path_data *d)
+bool engine_finish_scenario(struct path_data *d)
 {
     struct scenario_result *r = &d->scenarios[d->now];
-    if (r->with_shares && (!count_pieces(d, 0) ||
+    if (r->with_shares && (!add_pieces_to_shares(d, 0) ||
                            shares_finish(&r->shares, r->t_max, &d->err) < 0))
         return false;
     if (d->now == SCENARIO_MAIN) {
@@ -396,7 +397,7 @@ bool engine_scenario_done(struct path_data *d)
     return true;
 }
 
-void engine_failed(struct query *q)
+void engine_handle_failure(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->blame) {

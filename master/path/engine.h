@@ -125,7 +125,7 @@ struct path_data { /* stored in query.data of a path question */
 };
 
 /* contract engine and clocks: a slave's joins as received */
-struct engine_joins {
+struct engine_collect_joins {
     uint8_t *data;
     size_t len, cap;
 };
@@ -150,7 +150,7 @@ struct engine_reported {
 struct engine_machine { /* stored in `own` of a machine_share */
     struct ips_wire_taker taker;
     struct ips_graph g;
-    struct engine_joins joins;
+    struct engine_collect_joins joins;
     struct engine_reported reported;
     /* number of the machine's first node in the numbering of all machines */
     uint64_t base;
@@ -175,15 +175,15 @@ void path_done(struct query *q);
 /* path/answer.c: sends more of the answer while the client reads it. */
 void path_pump(struct query *q);
 
-/* For all questions about the graph. path_check_scenario converts the scenario
- * of a request (IPS_E_USAGE: invalid). path_mtime_text returns what the
- * certificate says about message times. path_goal_elapsed returns the elapsed
- * time of the run's command; IPS_UNMEASURED: not known. */
-int path_check_scenario(const Ips__Lane *in, struct ips_scenario *out,
-                        struct ips_err *err) IPS_MUST_USE;
+/* For all questions about the graph. path_convert_scenario converts the
+ * scenario of a request (IPS_E_USAGE: invalid). path_mtime_text returns what
+ * the certificate says about message times. path_command_elapsed_ns returns the
+ * elapsed time of the run's command; IPS_UNMEASURED: not known. */
+int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
+                          struct ips_err *err) IPS_MUST_USE;
 char *path_mtime_text(const struct query *q, struct arena *a,
                       const struct ips_scenario *scenario);
-uint64_t path_goal_elapsed(const struct query *q);
+uint64_t path_command_elapsed_ns(const struct query *q);
 
 /* ---- shared by the engines --------------------------------------------- */
 
@@ -200,7 +200,7 @@ engine_machine_of(const struct machine_share *p)
 /* Measures the traffic between the slaves and the master, including heartbeats.
  * With `mark`: remembers the starting point. Without: sets the cost of the main
  * scenario to the traffic since then. */
-void engine_traffic(struct query *q, bool mark);
+void engine_count_traffic(struct query *q, bool mark);
 
 /* Returns the next wanted scenario after `at`, or SCENARIOS if there is none.
  */
@@ -213,9 +213,10 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q));
 /* In the worker: returns the received joins as ips_joined_solve expects them,
  * malloc'd; NULL: d->err has the reason. */
-struct ips_machine_joins *engine_joins(struct query *q);
+struct ips_machine_joins *engine_collect_joins(struct query *q);
 /* The round of SubgraphAsk: fetches the whole subgraph of every part. */
-void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q));
+void engine_fetch_subgraphs(struct query *q, bool detail,
+                            void (*after)(struct query *q));
 
 /* In the worker: engine_make_graphs turns the received arrays of all parts into
  * checked graphs; engine_merge merges these into d->merged. If they return
@@ -240,11 +241,11 @@ struct path_thread engine_locate(const struct ips_graph *g, uint32_t node);
 /* To be called when all pieces of scenario `now` were pushed, in the worker or
  * the loop: computes its shares, and keeps the pieces of the main scenario.
  * Returns false with the reason in d->err. */
-bool engine_scenario_done(struct path_data *d);
+bool engine_finish_scenario(struct path_data *d);
 
 /* To be called when a job failed: excludes the slave whose data was wrong and
  * restarts the question, or refuses the question. */
-void engine_failed(struct query *q);
+void engine_handle_failure(struct query *q);
 
 void engine_release(struct query *q);
 

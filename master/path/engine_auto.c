@@ -73,7 +73,8 @@ void engine_auto_estimate(const struct auto_facts *f,
                 scale_sat(f->crossing, CM_VALUE_NS, machines)));
 }
 
-const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
+const char *engine_auto_choose(const struct auto_facts *f, char *why,
+                               size_t cap)
 {
     if (f->machines == 1 && f->nodes <= AUTO_TINY_NODES) {
         snprintf(why, cap,
@@ -116,7 +117,7 @@ const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
     return contract <= cm ? "contract" : "cm-sync";
 }
 
-static uint64_t number_in(const char *path, const char *key)
+static uint64_t read_number_after_key(const char *path, const char *key)
 {
     char line[256];
     uint64_t found = UINT64_MAX;
@@ -135,10 +136,10 @@ static uint64_t number_in(const char *path, const char *key)
     return found;
 }
 
-uint64_t engine_auto_memory(void)
+uint64_t engine_auto_usable_memory(void)
 {
-    uint64_t free_kib = number_in("/proc/meminfo", "MemAvailable:");
-    uint64_t group = number_in("/sys/fs/cgroup/memory.max", NULL);
+    uint64_t free_kib = read_number_after_key("/proc/meminfo", "MemAvailable:");
+    uint64_t group = read_number_after_key("/sys/fs/cgroup/memory.max", NULL);
     uint64_t bytes =
         free_kib > UINT64_MAX / 1024 ? UINT64_MAX : free_kib * 1024;
     return ips_min_u64(bytes, group) / 2;

@@ -50,10 +50,11 @@ void engine_auto_estimate(const struct auto_facts *f,
 
 /* Returns the name of the engine; `why` receives the reason with its figures.
  */
-const char *engine_auto(const struct auto_facts *f, char *why, size_t cap);
+const char *engine_auto_choose(const struct auto_facts *f, char *why,
+                               size_t cap);
 
 /* Half of the memory that is available now, or of the control group's limit if
  * that is less. */
-uint64_t engine_auto_memory(void);
+uint64_t engine_auto_usable_memory(void);
 
 #endif

@@ -33,7 +33,8 @@ static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
 
 /* Checks that the paper's algorithm (label correcting) gives the same result.
  */
-static bool check_pdm(struct path_data *d, const struct ips_scenario *scenario)
+static bool compare_with_pdm_algorithm(struct path_data *d,
+                                       const struct ips_scenario *scenario)
 {
     struct ips_est other = {0};
     struct ips_err err = {0};
@@ -65,14 +66,15 @@ static bool solve_view(struct query *q, const struct ips_graph *g)
 {
     struct path_data *d = path_of(q);
     struct scenario_result *r = &d->scenarios[d->now];
-    struct ips_scenario scenario = weighting_merged(q, &r->scenario);
+    struct ips_scenario scenario =
+        weighting_scenario_of_merged(q, &r->scenario);
     ips_est_release(&d->est);
     if (ips_longest_path(g, &scenario, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
     if (d->now == SCENARIO_MAIN)
         d->total_cpu_ns = d->est.total;
-    if (d->now == SCENARIO_MAIN && !check_pdm(d, &scenario))
+    if (d->now == SCENARIO_MAIN && !compare_with_pdm_algorithm(d, &scenario))
         return false;
     if (d->est.end == IPS_NO_NODE) {
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
@@ -81,7 +83,7 @@ static bool solve_view(struct query *q, const struct ips_graph *g)
     }
     if (r->with_shares && !walk_scenario(d, g))
         return false;
-    return engine_scenario_done(d);
+    return engine_finish_scenario(d);
 }
 
 static bool solve_scenario(struct query *q, enum scenario_id id)
@@ -90,8 +92,9 @@ static bool solve_scenario(struct query *q, enum scenario_id id)
     /* a view of d->merged, whose weights are already in the wanted weighting */
     struct ips_view view;
     d->now = id;
-    bool ok = ips_graph_view_changed(&d->merged, &d->scenarios[id].scenario,
-                                     &view, &d->err) == 0 &&
+    bool ok = ips_graph_apply_probe_and_unended(&d->merged,
+                                                &d->scenarios[id].scenario,
+                                                &view, &d->err) == 0 &&
               solve_view(q, &view.g);
     ips_view_release(&view);
     return ok;
@@ -125,7 +128,7 @@ static void on_solved(struct query *q)
     struct path_data *d = path_of(q);
     engine_drop_graphs(q);
     if (d->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
         path_done(q);
 }
@@ -133,14 +136,14 @@ static void on_solved(struct query *q)
 static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
-    engine_traffic(q, false);
+    engine_count_traffic(q, false);
     path_of(q)->cost.rounds = 1;
-    if (query_work(q, solve_all, on_solved, &err) < 0)
+    if (query_submit_work(q, solve_all, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
 void engine_central(struct query *q)
 {
-    engine_traffic(q, true);
-    engine_fetch(q, false, on_fetched);
+    engine_count_traffic(q, true);
+    engine_fetch_subgraphs(q, false, on_fetched);
 }

@@ -41,7 +41,7 @@ void cm_send_message(struct query *q, const struct machine_share *p,
         ips_send_cm(p->slave->peer, m);
 }
 
-static void say_all(struct query *q, Ips__CmMessage__Kind kind)
+static void send_to_all_slaves(struct query *q, Ips__CmMessage__Kind kind)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
@@ -84,11 +84,11 @@ void engine_cm_relay(struct master *m, const struct slave *s,
 
 /* ---- a scenario --------------------------------------------------------- */
 
-static void on_scenario_made(struct query *q)
+static void on_scenario_shares_computed(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->err.code) {
-        engine_failed(q);
+        engine_handle_failure(q);
         return;
     }
     if (q->restart_needed) { /* a slave was lost during the scenario */
@@ -100,26 +100,27 @@ static void on_scenario_made(struct query *q)
         begin_scenario(q, next);
         return;
     }
-    query_stop(q);
+    query_stop_slaves(q);
     path_done(q);
 }
 
-static void make_scenario(struct query *q)
+static void compute_scenario_shares(struct query *q)
 {
     struct path_data *d = path_of(q);
-    (void)engine_scenario_done(d); /* on failure the reason is in d->err */
+    (void)engine_finish_scenario(d); /* on failure the reason is in d->err */
 }
 
-void cm_scenario_walked(struct query *q)
+void cm_finish_walked_scenario(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, make_scenario, on_scenario_made, &err) < 0)
+    if (query_submit_work(q, compute_scenario_shares,
+                          on_scenario_shares_computed, &err) < 0)
         query_fail(q, &err);
 }
 
 /* All slaves have reported their latest END. The path ends at the latest of
  * all; among equal ones the first wins. */
-static void on_scenario_finished(struct query *q)
+static void start_walk_from_latest_end(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct scenario_result *scenario = &d->scenarios[d->now];
@@ -145,7 +146,7 @@ static void on_scenario_finished(struct query *q)
             q, best,
             (uint32_t)(engine_machine_of(q->gather.active[best])->cm_end - 1));
     else
-        cm_scenario_walked(q);
+        cm_finish_walked_scenario(q);
 }
 
 static void add_cost(struct path_data *d, const Ips__CmAnswer *a)
@@ -171,19 +172,19 @@ static int take_finished(struct query *q, struct machine_share *p,
     e->finished_t_max = a->t_max_ns;
     add_cost(path_of(q), a);
     if (++r->finished == q->gather.count)
-        on_scenario_finished(q);
+        start_walk_from_latest_end(q);
     return 0;
 }
 
 /* ---- termination detection -------------------------------------------- */
 
-static void say_over(struct query *q)
+static void declare_scenario_over(struct query *q)
 {
     struct cm_run *r = run_of(q);
     if (r->over)
         return;
     r->over = true;
-    say_all(q, IPS__CM_MESSAGE__KIND__OVER);
+    send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__OVER);
 }
 
 static void refuse_stalled(struct query *q)
@@ -206,14 +207,14 @@ static void refuse_stalled(struct query *q)
 /* cm-sync: adds the counts in a slave's answer to TELL to the current round of
  * counting. If the round shows that all values are final, ends the scenario; if
  * it shows a stall, fails the question. */
-static void count_round(struct query *q, const Ips__CmAnswer *a)
+static void add_answer_to_tally(struct query *q, const Ips__CmAnswer *a)
 {
     struct cm_run *r = run_of(q);
     if (r->asked)
         r->asked--;
     switch (ips_cm_tally_add(&r->tally, a->sent, a->taken, a->unfinished)) {
     case IPS_CM_OVER:
-        say_over(q);
+        declare_scenario_over(q);
         break;
     case IPS_CM_STALLED:
         refuse_stalled(q);
@@ -256,11 +257,11 @@ static int take_reported(struct query *q, struct machine_share *p,
              (int)sizeof(e->cm_stalled) - 1, a->stalled);
     r->root_unacked -= a->acks;
     if (r->async && r->root_unacked == 0)
-        say_over(q);
+        declare_scenario_over(q);
     else if (!r->async && all_finished(q))
-        say_over(q);
+        declare_scenario_over(q);
     else if (!r->async && a->asked)
-        count_round(q, a);
+        add_answer_to_tally(q, a);
     return 0;
 }
 
@@ -276,7 +277,7 @@ static void on_tick(struct query *q)
     if (r->asked && !r->async)
         return; /* the previous round of counts is not complete */
     r->asked = q->gather.count;
-    say_all(q, IPS__CM_MESSAGE__KIND__TELL);
+    send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__TELL);
 }
 
 /* ---- starting --------------------------------------------------------- */
@@ -299,8 +300,8 @@ static void begin_scenario(struct query *q, enum scenario_id id)
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
         e->cm_reported = e->cm_done = false;
         *e->cm_stalled = '\0';
-        weighting_scenario(q, q->gather.active[i], &d->scenarios[id].scenario,
-                           &scenario);
+        weighting_write_scenario(q, q->gather.active[i],
+                                 &d->scenarios[id].scenario, &scenario);
         m.weights = &scenario;
         m.async = r->async;
         m.count = r->links;
@@ -374,7 +375,7 @@ static int take_cm_reply(struct query *q, struct machine_share *p,
 
 /* The round's `after`, which is not expected to be called: the round ends with
  * path_done(), with a failure, or with a restart of the question. */
-static void after_stop(struct query *q)
+static void fail_stopped_computation(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_INCOMPLETE,
@@ -426,10 +427,10 @@ void engine_cm(struct query *q, bool async)
         names[i] = p->machine;
         /* A restart may be due to a broken link. Without addresses of its
          * peers, a slave lets the master relay everything. */
-        names[n + i] =
-            q->restarts == 0 && p->slave ? p->slave->peers : ips_wire_text("");
+        names[n + i] = q->restarts == 0 && p->slave ? p->slave->peers
+                                                    : ips_unconst_text("");
     }
-    query_round(q, take_cm_reply, after_stop);
+    query_open_round(q, take_cm_reply, fail_stopped_computation);
     q->fail_as_group = true;
     q->on_tick = on_tick;
     ask_all(q, names, names + n);

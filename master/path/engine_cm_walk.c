@@ -31,12 +31,13 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
 
 /* Whether piece i is the time before the first node of a chain that no recorded
  * thread started (in `wall`). */
-static bool before_chain(const Ips__CmAnswer *a, size_t i)
+static bool is_piece_before_chain(const Ips__CmAnswer *a, size_t i)
 {
     return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
 }
 
-static bool pieces_fit(const struct machine_share *p, const Ips__CmAnswer *a)
+static bool are_pieces_valid(const struct machine_share *p,
+                             const Ips__CmAnswer *a)
 {
     size_t n = a->n_kinds;
     if (a->n_xkinds != n || a->n_chains != n || a->n_from != n ||
@@ -46,7 +47,7 @@ static bool pieces_fit(const struct machine_share *p, const Ips__CmAnswer *a)
     for (size_t i = 0; i < n; i++) {
         if (a->kinds[i] > IPS_SEG_EXTERNAL || a->xkinds[i] > IPS_X_LAST ||
             a->chains[i] >= p->t.thread_count || a->to[i] >= p->sync->nodes ||
-            (a->from[i] >= p->sync->nodes && !before_chain(a, i)))
+            (a->from[i] >= p->sync->nodes && !is_piece_before_chain(a, i)))
             return false;
     }
     return !a->crosses ||
@@ -72,8 +73,8 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
             .kind = (uint8_t)a->kinds[i],
             .xkind = (uint8_t)a->xkinds[i],
             .at = thread_of(p, a->chains[i]),
-            .from = before_chain(a, i) ? IPS_NO_NODE
-                                       : (uint32_t)(base + a->from[i]),
+            .from = is_piece_before_chain(a, i) ? IPS_NO_NODE
+                                                : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
             .ns = a->ns[i]};
         ok = engine_push(d, piece.at, &piece);
@@ -133,7 +134,7 @@ int cm_take_walk(struct query *q, struct machine_share *p,
     int rc = 0;
     if (!r->over || p->number != r->walk_machine ||
         d->work_count + a->n_kinds > 2 * d->nodes + 2 ||
-        !(r->walk_more ? a->n_kinds > 0 : pieces_fit(p, a)) ||
+        !(r->walk_more ? a->n_kinds > 0 : are_pieces_valid(p, a)) ||
         (a->crosses && a->part >= q->gather.count))
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its piece of the path cannot be");
@@ -141,7 +142,7 @@ int cm_take_walk(struct query *q, struct machine_share *p,
         if (r->crossing)
             rc = push_crossing(d, p, a, err);
         remember_walk_exit(r, p, a);
-    } else if (!pieces_fit(p, a)) {
+    } else if (!are_pieces_valid(p, a)) {
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its piece of the path cannot be");
     }
@@ -154,7 +155,7 @@ int cm_take_walk(struct query *q, struct machine_share *p,
         return 0;
     if (!r->next_crosses) {
         reverse_pieces(d);
-        cm_scenario_walked(q);
+        cm_finish_walked_scenario(q);
         return 0;
     }
     if (++r->hops > r->links)

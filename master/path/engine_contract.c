@@ -23,13 +23,13 @@
 
 static void begin_scenario(struct query *q, enum scenario_id id);
 
-static void on_scenario_made(struct query *q)
+static void on_scenario_assembled(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->now == SCENARIO_MAIN)
-        engine_traffic(q, false);
+        engine_count_traffic(q, false);
     if (d->err.code) {
-        engine_failed(q);
+        engine_handle_failure(q);
         return;
     }
     engine_drop_graphs(q);
@@ -43,7 +43,7 @@ static void on_scenario_made(struct query *q)
 }
 
 static bool assemble_path(struct query *q);
-static bool sum_up(struct query *q);
+static bool add_messages_and_check_sums(struct query *q);
 
 /* Whether the slaves report only sums of the pieces. The pieces of the main
  * scenario are shown to the user; for the others sums suffice. */
@@ -52,26 +52,29 @@ static bool sums_wanted(const struct path_data *d)
     return d->now != SCENARIO_MAIN;
 }
 
-static void make_scenario(struct query *q)
+static void assemble_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
-    if (d->visit_count == 0 || (sums_wanted(d) ? sum_up(q) : assemble_path(q)))
-        (void)engine_scenario_done(d); /* on failure the reason is in d->err */
+    if (d->visit_count == 0 ||
+        (sums_wanted(d) ? add_messages_and_check_sums(q) : assemble_path(q)))
+        (void)engine_finish_scenario(
+            d); /* on failure the reason is in d->err */
 }
 
 /* All that the path of this scenario needs was received: the worker assembles
  * it and sums its shares. */
-static void on_scenario_over(struct query *q)
+static void submit_scenario_assembly(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, make_scenario, on_scenario_made, &err) < 0)
+    if (query_submit_work(q, assemble_scenario, on_scenario_assembled, &err) <
+        0)
         query_fail(q, &err);
 }
 
 /* ---- the pieces ---------------------------------------------------------- */
 
-static bool expansion_fits(const struct machine_share *p,
-                           const Ips__ExpandAnswer *a, bool sums)
+static bool is_expansion_valid(const struct machine_share *p,
+                               const Ips__ExpandAnswer *a, bool sums)
 {
     size_t n = a->n_kind, pairs = a->n_pair_from;
     size_t pieces = sums ? 0 : n, summed = sums ? n : 0;
@@ -146,8 +149,8 @@ static int keep_pieces(struct machine_share *p, const Ips__ExpandAnswer *a,
     return 0;
 }
 
-static int keep_sums(struct path_data *d, struct machine_share *p,
-                     const Ips__ExpandAnswer *a, struct ips_err *err)
+static int add_sums_to_shares(struct path_data *d, struct machine_share *p,
+                              const Ips__ExpandAnswer *a, struct ips_err *err)
 {
     uint64_t *sum_ns = &engine_machine_of(p)->reported.sum_ns;
     int rc = 0;
@@ -170,7 +173,7 @@ static int take_expansion(struct query *q, struct machine_share *p,
     struct path_data *d = path_of(q);
     bool sums = sums_wanted(d);
     if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
-        !expansion_fits(p, reply->expand, sums))
+        !is_expansion_valid(p, reply->expand, sums))
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ExpandAsk");
     const Ips__ExpandAnswer *a = reply->expand;
     if (a->n_pair_from > told->pairs - told->pair_count ||
@@ -183,7 +186,7 @@ static int take_expansion(struct query *q, struct machine_share *p,
                                  .from_chain = a->pair_from_chain[i],
                                  .to = a->pair_to[i],
                                  .to_chain = a->pair_to_chain[i]};
-    return sums ? keep_sums(d, p, a, err) : keep_pieces(p, a, err);
+    return sums ? add_sums_to_shares(d, p, a, err) : keep_pieces(p, a, err);
 }
 
 /* The piece for the message that leads from the end of the previous visit
@@ -272,7 +275,7 @@ static bool add_message(struct query *q, const struct ips_visit *visit,
 
 /* In the worker: the slaves reported sums of their pieces. Adds the messages
  * between machines and checks each slave's sum. */
-static bool sum_up(struct query *q)
+static bool add_messages_and_check_sums(struct query *q)
 {
     struct path_data *d = path_of(q);
     const struct engine_pair *before = NULL;
@@ -352,7 +355,7 @@ static void ask_machine(struct query *q, struct machine_share *p,
     }
 }
 
-static int count_pairs(struct query *q, struct ips_err *err)
+static int count_and_allocate_pairs(struct query *q, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     for (uint64_t i = 0; i < d->visit_count; i++)
@@ -374,7 +377,7 @@ static void ask_expand(struct query *q)
     struct ips_err err = {0};
     uint32_t *all = malloc(4 * IPS_PIECE_ITEMS * sizeof(*all));
     struct columns c = {.from = all};
-    int rc = all ? count_pairs(q, &err)
+    int rc = all ? count_and_allocate_pairs(q, &err)
                  : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0) {
         free(all);
@@ -385,7 +388,7 @@ static void ask_expand(struct query *q)
     c.in = c.to + IPS_PIECE_ITEMS;
     c.out = c.in + IPS_PIECE_ITEMS;
     d->cost.rounds += d->now == SCENARIO_MAIN;
-    query_round(q, take_expansion, on_scenario_over);
+    query_open_round(q, take_expansion, submit_scenario_assembly);
     for (uint32_t i = 0; i < q->gather.count; i++)
         ask_machine(q, q->gather.active[i], &c);
     free(all);
@@ -417,7 +420,7 @@ static void on_finished(struct query *q)
                     " ns, the master's %" PRIu64
                     ": a bug in IPS, so no answer is given",
                     greatest, d->scenarios[d->now].t_max);
-        engine_failed(q);
+        engine_handle_failure(q);
         return;
     }
     ask_expand(q);
@@ -434,7 +437,7 @@ static int ask_finish(struct query *q, struct machine_share *p,
     bool first = true;
     if (!bytes)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    weighting_scenario(q, p, &d->scenarios[d->now].scenario, &scenario);
+    weighting_write_scenario(q, p, &d->scenarios[d->now].scenario, &scenario);
     do {
         Ips__FinishAsk ask = IPS__FINISH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -460,14 +463,14 @@ static void on_solved(struct query *q)
     struct ips_err err = {0};
     int rc = 0;
     if (d->err.code) {
-        engine_failed(q);
+        engine_handle_failure(q);
         return;
     }
     if (!d->scenarios[d->now].with_shares) {
-        on_scenario_over(q);
+        submit_scenario_assembly(q);
         return;
     }
-    query_round(q, take_finish, on_finished);
+    query_open_round(q, take_finish, on_finished);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         if (d->now == SCENARIO_MAIN)
             d->cost.values += ips_joined_ins(&d->joined, i);
@@ -485,7 +488,7 @@ static void solve_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct scenario_result *r = &d->scenarios[d->now];
-    struct ips_machine_joins *parts = engine_joins(q);
+    struct ips_machine_joins *parts = engine_collect_joins(q);
     uint32_t blame, n = q->gather.count;
     if (!parts)
         return;
@@ -493,9 +496,10 @@ static void solve_scenario(struct query *q)
         ips_joined_solve(parts, n, &r->scenario, &d->joined, &blame, &d->err);
     free(parts);
     for (uint32_t i = 0; i < n; i++) {
-        struct engine_joins *b = &engine_machine_of(q->gather.active[i])->joins;
+        struct engine_collect_joins *b =
+            &engine_machine_of(q->gather.active[i])->joins;
         ips_free_large(b->data);
-        *b = (struct engine_joins){0};
+        *b = (struct engine_collect_joins){0};
     }
     if (rc < 0) {
         d->blame = blame < n ? q->gather.active[blame] : NULL;
@@ -516,7 +520,7 @@ static void solve_scenario(struct query *q)
 static void on_reduced(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, solve_scenario, on_solved, &err) < 0)
+    if (query_submit_work(q, solve_scenario, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -530,7 +534,7 @@ static void begin_scenario(struct query *q, enum scenario_id id)
 
 void engine_contract(struct query *q)
 {
-    engine_traffic(q, true);
+    engine_count_traffic(q, true);
     path_of(q)->cost.rounds = 2;
     begin_scenario(q, SCENARIO_MAIN);
 }

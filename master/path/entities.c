@@ -56,13 +56,14 @@ static bool add_feature(struct making *m, struct entity_feature one)
 }
 
 /* Finds the feature of (process, what), or creates it. */
-static bool feature_of(struct making *m, struct ips_idmap *map, uint32_t what,
-                       struct entity_feature one, uint32_t *out)
+static bool find_or_add_feature(struct making *m, struct ips_idmap *map,
+                                uint32_t what, struct entity_feature one,
+                                uint32_t *out)
 {
     uint64_t key = (uint64_t)one.process << 32 | what;
     if (!ips_idmap_reserve(map))
         return false;
-    uint64_t at = ips_idmap_place(map, key);
+    uint64_t at = ips_idmap_find_slot(map, key);
     if (ips_idmap_has(map, at)) {
         *out = map->value[at];
         return true;
@@ -139,7 +140,7 @@ static int make_messages(struct making *m, struct ips_err *err)
             struct entity_feature one = t->feature[from];
             one.kind = THING_MESSAGE;
             one.to = to;
-            if (!feature_of(m, &m->messages, to, one, &t->cross[i]))
+            if (!find_or_add_feature(m, &m->messages, to, one, &t->cross[i]))
                 return no_memory(err);
         }
     }
@@ -153,7 +154,7 @@ struct named {
     uint32_t *number; /* where the number of the symbol's procedure is stored */
 };
 
-static int by_name(const void *a, const void *b)
+static int compare_symbols_by_name(const void *a, const void *b)
 {
     const struct entity_symbol *p = ((const struct named *)a)->symbol,
                                *q = ((const struct named *)b)->symbol;
@@ -163,8 +164,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(p->file, q->file);
 }
 
-uint32_t entities_procedure(const struct entities *t,
-                            const struct entity_symbol *symbol)
+uint32_t entities_find_procedure(const struct entities *t,
+                                 const struct entity_symbol *symbol)
 {
     const struct named want = {.symbol = symbol};
     /* binary search; the procedures are sorted */
@@ -172,7 +173,7 @@ uint32_t entities_procedure(const struct entities *t,
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         const struct named at = {.symbol = &t->procedure[mid]};
-        int order = by_name(&want, &at);
+        int order = compare_symbols_by_name(&want, &at);
         if (order == 0)
             return mid;
         if (order < 0)
@@ -185,7 +186,7 @@ uint32_t entities_procedure(const struct entities *t,
 
 /* Numbers the procedures. Symbols of different machines with equal name, module
  * and file are one procedure. */
-static int name_procedures(struct making *m, struct ips_err *err)
+static int number_procedures(struct making *m, struct ips_err *err)
 {
     struct entities *t = m->t;
     size_t total = 0, n = 0;
@@ -205,9 +206,9 @@ static int name_procedures(struct making *m, struct ips_err *err)
                                       &m->procedure_of[p][i]};
     }
     if (ok && n > 0)
-        qsort(all, n, sizeof(*all), by_name);
+        qsort(all, n, sizeof(*all), compare_symbols_by_name);
     for (size_t i = 0; i < n && ok; i++) {
-        if (i == 0 || by_name(&all[i - 1], &all[i]) != 0)
+        if (i == 0 || compare_symbols_by_name(&all[i - 1], &all[i]) != 0)
             t->procedure[t->procedure_count++] = *all[i].symbol;
         *all[i].number = t->procedure_count - 1;
     }
@@ -246,8 +247,8 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
         struct entity_feature one = t->feature[process];
         one.kind = THING_PROCEDURE;
         one.procedure = procedure;
-        if (!feature_of(m, &m->procedures, procedure, one,
-                        &t->arc_share[*at].feature))
+        if (!find_or_add_feature(m, &m->procedures, procedure, one,
+                                 &t->arc_share[*at].feature))
             return no_memory(err);
         (*at)++;
     }
@@ -269,7 +270,7 @@ static int make_procedures(struct making *m, uint32_t *blame,
     t->arc_share = malloc(total * sizeof(*t->arc_share));
     if (!t->arc_share_first || !t->arc_share)
         return no_memory(err);
-    int rc = name_procedures(m, err);
+    int rc = number_procedures(m, err);
     for (uint32_t p = 0; p < t->machine_count && rc == 0; p++) {
         rc = fill_arc_shares(m, p, &at, &node, err);
         if (rc == IPS_E_PROTOCOL)
@@ -322,7 +323,7 @@ static enum entity_kind kind_of(const struct entities *t, uint32_t thing)
 
 /* Lists the members of all entities by counting sort: with `fill` false it
  * counts them, with true it places them. */
-static void each_member(struct entities *t, bool fill)
+static void count_or_list_members(struct entities *t, bool fill)
 {
     uint32_t message = 0;
     for (uint32_t i = 0; i < t->f.count; i++) {
@@ -349,7 +350,7 @@ static int make_entities(struct making *m, struct ips_err *err)
     t->entity = calloc((size_t)t->entity_count + 1, sizeof(*t->entity));
     if (!t->entity)
         return no_memory(err);
-    each_member(t, false);
+    count_or_list_members(t, false);
     for (uint32_t i = 0; i < t->entity_count; i++) {
         t->entity[i].kind = kind_of(t, i);
         t->entity[i].first = total;
@@ -359,7 +360,7 @@ static int make_entities(struct making *m, struct ips_err *err)
     t->member = malloc(((size_t)total + 1) * sizeof(*t->member));
     if (!t->member)
         return no_memory(err);
-    each_member(t, true);
+    count_or_list_members(t, true);
     for (uint32_t i = 0; i < t->entity_count; i++) {
         if (t->entity[i].count)
             t->entity[kept++] = t->entity[i];

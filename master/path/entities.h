@@ -103,8 +103,8 @@ const char *entities_feature_name(const struct entities *t, uint32_t feature,
                                   char out[THING_BYTES]);
 /* Index in `procedure` of the procedure with this name, module and file;
  * THING_NONE if there is none. */
-uint32_t entities_procedure(const struct entities *t,
-                            const struct entity_symbol *symbol);
+uint32_t entities_find_procedure(const struct entities *t,
+                                 const struct entity_symbol *symbol);
 /* Module and file of a procedure entity; NULL for other entities. */
 const struct entity_symbol *entities_symbol(const struct entities *t,
                                             const struct entity *thing);

@@ -81,8 +81,8 @@ static bool in_window(const struct path_piece *p)
 
 /* Keeps the pieces of `cut` that count in the window. The profile takes
  * ownership of `cut`. */
-static void keep_window(struct path_profile *pp, struct path_piece *cut,
-                        uint64_t count)
+static void keep_pieces_in_window(struct path_profile *pp,
+                                  struct path_piece *cut, uint64_t count)
 {
     pp->pieces = cut;
     for (uint64_t i = 0; i < count; i++)
@@ -90,8 +90,8 @@ static void keep_window(struct path_profile *pp, struct path_piece *cut,
             cut[pp->piece_count++] = cut[i];
 }
 
-static int make_window(struct query *q, const struct path_piece *cut,
-                       struct ips_err *err)
+static int make_window_shares(struct query *q, const struct path_piece *cut,
+                              struct ips_err *err)
 {
     const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
@@ -130,7 +130,7 @@ static int make_rows(struct path_profile *pp, struct ips_err *err)
                                      &pp->face[side][i].totals[list]);
             r->count = (uint32_t)procs_merge(r->rows, r->count);
             r->totals.rows = r->count;
-            procs_intervals(r->rows, r->count, &r->totals);
+            procs_compute_intervals(r->rows, r->count, &r->totals);
         }
     for (uint32_t i = 0; i < pp->machine_count; i++)
         pp->alike_ns =
@@ -138,7 +138,7 @@ static int make_rows(struct path_profile *pp, struct ips_err *err)
     for (int list = 0; list < PROFILE_LISTS; list++) {
         const struct profile_rows *path = &pp->rows[PROFILE_PATH][list];
         struct profile_rows *whole = &pp->rows[PROFILE_WHOLE][list];
-        if (!procs_attach_path(whole->rows, whole->count, path->rows,
+        if (!procs_set_path_ns(whole->rows, whole->count, path->rows,
                                path->count))
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     }
@@ -155,7 +155,7 @@ static int compare_chain_sums(const void *va, const void *vb)
     return (x->b > y->b) - (x->b < y->b);
 }
 
-static int by_size(const void *va, const void *vb)
+static int compare_chain_sums_by_ns(const void *va, const void *vb)
 {
     const struct profile_chain_sum *x = va, *y = vb;
     if (x->ns != y->ns)
@@ -163,8 +163,8 @@ static int by_size(const void *va, const void *vb)
     return compare_chain_sums(va, vb);
 }
 
-static void attach_path(struct profile_chain_sum *sum, size_t count,
-                        const struct shares *s, enum share_list list)
+static void set_path_ns_of_sums(struct profile_chain_sum *sum, size_t count,
+                                const struct shares *s, enum share_list list)
 {
     for (size_t i = 0; count && i < s->count[list]; i++) {
         const struct profile_chain_sum key = {.a = s->row[list][i].a,
@@ -176,8 +176,8 @@ static void attach_path(struct profile_chain_sum *sum, size_t count,
     }
 }
 
-static int make_whole(struct query *q, enum share_list list,
-                      const struct shares *path, struct ips_err *err)
+static int make_whole_graph_sums(struct query *q, enum share_list list,
+                                 const struct shares *path, struct ips_err *err)
 {
     struct path_profile *pp = profile_of(q);
     size_t n = 0, kept = 0;
@@ -207,8 +207,8 @@ static int make_whole(struct query *q, enum share_list list,
         } else {
             sum[kept++] = sum[i];
         }
-    attach_path(sum, kept, path, list);
-    qsort(sum, kept, sizeof(*sum), by_size);
+    set_path_ns_of_sums(sum, kept, path, list);
+    qsort(sum, kept, sizeof(*sum), compare_chain_sums_by_ns);
     pp->whole[list] = sum;
     pp->whole_count[list] = kept;
     pp->whole_ns = 0;
@@ -224,7 +224,7 @@ struct named_step {
     uint32_t at;
 };
 
-static int by_what(const void *va, const void *vb)
+static int compare_steps_by_what(const void *va, const void *vb)
 {
     const struct named_step *x = va, *y = vb;
     if (x->what.machine != y->what.machine)
@@ -259,9 +259,8 @@ static void add_step(struct step_sequence *l, struct profile_what what,
 
 /* Adds the path's steps in order. The time of the messages before a step is its
  * gap. */
-static void sequence_of_path(const struct query *q,
-                             const struct path_piece *cut,
-                             struct step_sequence *l, size_t *at)
+static void add_path_steps(const struct query *q, const struct path_piece *cut,
+                           struct step_sequence *l, size_t *at)
 {
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
@@ -286,7 +285,7 @@ static void sequence_of_path(const struct query *q,
 
 /* Adds the steps of each thread, separated by a step that is unique, so that
  * no sequence extends over two threads. */
-static void sequence_of_run(const struct query *q, struct step_sequence *l)
+static void add_thread_steps(const struct query *q, struct step_sequence *l)
 {
     const struct path_profile *pp = profile_of(q);
     for (uint32_t i = 0; i < pp->machine_count; i++) {
@@ -303,11 +302,11 @@ static void sequence_of_run(const struct query *q, struct step_sequence *l)
     }
 }
 
-static int count_sequences(struct profile_sequences *s, struct step_sequence *l,
-                           struct ips_err *err)
+static int find_common_sequences(struct profile_sequences *s,
+                                 struct step_sequence *l, struct ips_err *err)
 {
     uint32_t whats = 0;
-    qsort(l->named, l->n, sizeof(*l->named), by_what);
+    qsort(l->named, l->n, sizeof(*l->named), compare_steps_by_what);
     for (uint32_t i = 0; i < l->n; i++) {
         const struct named_step *x = &l->named[i];
         if (whats == 0 ||
@@ -341,10 +340,10 @@ static int make_sequences(struct query *q, enum profile_side side,
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     } else {
         if (side == PROFILE_PATH)
-            sequence_of_path(q, cut, &l, at);
+            add_path_steps(q, cut, &l, at);
         else
-            sequence_of_run(q, &l);
-        rc = count_sequences(s, &l, err);
+            add_thread_steps(q, &l);
+        rc = find_common_sequences(s, &l, err);
     }
     free(l.named);
     free(at);
@@ -355,8 +354,9 @@ static int make_sequences(struct query *q, enum profile_side side,
 
 /* The shares of the path's CPU time only, for comparison with the whole graph.
  */
-static int cpu_shares(const struct query *q, const struct path_piece *cut,
-                      struct shares *out, struct ips_err *err)
+static int compute_cpu_shares(const struct query *q,
+                              const struct path_piece *cut, struct shares *out,
+                              struct ips_err *err)
 {
     const struct path_profile *pp = profile_of(q);
     uint64_t sum = 0;
@@ -389,7 +389,7 @@ int path_profile_make(struct query *q, struct ips_err *err)
     }
     int rc = cut_pieces(q, cut, err);
     if (rc == 0 && pp->windowed)
-        rc = make_window(q, cut, err);
+        rc = make_window_shares(q, cut, err);
     if (rc == 0)
         rc = make_rows(pp, err);
     for (int side = 0; rc == 0 && ask->sequences && side < PROFILE_SIDES;
@@ -397,12 +397,12 @@ int path_profile_make(struct query *q, struct ips_err *err)
         rc = make_sequences(q, (enum profile_side)side, cut, err);
     struct shares path = {0};
     if (rc == 0 && ask->whole)
-        rc = cpu_shares(q, cut, &path, err);
+        rc = compute_cpu_shares(q, cut, &path, err);
     for (int list = SHARE_MACHINE;
          rc == 0 && ask->whole && list <= SHARE_THREAD; list++)
-        rc = make_whole(q, (enum share_list)list, &path, err);
+        rc = make_whole_graph_sums(q, (enum share_list)list, &path, err);
     shares_release(&path);
     if (pp->windowed)
-        keep_window(pp, cut, d->piece_count);
+        keep_pieces_in_window(pp, cut, d->piece_count);
     return rc;
 }

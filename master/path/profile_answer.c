@@ -28,7 +28,7 @@ const struct path_piece *path_profile_pieces(const struct query *q,
     return windowed ? pp->pieces : d->pieces;
 }
 
-void path_profile_split(const struct query *q, Ips__PathAnswer *out)
+void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out)
 {
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
@@ -149,7 +149,7 @@ static Ips__Sequence *fill_sequence(const struct query *q, struct arena *a,
                                         w->process, object);
         out->objects[i] = arena_printf(a, "%s", object);
         out->procedures[i] = w->code ? f->codes[w->code - 1]->procedure
-                                     : ips_wire_text("[unsampled]");
+                                     : ips_unconst_text("[unsampled]");
     }
     return out;
 }
@@ -168,8 +168,8 @@ static Ips__Sequence **fill_sequences(const struct query *q, struct arena *a,
     return out;
 }
 
-static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
-                        Ips__PathAnswer *out)
+static void fill_whole_graph(struct query *q, struct arena *a,
+                             struct certificate *c, Ips__PathAnswer *out)
 {
     struct path_profile *pp = profile_of(q);
     Ips__WholeGraph *w = arena_alloc(a, sizeof(*w));
@@ -180,8 +180,8 @@ static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
     w->by_machine = fill_whole(q, a, SHARE_MACHINE, &w->n_by_machine, c);
     w->by_process = fill_whole(q, a, SHARE_PROCESS, &w->n_by_process, c);
     w->by_thread = fill_whole(q, a, SHARE_THREAD, &w->n_by_thread, c);
-    bool lines = !path_profile_by(q->request->path, "procedure") &&
-                 path_profile_by(q->request->path, "line");
+    bool lines = !path_profile_asks_by(q->request->path, "procedure") &&
+                 path_profile_asks_by(q->request->path, "line");
     w->totals =
         &pp->rows[PROFILE_WHOLE][lines ? PROFILE_LINE : PROFILE_PROCEDURE]
              .totals;
@@ -226,8 +226,8 @@ void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
     const Ips__PathAsk *ask = q->request->path;
     if (!pp)
         return;
-    bool procedures = path_profile_by(ask, "procedure");
-    if (procedures || path_profile_by(ask, "line")) {
+    bool procedures = path_profile_asks_by(ask, "procedure");
+    if (procedures || path_profile_asks_by(ask, "line")) {
         out->procedure_totals =
             &pp->rows[PROFILE_PATH]
                      [procedures ? PROFILE_PROCEDURE : PROFILE_LINE]
@@ -237,7 +237,7 @@ void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
         add_notes(pp, a, c, out->procedure_totals);
     }
     if (ask->whole)
-        whole_graph(q, a, c, out);
+        fill_whole_graph(q, a, c, out);
     if (ask->sequences)
         out->sequences = fill_sequences(q, a, PROFILE_PATH, &out->n_sequences);
 }

@@ -24,8 +24,8 @@
 
 /* ---- the question ------------------------------------------------------- */
 
-int path_check_scenario(const Ips__Lane *in, struct ips_scenario *out,
-                        struct ips_err *err)
+int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
+                          struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->mtime.scale_num = out->mtime.scale_den = 1;
@@ -71,14 +71,14 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
         return ips_err_set(err, IPS_E_USAGE, "the window is empty");
     rc = path_profile_check(ask, err);
     if (rc == 0)
-        rc = path_check_scenario(ask->lane,
-                                 &d->scenarios[SCENARIO_MAIN].scenario, err);
+        rc = path_convert_scenario(ask->lane,
+                                   &d->scenarios[SCENARIO_MAIN].scenario, err);
     d->scenarios[SCENARIO_MAIN].scenario.weighting = weighting;
     return rc;
 }
 
-static void add_scaled(struct path_data *d, enum scenario_id id,
-                       const char *name, uint32_t num, uint32_t den)
+static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
+                                const char *name, uint32_t num, uint32_t den)
 {
     struct scenario_result *r = &d->scenarios[id];
     const struct ips_mtime *m = &d->scenarios[SCENARIO_MAIN].scenario.mtime;
@@ -97,7 +97,7 @@ static void add_scaled(struct path_data *d, enum scenario_id id,
 static void plan_scenarios(struct query *q)
 {
     struct path_data *d = path_of(q);
-    mtimes_plan_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
     uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
@@ -108,14 +108,14 @@ static void plan_scenarios(struct query *q)
     }
     d->scenarios[SCENARIO_MAIN].wanted = true;
     d->scenarios[SCENARIO_MAIN].with_shares = true;
-    add_scaled(d, SCENARIO_FREE, NULL, 0, 1);
+    add_scaled_scenario(d, SCENARIO_FREE, NULL, 0, 1);
     struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
     longest->scenario = d->scenarios[SCENARIO_MAIN].scenario;
     longest->wanted =
         unended > 0 && longest->scenario.weighting != IPS_WEIGH_WALL;
     longest->scenario.unended = true;
-    add_scaled(d, SCENARIO_HALF, "message times x0.5", 1, 2);
-    add_scaled(d, SCENARIO_DOUBLE, "message times x2", 2, 1);
+    add_scaled_scenario(d, SCENARIO_HALF, "message times x0.5", 1, 2);
+    add_scaled_scenario(d, SCENARIO_DOUBLE, "message times x2", 2, 1);
     struct scenario_result *off = &d->scenarios[SCENARIO_NO_EXTERNAL];
     off->name = "external off";
     off->scenario = d->scenarios[SCENARIO_MAIN].scenario;
@@ -162,7 +162,7 @@ static struct auto_facts facts_of(const struct query *q)
     const struct path_data *d = q->data;
     struct auto_facts f = {.machines = q->gather.count,
                            .nodes = d->nodes,
-                           .memory_bytes = engine_auto_memory(),
+                           .memory_bytes = engine_auto_usable_memory(),
                            .link_bytes_per_us = link_rate(q)};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
@@ -189,7 +189,7 @@ static void choose_engine(struct query *q)
     }
     char why[sizeof(d->engine_text) - 32];
     const struct auto_facts f = facts_of(q);
-    d->engine = engine_auto(&f, why, sizeof(why));
+    d->engine = engine_auto_choose(&f, why, sizeof(why));
     snprintf(d->engine_text, sizeof(d->engine_text), "%s (auto: %s)", d->engine,
              why);
 }
@@ -208,7 +208,7 @@ static void run_engine(struct query *q)
 
 static void profile_then_stream(struct query *q)
 {
-    path_profile_start(q, query_stream);
+    path_profile_start(q, query_start_streaming);
 }
 
 static void path_gathered(struct query *q)
@@ -238,10 +238,10 @@ static void path_gathered(struct query *q)
     }
     plan_scenarios(q);
     choose_engine(q);
-    if (weighting_goal(q, q->request->path->goal, &err) < 0)
+    if (weighting_set_goal(q, q->request->path->goal, &err) < 0)
         query_fail(q, &err);
     else
-        weighting_clocks(q, run_engine);
+        weighting_align_clocks(q, run_engine);
 }
 
 static void path_start(struct query *q)
@@ -277,8 +277,9 @@ void path_done(struct query *q)
     }
     if (!q->request->path->segments)
         d->sent = d->piece_count;
-    weighting_split_computing(q, path_profile_wanted(q) ? profile_then_stream
-                                                        : query_stream);
+    weighting_split_computing(q, path_profile_wanted(q)
+                                     ? profile_then_stream
+                                     : query_start_streaming);
 }
 
 static void path_release(struct query *q)

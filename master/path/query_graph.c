@@ -238,20 +238,20 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
     ips__graph_node__init(out);
     out->id = i;
-    out->machine = ips_wire_text(q->gather.active[c->machine]->machine);
+    out->machine = ips_unconst_text(q->gather.active[c->machine]->machine);
     out->pid = c->pid;
     out->tid = c->tid;
-    out->kind = ips_wire_text(node_kinds[g->kind[i]]);
+    out->kind = ips_unconst_text(node_kinds[g->kind[i]]);
     out->pred = i == c->first ? IPS_UNMEASURED : i - 1;
     out->arc_cpu_ns = i == c->first ? IPS_UNMEASURED : g->w[i];
     out->arc_probe_ns =
         i == c->first || !g->probe ? IPS_UNMEASURED : g->probe[i];
     out->xpred = present ? g->xpred[i] : IPS_UNMEASURED;
     out->xarc_cpu_ns = present ? xw : IPS_UNMEASURED;
-    out->xkind = ips_wire_text(present ? xkinds[g->xkind[i]] : "");
+    out->xkind = ips_unconst_text(present ? xkinds[g->xkind[i]] : "");
     fill_weightings(q, i, i == c->first, present, out);
     out->t_ns = g->t_ns[i];
-    out->channel = ips_wire_text(channel_name(q, c->machine, g->site[i]));
+    out->channel = ips_unconst_text(channel_name(q, c->machine, g->site[i]));
     /* Some receives got bytes from an unrecorded sender and have no arc. */
     bool alone = g->kind[i] == IPS_NODE_RECV && g->xkind[i] == IPS_X_NONE &&
                  g->xlen[i] > 0;
@@ -276,8 +276,8 @@ static uint32_t next_nodes(struct query *q, uint32_t count,
             c = &d->merged.chains[++gd->chain];
         (void)is_node_in_window(q, i, c, &arc, &cross);
         fill_node(q, i, c, &rows[n]);
-        rows[n].arc_cut = ips_wire_text(arc);
-        rows[n].xarc_cut = ips_wire_text(cross);
+        rows[n].arc_cut = ips_unconst_text(arc);
+        rows[n].xarc_cut = ips_unconst_text(cross);
         d->sent++;
     }
     return n;
@@ -313,7 +313,7 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
 
 /* Sends the last reply. It is an error if nodes are missing, because an
  * incomplete graph must not pass as whole. */
-static void graph_over(struct query *q)
+static void send_last_graph_reply(struct query *q)
 {
     char missing[800];
     struct ips_err err = {0};
@@ -338,7 +338,7 @@ static void graph_pump(struct query *q)
                    false);
     }
     if (!q->over)
-        graph_over(q);
+        send_last_graph_reply(q);
 }
 
 static void merge_graphs(struct query *q)
@@ -364,9 +364,9 @@ static void on_merged(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
-        query_stream(q);
+        query_start_streaming(q);
 }
 
 static void on_fetched(struct query *q)
@@ -376,7 +376,7 @@ static void on_fetched(struct query *q)
     if (!make_names(q) || !make_window(q))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = query_work(q, merge_graphs, on_merged, &err);
+        rc = query_submit_work(q, merge_graphs, on_merged, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -392,8 +392,8 @@ static void graph_gathered(struct query *q)
             return;
         }
     }
-    weighting_origin(q);
-    engine_fetch(q, true, on_fetched);
+    weighting_set_origin_clock(q);
+    engine_fetch_subgraphs(q, true, on_fetched);
 }
 
 static void graph_start(struct query *q)

@@ -131,7 +131,7 @@ static uint64_t phase_end(const struct phases_data *d, uint32_t phase)
 
 /* Makes the edges strictly ascending: two times of the run may be the same
  * tick of a slower clock. */
-static void make_rising(uint64_t *edges, uint32_t bins)
+static void make_edges_ascending(uint64_t *edges, uint32_t bins)
 {
     for (uint32_t i = 1; i <= bins; i++)
         edges[i] = ips_max_u64(edges[i], ips_add_sat(edges[i - 1], 1));
@@ -150,7 +150,7 @@ static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
         Ips__Request request = IPS__REQUEST__INIT;
         for (uint32_t k = 0; k <= bins; k++)
             d->edges[k] = local_time(clock_of(q, i), begin(d, k));
-        make_rising(d->edges, bins);
+        make_edges_ascending(d->edges, bins);
         ask.generation = p->sync->generation;
         ask.edge = d->edges;
         ask.n_edge = (size_t)bins + 1;
@@ -197,7 +197,7 @@ static int take_series(struct query *q, struct machine_share *p,
 
 /* ---- phases -------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
+static int compare_bin_values(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -210,7 +210,7 @@ static uint64_t percentile_95(const uint64_t *v, uint32_t n)
     if (!copy)
         return 0;
     memcpy(copy, v, n * sizeof(*copy));
-    qsort(copy, n, sizeof(*copy), by_value);
+    qsort(copy, n, sizeof(*copy), compare_bin_values);
     uint64_t high = n ? copy[(size_t)n * 19 / 20] : 0;
     free(copy);
     return high;
@@ -236,10 +236,10 @@ static void find_phases(struct query *q)
 
 static void finish_phases(struct query *q);
 
-static void have_series(struct query *q)
+static void on_series_received(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, find_phases, finish_phases, &err) < 0)
+    if (query_submit_work(q, find_phases, finish_phases, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -249,7 +249,7 @@ static void fetch_series(struct query *q)
         fail_phases(q, IPS_E_NO_MEMORY, "no memory");
         return;
     }
-    query_round(q, take_series, have_series);
+    query_open_round(q, take_series, on_series_received);
     ask_series(q, data_of(q)->bins, 0, bin_begin);
 }
 
@@ -266,7 +266,7 @@ static void no_such_phase(struct query *q, uint32_t phase)
 
 /* Gives the waiting question the phase as its window, converted to every
  * machine's clock. */
-static void set_window(struct query *q, uint32_t phase)
+static void set_waiter_window(struct query *q, uint32_t phase)
 {
     struct phases_data *d = data_of(q);
     struct query *to = q->waiter;
@@ -302,7 +302,7 @@ static void set_window(struct query *q, uint32_t phase)
 }
 
 /* Gives the waiting question the ends of all phases. */
-static void set_all_windows(struct query *q)
+static void set_waiter_phase_ends(struct query *q)
 {
     struct phases_data *d = data_of(q);
     struct query *to = q->waiter;
@@ -394,8 +394,8 @@ static void fill_row(struct query *q, struct arena *a, uint32_t phase,
     }
     t = greatest_of(d, phase, false);
     if (t) {
-        r->procedure = ips_wire_text(t->name);
-        r->module = ips_wire_text(t->module);
+        r->procedure = ips_unconst_text(t->name);
+        r->module = ips_unconst_text(t->module);
         r->procedure_ns = t->ns;
     }
 }
@@ -446,7 +446,7 @@ static void answer_phases(struct query *q)
     if (*d->path.clock_text)
         c.msg.clock = arena_printf(&a, "%s", d->path.clock_text);
     out.certificate = &c.msg;
-    out.category = ips_wire_text("3");
+    out.category = ips_unconst_text("3");
     certificate_set_category(q, &a, &c, 3, "the slaves' records");
     out.took_ns = c.msg.took_ns;
     out.open = certificate_run_is_open(q);
@@ -490,7 +490,8 @@ static int take_tops(struct query *q, struct machine_share *p,
     return 0;
 }
 
-static uint64_t top_begin(const struct phases_data *d, uint32_t phase)
+static uint64_t phase_begin_or_run_end(const struct phases_data *d,
+                                       uint32_t phase)
 {
     return phase < d->both.count ? phase_begin(d, phase) : d->end;
 }
@@ -504,9 +505,9 @@ static void finish_phases(struct query *q)
     } else if (ask->phase > d->both.count && !d->zoomed) {
         no_such_phase(q, ask->phase);
     } else if (q->waiter && ask->phase) {
-        set_window(q, ask->phase - 1);
+        set_waiter_window(q, ask->phase - 1);
     } else if (q->waiter) {
-        set_all_windows(q);
+        set_waiter_phase_ends(q);
     } else if (ask->phase && !d->zoomed) {
         uint64_t begin = phase_begin(d, ask->phase - 1);
         d->end = phase_end(d, ask->phase - 1);
@@ -514,14 +515,14 @@ static void finish_phases(struct query *q)
         d->zoomed = true;
         fetch_series(q);
     } else {
-        query_round(q, take_tops, answer_phases);
-        ask_series(q, d->both.count, PHASES_TOPS, top_begin);
+        query_open_round(q, take_tops, answer_phases);
+        ask_series(q, d->both.count, PHASES_TOPS, phase_begin_or_run_end);
     }
 }
 
 /* ---- starting --------------------------------------------------------- */
 
-static void have_clocks(struct query *q)
+static void on_clocks_aligned(struct query *q)
 {
     struct phases_data *d = data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
@@ -548,7 +549,7 @@ static void on_gathered(struct query *q)
         }
         q->gather.active[i]->own = e;
     }
-    const struct machine_share *origin = weighting_origin(q);
+    const struct machine_share *origin = weighting_set_origin_clock(q);
     if (!origin) {
         fail_phases(q, IPS_E_INCOMPLETE, "none of its machines is connected");
         return;
@@ -559,13 +560,13 @@ static void on_gathered(struct query *q)
         (struct ips_clock_map){.from = origin->sync->first_ns};
     d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_WALL;
     if (q->gather.count == 1)
-        have_clocks(q);
+        on_clocks_aligned(q);
     else
-        clocks_align(q, origin->number, have_clocks);
+        clocks_align(q, origin->number, on_clocks_aligned);
 }
 
 /* Whether the question that waits for the phases will ask for waits. */
-static bool waits_for_phases(const struct query *q)
+static bool is_waiter_asking_for_waits(const struct query *q)
 {
     const Ips__Request *r = q->waiter ? q->waiter->request : NULL;
     return r && (r->ask_case == IPS__REQUEST__ASK_WHY ||
@@ -586,7 +587,7 @@ static void start_phases(struct query *q)
     else
         gather_start(q,
                      GATHER_TABLE | GATHER_PEERS |
-                         (waits_for_phases(q) ? GATHER_WAITS : 0u),
+                         (is_waiter_asking_for_waits(q) ? GATHER_WAITS : 0u),
                      on_gathered);
 }
 

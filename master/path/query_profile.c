@@ -19,7 +19,7 @@ struct round {
     bool rows, first;
 };
 
-bool path_profile_by(const Ips__PathAsk *ask, const char *what)
+bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what)
 {
     for (size_t i = 0; i < ask->n_by; i++)
         if (strcmp(ask->by[i], what) == 0)
@@ -50,14 +50,15 @@ bool path_profile_wanted(const struct query *q)
     const struct path_data *d = q->data;
     const Ips__PathAsk *ask = q->request->path;
     return ask->sequences || ask->whole || d->window.is_set ||
-           path_profile_by(ask, "procedure") || path_profile_by(ask, "line");
+           path_profile_asks_by(ask, "procedure") ||
+           path_profile_asks_by(ask, "line");
 }
 
 /* Plans the rounds of a question: at most four. */
 static unsigned plan_rounds(const Ips__PathAsk *ask, struct round out[4])
 {
-    const bool lists[PROFILE_LISTS] = {path_profile_by(ask, "procedure"),
-                                       path_profile_by(ask, "line")};
+    const bool lists[PROFILE_LISTS] = {path_profile_asks_by(ask, "procedure"),
+                                       path_profile_asks_by(ask, "line")};
     unsigned n = 0;
     for (int side = 0; side < PROFILE_SIDES; side++) {
         bool first = true;
@@ -183,15 +184,16 @@ static void ask_machine(struct query *q, struct machine_share *p,
     Ips__Lane scenario;
     uint32_t at = 0;
     bool first = true;
-    weighting_scenario(q, p, &d->scenarios[SCENARIO_MAIN].scenario, &scenario);
+    weighting_write_scenario(q, p, &d->scenarios[SCENARIO_MAIN].scenario,
+                             &scenario);
     do {
         Ips__ProfileAsk ask = IPS__PROFILE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         uint32_t n = (uint32_t)ips_min_u64(f->count - at, IPS_PIECE_ITEMS);
         ask.generation = p->sync->generation;
-        ask.by = ips_wire_text(!r->rows                       ? ""
-                               : r->list == PROFILE_PROCEDURE ? "procedure"
-                                                              : "line");
+        ask.by = ips_unconst_text(!r->rows                       ? ""
+                                  : r->list == PROFILE_PROCEDURE ? "procedure"
+                                                                 : "line");
         ask.whole = r->side == PROFILE_WHOLE;
         if (!ask.whole) {
             ask.from = f->from + at;
@@ -250,11 +252,11 @@ static void next_round(struct query *q)
     struct ips_err err = {0};
     struct round r = this_round(q, &rounds);
     if (profile_of(q)->round == rounds) {
-        if (query_work(q, compute_profile, on_computed, &err) < 0)
+        if (query_submit_work(q, compute_profile, on_computed, &err) < 0)
             query_fail(q, &err);
         return;
     }
-    query_round(q, take_profile_reply, round_taken);
+    query_open_round(q, take_profile_reply, round_taken);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         /* Skip a machine without pieces of the path if only the path is asked
@@ -294,7 +296,7 @@ static bool has_arcs(const struct path_piece *p)
 
 /* Collects each machine's part of the path: of computing pieces the arcs; with
  * a window, of all other pieces the node at which they end. */
-static bool make_faces(struct query *q)
+static bool collect_pieces_by_machine(struct query *q)
 {
     const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
@@ -349,7 +351,8 @@ void path_profile_start(struct query *q, void (*after)(struct query *q))
     for (int side = 0; side < PROFILE_SIDES; side++)
         pp->face[side] =
             calloc((size_t)pp->machine_count + 1, sizeof(*pp->face[side]));
-    if (pp->face[PROFILE_PATH] && pp->face[PROFILE_WHOLE] && make_faces(q))
+    if (pp->face[PROFILE_PATH] && pp->face[PROFILE_WHOLE] &&
+        collect_pieces_by_machine(q))
         next_round(q);
     else
         no_memory(q);

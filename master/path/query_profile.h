@@ -21,10 +21,10 @@
 int path_profile_check(const Ips__PathAsk *ask,
                        struct ips_err *err) IPS_MUST_USE;
 /* path_profile_wanted: whether the slaves must be asked for a profile; to be
- * called when the window is known. path_profile_by: whether the question asks
- * for shares by `what`. */
+ * called when the window is known. path_profile_asks_by: whether the question
+ * asks for shares by `what`. */
 bool path_profile_wanted(const struct query *q);
-bool path_profile_by(const Ips__PathAsk *ask, const char *what);
+bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what);
 
 /* Asks the slaves about the path's pieces, which must be known. Calls `after`
  * when everything was received, or ends the question. */
@@ -37,7 +37,7 @@ void path_profile_release(struct query *q);
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
 /* Fills in how the computing on the path divides into running and waiting for
  * a CPU; only inside the window, if there is one. */
-void path_profile_split(const struct query *q, Ips__PathAnswer *out);
+void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out);
 const struct path_piece *path_profile_pieces(const struct query *q,
                                              uint64_t *count);
 

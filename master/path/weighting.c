@@ -93,10 +93,11 @@ static int find_goal(struct query *q, const char *object, struct ips_err *err)
             return 0;
         }
     }
-    return ips_err_wrap(err, gather_no_object(q, object, err), "--goal");
+    return ips_err_wrap(err, gather_set_no_object_error(q, object, err),
+                        "--goal");
 }
 
-int weighting_goal(struct query *q, const char *object, struct ips_err *err)
+int weighting_set_goal(struct query *q, const char *object, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     d->has_goal = false;
@@ -120,8 +121,10 @@ int weighting_goal(struct query *q, const char *object, struct ips_err *err)
 
 /* ---- scenarios -------------------------------------------------------- */
 
-void weighting_scenario(const struct query *q, const struct machine_share *p,
-                        const struct ips_scenario *scenario, Ips__Lane *to)
+void weighting_write_scenario(const struct query *q,
+                              const struct machine_share *p,
+                              const struct ips_scenario *scenario,
+                              Ips__Lane *to)
 {
     const struct path_data *d = path_of((struct query *)(uintptr_t)q);
     const struct ips_clock_map *clock = &engine_machine_of(p)->clock;
@@ -144,8 +147,9 @@ void weighting_scenario(const struct query *q, const struct machine_share *p,
             d->goal_machine == p->number ? (uint64_t)d->goal_node + 2 : 1;
 }
 
-struct ips_scenario weighting_merged(const struct query *q,
-                                     const struct ips_scenario *scenario)
+struct ips_scenario
+weighting_scenario_of_merged(const struct query *q,
+                             const struct ips_scenario *scenario)
 {
     const struct path_data *d = path_of((struct query *)(uintptr_t)q);
     struct ips_scenario out = *scenario;
@@ -168,7 +172,7 @@ static const struct machine_share *reference_machine(const struct query *q)
     return q->gather.count ? q->gather.active[0] : NULL;
 }
 
-const struct machine_share *weighting_origin(struct query *q)
+const struct machine_share *weighting_set_origin_clock(struct query *q)
 {
     const struct machine_share *p = reference_machine(q);
     if (!p)
@@ -179,12 +183,12 @@ const struct machine_share *weighting_origin(struct query *q)
     return p;
 }
 
-void weighting_clocks(struct query *q, void (*after)(struct query *q))
+void weighting_align_clocks(struct query *q, void (*after)(struct query *q))
 {
     struct path_data *d = path_of(q);
     const struct machine_share *origin = NULL;
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)
-        origin = weighting_origin(q);
+        origin = weighting_set_origin_clock(q);
     if (!origin || q->gather.count == 1)
         after(q);
     else
@@ -290,7 +294,7 @@ void weighting_split_computing(struct query *q, void (*after)(struct query *q))
     }
     d->on_cpu_ns = d->run_delay_ns = d->unended_ns = 0;
     d->after_split = after;
-    query_round(q, take_split, split_done);
+    query_open_round(q, take_split, split_done);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = ask_split(q, q->gather.active[i], &err);
     if (rc < 0)

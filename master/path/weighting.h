@@ -17,24 +17,27 @@ const char *weighting_name(enum ips_weighting w);
 /* Sets d->goal*: the end of `object` (a process or a thread). If `object` is
  * "" and the weighting is `wall`, the goal is the run's command; a joined run
  * may have none. */
-int weighting_goal(struct query *q, const char *object,
-                   struct ips_err *err) IPS_MUST_USE;
+int weighting_set_goal(struct query *q, const char *object,
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the machine whose clock defines the start of the run, and sets that
  * part's clock. NULL: no machine is left. */
-const struct machine_share *weighting_origin(struct query *q);
+const struct machine_share *weighting_set_origin_clock(struct query *q);
 /* Sets the clock of every part if the weighting needs the clocks, then calls
  * `after`. With several machines this takes a round of questions. */
-void weighting_clocks(struct query *q, void (*after)(struct query *q));
+void weighting_align_clocks(struct query *q, void (*after)(struct query *q));
 /* The certificate's text about the clocks; NULL: none was used. */
 const char *weighting_clock_text(const struct path_data *d);
 
 /* Writes `scenario` in the form that is sent to part p. */
-void weighting_scenario(const struct query *q, const struct machine_share *p,
-                        const struct ips_scenario *scenario, Ips__Lane *out);
+void weighting_write_scenario(const struct query *q,
+                              const struct machine_share *p,
+                              const struct ips_scenario *scenario,
+                              Ips__Lane *out);
 /* Returns `scenario` with the goal as a node of d->merged. */
-struct ips_scenario weighting_merged(const struct query *q,
-                                     const struct ips_scenario *scenario);
+struct ips_scenario
+weighting_scenario_of_merged(const struct query *q,
+                             const struct ips_scenario *scenario);
 
 /* In the worker, for graphs that were fetched raw (SCENARIO_MAIN has the
  * weighting `cpu`, with detail). Switches SCENARIO_MAIN to the weighting `w`,

@@ -75,7 +75,7 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
     const struct predict_setup *s = &f->d->setup;
     char name[THING_BYTES];
     ips__predict_row__init(to);
-    to->kind = ips_wire_text(kinds[from->kind]);
+    to->kind = ips_unconst_text(kinds[from->kind]);
     to->ns = from->ns;
     to->queued_ns = from->queued_ns;
     to->count = from->count;
@@ -83,7 +83,7 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
         to->object = arena_printf(f->a, "%s", s->machine[from->id].name);
     } else if (from->kind == PREDICT_PROCEDURE) {
         to->object = arena_printf(f->a, "%s", t->procedure[from->id].name);
-        to->place = ips_wire_text(t->procedure[from->id].module);
+        to->place = ips_unconst_text(t->procedure[from->id].module);
     } else if (from->kind == PREDICT_IDLE) {
         to->object = arena_printf(f->a, "%s -> idle",
                                   entities_feature_name(t, from->id, name) + 1);
@@ -147,7 +147,7 @@ static void say_locks(const struct filling *f)
     const struct predict_query *d = f->d;
     struct predict_said *said = &f->d->said;
     bool all = d->run.all_locks;
-    f->out->locks = ips_wire_text(all ? "all" : "contended");
+    f->out->locks = ips_unconst_text(all ? "all" : "contended");
     if (d->then.units_taken)
         predict_say(
             said,
@@ -171,9 +171,9 @@ static void say_queues(const struct filling *f)
     const struct predict_query *d = f->d;
     const struct predict_answer *then = &d->then;
     bool some = predict_has_queues(&d->run);
-    f->out->queues = ips_wire_text(then->is_stable ? "settled"
-                                   : some          ? "recorded"
-                                                   : "none");
+    f->out->queues = ips_unconst_text(then->is_stable ? "settled"
+                                      : some          ? "recorded"
+                                                      : "none");
     f->out->pieces = then->pieces;
     f->out->pieces_anew = then->anew;
     if (then->is_stable)
@@ -215,7 +215,7 @@ static void say_lifetimes(const struct filling *f)
                     apart);
 }
 
-static void say_rest(const struct filling *f)
+static void say_all_assumptions(const struct filling *f)
 {
     char names[PREDICT_NAMES_BYTES];
     struct predict_query *d = f->d;
@@ -279,11 +279,11 @@ static void fill_sums(const struct filling *f)
     out->own_command_ns = d->own.command_ns;
     out->own_loaded_ns = d->own_loaded_ns;
     out->own_load = d->own_load;
-    out->elapsed_ns = path_goal_elapsed(f->q);
+    out->elapsed_ns = path_command_elapsed_ns(f->q);
     out->events = d->then.events;
     out->open = certificate_run_is_open(f->q);
-    out->goal = ips_wire_text(d->w.path.goal_text);
-    out->category = ips_wire_text("3");
+    out->goal = ips_unconst_text(d->w.path.goal_text);
+    out->category = ips_unconst_text("3");
 }
 
 void predict_fill_answer(struct query *q)
@@ -298,12 +298,12 @@ void predict_fill_answer(struct query *q)
     c.msg.unmatched += d->w.path.unmatched;
     c.msg.any_on_path = d->w.resources;
     certificate_set_category(q, &a, &c, 3, "the slaves' graphs, replayed");
-    c.msg.engine =
-        ips_wire_text("central (replay with processor sharing at the master)");
+    c.msg.engine = ips_unconst_text(
+        "central (replay with processor sharing at the master)");
     c.msg.message_times =
-        d->times.count
-            ? ips_wire_text("as measured by ipsq calibrate, each pair's curve")
-            : path_mtime_text(q, &a, &d->run.scenario_then);
+        d->times.count ? ips_unconst_text(
+                             "as measured by ipsq calibrate, each pair's curve")
+                       : path_mtime_text(q, &a, &d->run.scenario_then);
     fill_sums(&f);
     fill_machines(&f);
     fill_media(&f);
@@ -314,7 +314,7 @@ void predict_fill_answer(struct query *q)
     self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);
     self_check_predicted(&a, &c, d->then.last_ns, d->then.least_ns);
     self_check_search(&a, &c, &answer);
-    say_rest(&f);
+    say_all_assumptions(&f);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;
     if (a.failed || d->a.failed) {

@@ -38,8 +38,8 @@ struct changing {
 
 /* Changes the arc after node i of its chain; for the chain's last node, the
  * arc into it. */
-static void change_arc(struct changing *c, uint32_t chain, uint32_t i,
-                       int64_t ns)
+static void change_arc_after_node(struct changing *c, uint32_t chain,
+                                  uint32_t i, int64_t ns)
 {
     const struct ips_chain *of = &c->g->chains[chain];
     uint64_t *w = &c->g->w[i + 1 < of->first + of->count ? i + 1 : i];
@@ -73,9 +73,9 @@ static bool cpu_difference(const struct predict_run *run,
     return true;
 }
 
-void predict_messages_cpu(struct predict_run *run,
-                          const struct predict_setup *s, bool keep,
-                          struct predict_said *said)
+void predict_adapt_message_cpu(struct predict_run *run,
+                               const struct predict_setup *s, bool keep,
+                               struct predict_said *said)
 {
     struct changing c = {.g = &run->replay.g};
     uint64_t count = 0;
@@ -93,8 +93,8 @@ void predict_messages_cpu(struct predict_run *run,
             count++;
             if (keep)
                 continue;
-            change_arc(&c, a, x, ns / 2);
-            change_arc(&c, b, i, ns - ns / 2);
+            change_arc_after_node(&c, a, x, ns / 2);
+            change_arc_after_node(&c, b, i, ns - ns / 2);
         }
     }
     if (count && keep)

@@ -37,8 +37,8 @@ static uint32_t machine_of(const struct delayed_messages *h, uint32_t node)
     return h->g->chains[ips_chain_of(h->g, node)].machine;
 }
 
-static uint64_t at_of(const struct delayed_messages *h, uint32_t m,
-                      uint32_t node)
+static uint64_t node_clock_ns(const struct delayed_messages *h, uint32_t m,
+                              uint32_t node)
 {
     return h->raw[m]->at[node - h->base[m]];
 }
@@ -49,8 +49,8 @@ static bool is_message(const struct ips_graph *g, uint32_t i)
 }
 
 /* Fits the clocks of machines a and b, a < b, by the messages between them. */
-static int fit_pair(struct delayed_messages *h, uint32_t a, uint32_t b,
-                    struct ips_err *err)
+static int fit_clocks_of_pair(struct delayed_messages *h, uint32_t a,
+                              uint32_t b, struct ips_err *err)
 {
     size_t count = 0, most = 0;
     size_t pair = (size_t)a * h->n + b;
@@ -66,8 +66,8 @@ static int fit_pair(struct delayed_messages *h, uint32_t a, uint32_t b,
              i++) {
             if (!is_message(h->g, i) || machine_of(h, h->g->xpred[i]) != from)
                 continue;
-            uint64_t sent = at_of(h, from, h->g->xpred[i]);
-            uint64_t came = at_of(h, m, i);
+            uint64_t sent = node_clock_ns(h, from, h->g->xpred[i]);
+            uint64_t came = node_clock_ns(h, m, i);
             p[count++] = k ? (struct ips_clock_point){sent, came, true}
                            : (struct ips_clock_point){came, sent, false};
         }
@@ -79,7 +79,7 @@ static int fit_pair(struct delayed_messages *h, uint32_t a, uint32_t b,
 }
 
 /* Converts a time of A's clock to B's clock. */
-static uint64_t turn_time(const struct ips_clock_fit *f, uint64_t a)
+static uint64_t convert_to_clock_b(const struct ips_clock_fit *f, uint64_t a)
 {
     ips_i128 t =
         (ips_i128)a + f->offset_ns +
@@ -88,23 +88,23 @@ static uint64_t turn_time(const struct ips_clock_fit *f, uint64_t a)
 }
 
 /* Sets *ns to the transfer time of the message into node i of machine `to`. */
-static int way_of(struct delayed_messages *h, uint32_t i, uint32_t to,
-                  uint64_t *ns, struct ips_err *err)
+static int measure_transfer_ns(struct delayed_messages *h, uint32_t i,
+                               uint32_t to, uint64_t *ns, struct ips_err *err)
 {
     uint32_t x = h->g->xpred[i], from = machine_of(h, x);
-    uint64_t sent = at_of(h, from, x), came = at_of(h, to, i);
+    uint64_t sent = node_clock_ns(h, from, x), came = node_clock_ns(h, to, i);
     uint64_t late = h->raw[to]->delay[i - h->base[to]];
     uint32_t a = ips_min_u32(from, to), b = ips_max_u32(from, to);
     const struct ips_clock_fit *f = &h->fit[(size_t)a * h->n + b];
     int rc = from == to || h->fitted[(size_t)a * h->n + b]
                  ? 0
-                 : fit_pair(h, a, b, err);
+                 : fit_clocks_of_pair(h, a, b, err);
     if (rc < 0)
         return rc;
     if (from < to)
-        sent = turn_time(f, sent);
+        sent = convert_to_clock_b(f, sent);
     else if (from > to)
-        came = turn_time(f, came);
+        came = convert_to_clock_b(f, came);
     *ns = ips_sub_sat(came, ips_add_sat(sent, late));
     return 0;
 }
@@ -119,9 +119,10 @@ static uint64_t mtime_of(const struct predict_run *run,
              : ips_mtime_ns(&run->scenario.mtime, bytes);
 }
 
-static int find_lock_holds(struct delayed_messages *h,
-                           const struct mtimes *times, struct predict_run *run,
-                           uint64_t *idle, struct ips_err *err)
+static int add_delays_of_held_messages(struct delayed_messages *h,
+                                       const struct mtimes *times,
+                                       struct predict_run *run, uint64_t *idle,
+                                       struct ips_err *err)
 {
     const struct ips_graph *g = h->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -132,7 +133,7 @@ static int find_lock_holds(struct delayed_messages *h,
             if (slept < PREDICT_HELD_NS || !is_message(g, i) ||
                 g->xlen[i] > PREDICT_HELD_BYTES)
                 continue;
-            int rc = way_of(h, i, to, &way, err);
+            int rc = measure_transfer_ns(h, i, to, &way, err);
             if (rc < 0)
                 return rc;
             way = ips_sub_sat(ips_min_u64(way, slept),
@@ -148,8 +149,9 @@ static int find_lock_holds(struct delayed_messages *h,
     return 0;
 }
 
-int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
-                         struct predict_run *run, uint64_t *idle)
+int predict_add_held_back_delays(struct query *q,
+                                 const struct whatif_solving *s,
+                                 struct predict_run *run, uint64_t *idle)
 {
     size_t n = q->gather.count;
     struct delayed_messages h = {.g = s->g,
@@ -165,7 +167,8 @@ int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
     for (size_t p = 0; p < n && rc == 0; p++)
         h.raw[p] = &engine_machine_of(q->gather.active[p])->g;
     if (rc == 0)
-        rc = find_lock_holds(&h, &predict_of(q)->times, run, idle, s->err);
+        rc = add_delays_of_held_messages(&h, &predict_of(q)->times, run, idle,
+                                         s->err);
     free(h.raw);
     free(h.fit);
     free(h.fitted);

@@ -18,8 +18,8 @@ struct holding {
     uint32_t next; /* index of the next lock event */
 };
 
-static void hold_lock(struct holding *h, uint32_t chain, uint32_t node,
-                      uint64_t cpu_ns)
+static void add_lock_hold_times(struct holding *h, uint32_t chain,
+                                uint32_t node, uint64_t cpu_ns)
 {
     for (; h->next < h->locks->event_count &&
            h->locks->event[h->next].node == node;
@@ -40,9 +40,9 @@ static void hold_lock(struct holding *h, uint32_t chain, uint32_t node,
 
 /* Returns the CPU time of the chain that has the most. Also sums the hold times
  * of locks if `h` is not NULL. */
-static uint64_t longest_chain(const struct predict_run *run,
-                              const struct predict_setup *setup,
-                              const uint32_t *place, struct holding *h)
+static uint64_t max_chain_cpu_ns(const struct predict_run *run,
+                                 const struct predict_setup *setup,
+                                 const uint32_t *place, struct holding *h)
 {
     const struct ips_graph *g = &run->replay.g;
     uint64_t longest = 0;
@@ -53,17 +53,18 @@ static uint64_t longest_chain(const struct predict_run *run,
             uint32_t m = place ? place[i] : setup->map[c];
             cpu += predict_at_speed(&setup->machine[m], g->w[i]);
             if (h)
-                hold_lock(h, c, i, cpu);
+                add_lock_hold_times(h, c, i, cpu);
         }
         longest = ips_max_u64(longest, cpu);
     }
     return longest;
 }
 
-int predict_least(const struct predict_run *run,
-                  const struct predict_setup *setup, const uint32_t *place,
-                  const struct ips_replay_locks *locks, uint64_t *least_ns,
-                  struct ips_err *err)
+int predict_lower_bound(const struct predict_run *run,
+                        const struct predict_setup *setup,
+                        const uint32_t *place,
+                        const struct ips_replay_locks *locks,
+                        uint64_t *least_ns, struct ips_err *err)
 {
     uint32_t n = locks ? locks->lock_count : 0;
     struct holding h = {.locks = locks};
@@ -75,7 +76,7 @@ int predict_least(const struct predict_run *run,
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         h.taker[k].chain = UINT32_MAX;
     if (rc == 0)
-        *least_ns = longest_chain(run, setup, place, n ? &h : NULL);
+        *least_ns = max_chain_cpu_ns(run, setup, place, n ? &h : NULL);
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         if (locks->units[k] && h.hold_ns[k] != IPS_UNMEASURED)
             *least_ns = ips_max_u64(*least_ns, h.hold_ns[k] / locks->units[k]);

@@ -13,8 +13,9 @@ static int no_memory(size_t rows, struct ips_err *err)
 
 /* Adds the lock rows of one machine; locks of different machines are distinct.
  */
-static void add_part(const struct whatif_solving *s, const struct waits_rows *r,
-                     uint32_t base, struct predict_lock_rows *out)
+static void add_lock_rows_of_machine(const struct whatif_solving *s,
+                                     const struct waits_rows *r, uint32_t base,
+                                     struct predict_lock_rows *out)
 {
     uint32_t first = out->lock_count;
     for (uint64_t n = 0; n < r->lock_count; n++) {
@@ -57,7 +58,8 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
     if (!out->row || !out->units)
         return no_memory(rows, s->err);
     for (uint32_t p = 0; p < w->machine_count; p++)
-        add_part(s, &w->machine[p], s->d->path.node_base[p], out);
+        add_lock_rows_of_machine(s, &w->machine[p], s->d->path.node_base[p],
+                                 out);
     return 0;
 }
 
@@ -77,8 +79,8 @@ static bool can_take(const struct ips_graph *g, uint32_t k)
 
 /* Marks the locks of which an event has no node in the replay. Such a lock
  * keeps its recorded order, so none of its events is used. */
-static void mark_bad(const struct predict_lock_rows *rows,
-                     const struct predict_run *run, bool *bad)
+static void mark_locks_without_node(const struct predict_lock_rows *rows,
+                                    const struct predict_run *run, bool *bad)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const struct predict_lock_row *row = &rows->row[i];
@@ -89,8 +91,8 @@ static void mark_bad(const struct predict_lock_rows *rows,
 }
 
 /* Marks locks with two events at one node: the replay allows one a node. */
-static void drop_twice(struct ips_replay_lock_event *e, uint32_t count,
-                       bool *bad)
+static void mark_locks_that_share_node(struct ips_replay_lock_event *e,
+                                       uint32_t count, bool *bad)
 {
     for (uint32_t k = 1; k < count; k++)
         if (e[k].node == e[k - 1].node)
@@ -117,7 +119,7 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
         if (row->after == 0)
             row->at = run->replay.to[row->node];
     }
-    mark_bad(rows, run, bad);
+    mark_locks_without_node(rows, run, bad);
     for (size_t i = 0; i < rows->count; i++) {
         const struct predict_lock_row *row = &rows->row[i];
         if (bad[row->lock])
@@ -127,7 +129,7 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
         run->lock_at_ns[row->at] = row->at_ns;
     }
     qsort(e, count, sizeof(*e), by_node);
-    drop_twice(e, count, bad);
+    mark_locks_that_share_node(e, count, bad);
     for (uint32_t k = 0; k < count; k++)
         if (!bad[e[k].lock])
             e[kept++] = e[k];

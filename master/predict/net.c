@@ -74,8 +74,8 @@ struct saying {
     uint32_t count;
 };
 
-static void add_pair(struct saying *s, const char *from, const char *to,
-                     const struct mtime_pair *as)
+static void record_unmeasured_pair(struct saying *s, const char *from,
+                                   const char *to, const struct mtime_pair *as)
 {
     uint32_t k = 0;
     if (as && mtime_pair_is(as, from, to))
@@ -154,7 +154,7 @@ int predict_set_message_times(const struct predict_run *run,
             out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
             out->curve[at] = pair ? &pair->curve : NULL;
             if (from_used && is_used(run, out, t))
-                add_pair(&saying, from, to, pair);
+                record_unmeasured_pair(&saying, from, to, pair);
         }
     }
     if (said)
@@ -164,7 +164,7 @@ int predict_set_message_times(const struct predict_run *run,
 
 /* ---- what the question says ------------------------------------------- */
 
-static uint32_t medium_of(struct predict_setup *s, const char *name)
+static uint32_t find_or_add_medium(struct predict_setup *s, const char *name)
 {
     for (uint32_t k = 0; k < s->medium_count; k++)
         if (strcmp(s->medium_name[k], name) == 0)
@@ -186,7 +186,7 @@ static void change_pair(struct predict_setup *s, size_t pair,
         m->scale_den = n->scale_den;
     }
     if (*n->medium)
-        s->medium[pair] = medium_of(s, n->medium);
+        s->medium[pair] = find_or_add_medium(s, n->medium);
 }
 
 static bool matches_pattern(const char *pattern, const char *name)
@@ -223,8 +223,9 @@ static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
 /* Sets how long messages of a pair occupy its medium. Returns false if the pair
  * has no medium, or if its times were given by the question or not measured
  * well enough. */
-static bool wire_of(const struct predict_run *run, struct predict_setup *s,
-                    uint32_t f, uint32_t t)
+static bool set_wire_time_of_pair(const struct predict_run *run,
+                                  struct predict_setup *s, uint32_t f,
+                                  uint32_t t)
 {
     size_t p = (size_t)f * s->machine_count + t;
     if (s->medium[p] == IPS_REPLAY_NO_MEDIUM || !s->curve[p])
@@ -261,7 +262,7 @@ static void set_wires(const struct predict_run *run, struct predict_setup *s,
         for (uint32_t f = 0; f < s->machine_count; f++) {
             for (uint32_t t = 0; t < s->machine_count; t++) {
                 size_t p = (size_t)f * s->machine_count + t;
-                if (s->medium[p] != m || !wire_of(run, s, f, t))
+                if (s->medium[p] != m || !set_wire_time_of_pair(run, s, f, t))
                     continue;
                 uint64_t burst = s->wire_made[p].burst_ns;
                 if (!one || burst < s->burst_ns[m]) {

@@ -32,7 +32,7 @@ static const char *const words[IPS_ORDER_PATTERN_COUNT] = {
     [IPS_ORDER_SIGNALS] = "signals were taken at whatever was being done",
 };
 
-int predict_order_make(struct query *q, struct ips_err *err)
+int predict_find_order_dependence(struct query *q, struct ips_err *err)
 {
     struct predict_query *d = predict_of(q);
     const struct ips_graph *g = d->run.whole;
@@ -98,14 +98,15 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
         if (o->count[k] == 0)
             continue;
         ips__predict_order__init(to);
-        to->pattern = ips_wire_text(ips_order_name((enum ips_order_pattern)k));
+        to->pattern =
+            ips_unconst_text(ips_order_name((enum ips_order_pattern)k));
         to->count = o->count[k];
         to->threads = o->chains[k];
-        to->text = ips_wire_text(words[k]);
+        to->text = ips_unconst_text(words[k]);
         fill_processes(d, a, (enum ips_order_pattern)k, to);
         out->order[out->n_order++] = to;
     }
-    out->valid = ips_wire_text(out->n_order ? "marked" : "yes");
+    out->valid = ips_unconst_text(out->n_order ? "marked" : "yes");
     out->arcs = o->arcs;
     out->marked_arcs = o->marked;
     out->order_unchecked = o->unchecked;

@@ -58,7 +58,7 @@ static int apply_lock_order(struct summing *s, struct ips_graph *out,
 }
 
 /* Determines for each node which of its arcs decided its time in the replay. */
-static int find_winners(struct summing *s, struct ips_err *err)
+static int find_deciding_arcs(struct summing *s, struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay *r = s->r;
@@ -138,7 +138,7 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
 /* Returns a node whose message has the same two ends as that of node k. With
  * reordered queues this is a message that the worker had in the recorded run.
  */
-static uint32_t message_of(const struct summing *s, uint32_t k)
+static uint32_t find_node_of_like_message(const struct summing *s, uint32_t k)
 {
     const struct ips_graph *g = &s->run->replay.g;
     if (!s->run->recorded || g->xkind[k] != IPS_X_DATA)
@@ -166,8 +166,9 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
         return; /* the arc of a lock has no weight, and `t` does not know it */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
-        f = t->f.cross ? t->f.cross[r->of[message_of(s, seg->to)]]
-                       : IPS_NO_FEATURE;
+        f = t->f.cross
+                ? t->f.cross[r->of[find_node_of_like_message(s, seg->to)]]
+                : IPS_NO_FEATURE;
     if (f == IPS_NO_FEATURE)
         return; /* an arc without a feature has no weight */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];
@@ -197,7 +198,7 @@ static enum predict_row_kind kind_of(const struct entity_feature *f)
                                                           : PREDICT_MESSAGE;
 }
 
-static int greatest_first(const void *a, const void *b)
+static int compare_path_rows_by_kind_and_ns(const void *a, const void *b)
 {
     const struct predict_row *p = a, *q = b;
     if (p->kind != q->kind)
@@ -235,7 +236,8 @@ static int put_rows(const struct summing *s, struct predict_answer *out,
         put_row(out, PREDICT_IDLE, f, &s->idle[f]);
     for (uint32_t p = 0; p < t->procedure_count; p++)
         put_row(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
-    qsort(out->row, out->row_count, sizeof(*out->row), greatest_first);
+    qsort(out->row, out->row_count, sizeof(*out->row),
+          compare_path_rows_by_kind_and_ns);
     return 0;
 }
 
@@ -258,7 +260,7 @@ int predict_path(const struct predict_run *run,
     if (rc == 0 && (!s.machine || !s.feature || !s.idle || !s.procedure))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a path");
     if (rc == 0)
-        rc = find_winners(&s, err);
+        rc = find_deciding_arcs(&s, err);
     if (rc == 0 && replay->end != IPS_NO_NODE)
         rc = ips_path_walk(&given, &run->scenario_then, &s.e, replay->end,
                            &path, &stop, err);

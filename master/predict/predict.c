@@ -54,7 +54,8 @@ static struct ips_ratio ratio_of(uint64_t num, uint64_t den)
     return (struct ips_ratio){(uint32_t)(num ? num : 1), (uint32_t)den};
 }
 
-struct ips_replay_machine predict_replayed(const struct predict_machine *m)
+struct ips_replay_machine
+predict_machine_for_replay(const struct predict_machine *m)
 {
     struct ips_replay_machine is = m->is;
     struct ips_ratio speed = or_else(m->is.speed, 1);
@@ -153,10 +154,11 @@ static int make_placement(const struct predict_run *run,
 }
 
 /* Computes the longest path on these machines with a core for each thread. */
-static int path_alone(const struct predict_run *run,
-                      const struct ips_replay_ask *ask,
-                      const struct predict_setup *setup,
-                      struct predict_answer *out, struct ips_err *err)
+static int compute_path_with_enough_cores(const struct predict_run *run,
+                                          const struct ips_replay_ask *ask,
+                                          const struct predict_setup *setup,
+                                          struct predict_answer *out,
+                                          struct ips_err *err)
 {
     struct ips_replay_machine *many =
         calloc(setup->machine_count, sizeof(*many));
@@ -190,7 +192,7 @@ static int allocate_machines(const struct predict_setup *setup,
     if (!*machine || !out->use || !out->shared_ns)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for machines");
     for (uint32_t m = 0; m < setup->machine_count; m++)
-        (*machine)[m] = predict_replayed(&setup->machine[m]);
+        (*machine)[m] = predict_machine_for_replay(&setup->machine[m]);
     return 0;
 }
 
@@ -229,9 +231,10 @@ static int replay_in_order(const struct predict_run *run,
     if (rc == 0)
         fill_answer(run, setup, &r, place, out);
     if (rc == 0)
-        rc = predict_least(run, setup, place, ask->locks, &out->least_ns, err);
+        rc = predict_lower_bound(run, setup, place, ask->locks, &out->least_ns,
+                                 err);
     if (rc == 0 && setup->path)
-        rc = path_alone(run, ask, setup, out, err);
+        rc = compute_path_with_enough_cores(run, ask, setup, out, err);
     if (rc == 0 && setup->path)
         rc = predict_path(run, setup, &r, place, out, err);
     ips_replay_release(&r);

@@ -165,7 +165,8 @@ struct predict_machine {
 };
 /* Returns the machine as the replay uses it: slower by the share of its cycles
  * that others take. */
-struct ips_replay_machine predict_replayed(const struct predict_machine *m);
+struct ips_replay_machine
+predict_machine_for_replay(const struct predict_machine *m);
 #define PREDICT_NAMES_BYTES 256
 struct predict_setup {
     uint32_t machine_count;
@@ -198,8 +199,9 @@ struct predict_setup {
 void predict_setup_release(struct predict_setup *s);
 /* Sets and returns IPS_E_NOT_FOUND: `what`, in the option "OPTION WHATREST",
  * matches no process of the run. The text suggests the most similar process. */
-int predict_no_process(const struct predict_run *run, const char *option,
-                       const char *what, const char *rest, struct ips_err *err);
+int predict_set_no_process_error(const struct predict_run *run,
+                                 const char *option, const char *what,
+                                 const char *rest, struct ips_err *err);
 /* Writes "one, two": the machines for which `fits` returns true, as many as
  * there is space for. Returns false if there are none. */
 bool predict_write_machine_names(const struct predict_setup *s,
@@ -280,7 +282,7 @@ struct predict_answer {
     uint32_t cores;          /* cores of the machines that have threads */
     struct predict_use *use; /* [machine_count] use of each machine */
     uint64_t last_ns;        /* time when the last thread ended */
-    uint64_t least_ns;       /* lower bound from predict_least() */
+    uint64_t least_ns;       /* lower bound from predict_lower_bound() */
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;
     double p, rho;
@@ -304,10 +306,11 @@ uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
  * of the machines: the CPU time of any thread, and the CPU time under any lock
  * divided by the lock's units. A lock that threads release for others is left
  * out. `locks` may be NULL. */
-int predict_least(const struct predict_run *run,
-                  const struct predict_setup *setup, const uint32_t *place,
-                  const struct ips_replay_locks *locks, uint64_t *least_ns,
-                  struct ips_err *err) IPS_MUST_USE;
+int predict_lower_bound(const struct predict_run *run,
+                        const struct predict_setup *setup,
+                        const uint32_t *place,
+                        const struct ips_replay_locks *locks,
+                        uint64_t *least_ns, struct ips_err *err) IPS_MUST_USE;
 
 /* Whether thread t matches a pattern as in --map. */
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
@@ -328,9 +331,9 @@ int predict_apply_networks(const struct predict_run *run,
  * messages cost their ends in the setup; to be called once. `keep`: changes
  * nothing and only reports how many messages are affected, for a search, whose
  * bound holds for one graph only. */
-void predict_messages_cpu(struct predict_run *run,
-                          const struct predict_setup *s, bool keep,
-                          struct predict_said *said);
+void predict_adapt_message_cpu(struct predict_run *run,
+                               const struct predict_setup *s, bool keep,
+                               struct predict_said *said);
 /* predict/path.c: computes the rows of the longest path of the graph with the
  * times of `replay`. `place`: [nodes of replay.g] the machine of each arc;
  * NULL: as mapped. */

@@ -12,7 +12,8 @@
 
 /* ---- the replays ------------------------------------------------------ */
 
-static int solve_free(struct whatif_solving *s, struct predict_query *d)
+static int solve_with_free_messages(struct whatif_solving *s,
+                                    struct predict_query *d)
 {
     struct ips_scenario scenario = s->scenario;
     struct ips_est e = {0};
@@ -33,8 +34,8 @@ static bool wants_loads(const Ips__PredictAsk *ask)
 
 /* Replays the run on its own machines: without other programs, and with the
  * load that explains its delays. */
-static int solve_own(struct query *q, struct predict_setup *own,
-                     struct ips_err *err)
+static int replay_on_own_machines(struct query *q, struct predict_setup *own,
+                                  struct ips_err *err)
 {
     struct predict_query *d = predict_of(q);
     struct predict_answer loaded;
@@ -73,24 +74,24 @@ static void solve_predict(struct query *q)
         rc = predict_run_make(q, &s, &d->run);
     d->run.times = d->times.count ? &d->times : NULL;
     if (rc == 0)
-        rc = predict_order_make(q, s.err);
+        rc = predict_find_order_dependence(q, s.err);
     if (rc == 0)
         rc = predict_queues_make(&d->run, d->order.of_chain, s.err);
     if (rc == 0)
-        rc = solve_own(q, &own, s.err);
+        rc = replay_on_own_machines(q, &own, s.err);
     if (rc == 0)
         rc = predict_setup_make(&d->run, &own, q->request->predict, &d->said,
                                 &d->setup, s.err);
     if (rc == 0 && q->request->predict->search)
         rc = predict_search(q, s.err);
     if (rc == 0)
-        predict_messages_cpu(&d->run, &d->setup,
-                             q->request->predict->search != NULL, &d->said);
+        predict_adapt_message_cpu(
+            &d->run, &d->setup, q->request->predict->search != NULL, &d->said);
     d->setup.path = true;
     if (rc == 0)
         rc = predict_replay(&d->run, &d->setup, &d->then, s.err);
     if (rc == 0)
-        rc = solve_free(&s, d);
+        rc = solve_with_free_messages(&s, d);
     predict_setup_release(&own);
     whatif_finish(&s);
     (void)rc; /* on failure s.err has the reason */
@@ -101,8 +102,8 @@ static void solve_predict(struct query *q)
 /* Copies the measured message times for the worker, since the loop owns the
  * original. The graph keeps message lengths instead of times, because the times
  * depend on the setup's machines. */
-static int take_times(struct query *q, struct predict_query *d,
-                      struct ips_err *err)
+static int copy_measured_times(struct query *q, struct predict_query *d,
+                               struct ips_err *err)
 {
     struct mtimes *all = &q->m->mtimes;
     const Ips__Lane *scenario = q->request->predict->lane;
@@ -131,7 +132,7 @@ static void start_predict(struct query *q)
     ips__whatif_ask__init(&d->ask);
     ips__lane__init(&d->scenario);
     d->scenario.scale_num = d->scenario.scale_den = 1;
-    if (take_times(q, d, &err) < 0) {
+    if (copy_measured_times(q, d, &err) < 0) {
         query_fail(q, &err);
         return;
     }
@@ -144,7 +145,7 @@ static void start_predict(struct query *q)
     d->w.node_bytes = PREDICT_NODE_BYTES;
     d->w.solve = solve_predict;
     d->w.answer = predict_fill_answer;
-    q->on_work = from->search ? predict_search_progress : NULL;
+    q->on_work = from->search ? predict_send_search_progress : NULL;
     whatif_begin(q);
 }
 

@@ -27,7 +27,7 @@ struct predict_query {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits;  /* as fetched, without waits_lay() */
+    struct waits waits;  /* as fetched, without waits_lay_on_graph() */
     struct mtimes times; /* copies of the measured times that are used */
     struct arena a;      /* owns the texts of `said` */
     struct predict_said said;
@@ -56,8 +56,10 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
 /* predict/delayed_messages.c: adds the delay of messages that TCP held back to
  * `idle` [nodes of the whole graph]; sets the run's held_back_ fields. The
  * graphs must have times. */
-int predict_delayed_acks(struct query *q, const struct whatif_solving *s,
-                         struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
+int predict_add_held_back_delays(struct query *q,
+                                 const struct whatif_solving *s,
+                                 struct predict_run *run,
+                                 uint64_t *idle) IPS_MUST_USE;
 /* predict/locks.c: the lock operations, ordered as in the whole graph. If an
  * operation has no node of its own, the caller must cut the arc there and fill
  * in `at`. Invalid rows are left out. */
@@ -84,9 +86,10 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
 int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
                        struct ips_err *err) IPS_MUST_USE;
 /* predict/order.c: finds where the run's behaviour depended on order.
- * predict_order_make runs in the worker; predict_fill_order fills the answer
- * in the loop. */
-int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
+ * predict_find_order_dependence runs in the worker; predict_fill_order fills
+ * the answer in the loop. */
+int predict_find_order_dependence(struct query *q,
+                                  struct ips_err *err) IPS_MUST_USE;
 void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out);
 /* predict/search.c: predict_search runs in the worker and puts the best map
@@ -94,7 +97,7 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
  * and to fill the answer. */
 int predict_search(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void predict_search_release(struct predict_search_result *f);
-void predict_search_progress(struct query *q);
+void predict_send_search_progress(struct query *q);
 void predict_fill_search(struct query *q, struct arena *a,
                          Ips__PredictAnswer *out);
 /* In the loop: sends the reply. */

@@ -84,7 +84,8 @@ static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
 }
 
 /* Replays with a medium that the machines of the run share. */
-static int share_machines(struct query *q, const struct ips_scenario *scenario)
+static int replay_with_shared_medium(struct query *q,
+                                     const struct ips_scenario *scenario)
 {
     struct estimate *e = estimate_of(q);
     struct path_data *d = &e->path;
@@ -100,7 +101,8 @@ static int share_machines(struct query *q, const struct ips_scenario *scenario)
         map[c] = part;
     }
     const struct ips_shared_ask ask = {q->gather.count, map, e->least_ns};
-    int rc = ips_shared_path(&d->merged, scenario, &ask, &got, &d->err);
+    int rc = ips_compute_shared_medium_path(&d->merged, scenario, &ask, &got,
+                                            &d->err);
     free(map);
     if (rc < 0)
         return rc;
@@ -122,7 +124,7 @@ static void solve_estimate(struct query *q)
     if (!engine_make_graphs(q) || !engine_merge(q))
         return;
     struct ips_scenario scenario =
-        weighting_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+        weighting_scenario_of_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
     if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
         return;
     e->t_max_ns = d->est.t_max;
@@ -139,7 +141,8 @@ static void solve_estimate(struct query *q)
                     "run %s: its longest path is 0 ns: nothing to estimate",
                     q->run);
     else if (q->request->estimate->shared_medium)
-        (void)share_machines(q, &scenario); /* errors are in d->err */
+        (void)replay_with_shared_medium(q,
+                                        &scenario); /* errors are in d->err */
     else
         (void)sum_path(e, &scenario);
 }
@@ -156,7 +159,7 @@ static void answer_estimate(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += e->path.unmatched;
     c.msg.engine =
-        ips_wire_text("central (estimate: all events at the master)");
+        ips_unconst_text("central (estimate: all events at the master)");
     c.msg.message_times =
         path_mtime_text(q, &a, &e->path.scenarios[SCENARIO_MAIN].scenario);
     if (!e->path.scenarios[SCENARIO_MAIN].scenario.calibrated)
@@ -167,7 +170,7 @@ static void answer_estimate(struct query *q)
         &a, &c, "assumes a core for each thread; `ipsq predict` takes fewer");
     out.estimate_ns = e->estimate_ns;
     out.t_max_ns = e->t_max_ns;
-    out.wall_ns = path_goal_elapsed(q);
+    out.wall_ns = path_command_elapsed_ns(q);
     out.compute_ns = e->compute_ns;
     out.message_ns = e->message_ns;
     out.external_ns = e->external_ns;
@@ -181,8 +184,8 @@ static void answer_estimate(struct query *q)
             &a, &c,
             "messages between machines that overlap in time share one medium");
     out.open = certificate_run_is_open(q);
-    out.goal = ips_wire_text(e->path.goal_text);
-    out.category = ips_wire_text("3");
+    out.goal = ips_unconst_text(e->path.goal_text);
+    out.category = ips_unconst_text("3");
     out.certificate = &c.msg;
     certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
     out.took_ns = c.msg.took_ns;
@@ -199,7 +202,7 @@ static void on_solved(struct query *q)
 {
     engine_drop_graphs(q);
     if (path_of(q)->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
         answer_estimate(q);
 }
@@ -209,13 +212,13 @@ static void on_solved(struct query *q)
 static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, solve_estimate, on_solved, &err) < 0)
+    if (query_submit_work(q, solve_estimate, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
 /* Fills in the time of messages with no bytes, if the graph has measured
  * times. */
-static int fill_least(struct query *q, struct ips_err *err)
+static int fill_least_message_times(struct query *q, struct ips_err *err)
 {
     struct estimate *e = estimate_of(q);
     const struct gather *g = &q->gather;
@@ -243,7 +246,7 @@ static void on_gathered(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct ips_err err = {0};
-    mtimes_plan_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
     d->nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
@@ -273,13 +276,13 @@ static void on_gathered(struct query *q)
                  (q->request->estimate->shared_medium ? SHARED_BYTES : 0)),
             &err);
     if (rc == 0)
-        rc = fill_least(q, &err);
+        rc = fill_least_message_times(q, &err);
     if (rc == 0)
-        rc = weighting_goal(q, q->request->estimate->goal, &err);
+        rc = weighting_set_goal(q, q->request->estimate->goal, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
-        engine_fetch(q, false, on_fetched);
+        engine_fetch_subgraphs(q, false, on_fetched);
 }
 
 static void start_estimate(struct query *q)
@@ -293,7 +296,7 @@ static void start_estimate(struct query *q)
     }
     q->data = e;
     struct ips_scenario *scenario = &e->path.scenarios[SCENARIO_MAIN].scenario;
-    int rc = path_check_scenario(ask->lane, scenario, &err);
+    int rc = path_convert_scenario(ask->lane, scenario, &err);
     q->calibrate = scenario->calibrated;
     if (rc == 0 && ask->system_ppm >= MILLION)
         rc = ips_err_set(

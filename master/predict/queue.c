@@ -101,8 +101,9 @@ static int reorder_nodes(const struct predict_run *run,
     return 0;
 }
 
-static void count_blocks(const struct ips_queues *is, const uint32_t *took,
-                         const uint32_t *had, struct predict_queued *q)
+static void count_pieces_of_work(const struct ips_queues *is,
+                                 const uint32_t *took, const uint32_t *had,
+                                 struct predict_queued *q)
 {
     q->pieces = is->lock_queues.piece_count;
     for (uint32_t p = 0; p < is->lock_queues.piece_count; p++)
@@ -134,7 +135,7 @@ int predict_queues_reorder(const struct predict_run *run,
         *err = why;
         return rc;
     }
-    count_blocks(&run->queues, r.taken_block, r.had, out);
+    count_pieces_of_work(&run->queues, r.taken_block, r.had, out);
     rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
                                r.had, &out->made, err);
     if (rc == 0)

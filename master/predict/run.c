@@ -45,8 +45,9 @@ static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
     return ips_sub_sat(wall, raw->w[k]);
 }
 
-static void add_rows(const struct whatif_solving *s, const struct waits *w,
-                     uint32_t part, uint64_t *idle)
+static void add_waits_to_idle(const struct whatif_solving *s,
+                              const struct waits *w, uint32_t part,
+                              uint64_t *idle)
 {
     const struct waits_rows *r = &w->machine[part];
     const struct ips_graph *g = s->g;
@@ -73,7 +74,7 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
         const struct ips_graph *raw =
             &engine_machine_of(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
-        add_rows(s, &predict_of(q)->waits, p, idle);
+        add_waits_to_idle(s, &predict_of(q)->waits, p, idle);
         for (uint32_t c = 0; c < raw->chain_count; c++) {
             uint32_t first = raw->chains[c].first;
             idle[base + first] = 0;
@@ -91,8 +92,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
 
 /* Where a thread waited for the disk or a timer in its own call, cuts the arc
  * down to the wait: the delay after the wake-up is left out. */
-static void trim_outside(struct query *q, const struct whatif_solving *s,
-                         struct predict_run *run)
+static void trim_outside_waits(struct query *q, const struct whatif_solving *s,
+                               struct predict_run *run)
 {
     struct ips_replay_graph *r = &run->replay;
     for (uint32_t p = 0; p < q->gather.count; p++) {
@@ -154,8 +155,9 @@ static void fill_thread(const struct machine_share *p, uint32_t chain,
     t->name = chain < p->t.thread_count ? p->t.threads[chain]->name : "";
 }
 
-static int make_names(struct query *q, const struct whatif_solving *s,
-                      struct predict_run *run)
+static int make_machines_and_threads(struct query *q,
+                                     const struct whatif_solving *s,
+                                     struct predict_run *run)
 {
     uint32_t n = q->gather.count, own = 0, chain = 0;
     run->own_count = n;
@@ -216,7 +218,8 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
                 continue;
             fits = true;
             if (!raw->at || !raw->wait ||
-                !ips_replay_cut_at(raw, &raw->chains[c], t, &one->cut))
+                !ips_replay_find_cut_at_time(raw, &raw->chains[c], t,
+                                             &one->cut))
                 continue;
             one->whole = one->cut.node == raw->chains[c].first;
             one->cut.node += s->d->path.node_base[p];
@@ -228,7 +231,7 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
         return 0;
     char rest[100];
     snprintf(rest, sizeof(rest), "@...=%.80s", m->machine);
-    return predict_no_process(run, "--move", m->what, rest, s->err);
+    return predict_set_no_process_error(run, "--move", m->what, rest, s->err);
 }
 
 static int make_cuts(struct query *q, const struct whatif_solving *s,
@@ -272,8 +275,9 @@ static int compare_cuts(const void *va, const void *vb)
 /* Makes the graph of the replay, with the cuts. A move of a whole chain needs
  * no cut: the chain starts on the other machine. A thread moves at the arc that
  * follows its cut; a lock operation happens at the node of its cut. */
-static int place_cuts(struct cuts *c, struct predict_run *run,
-                      const struct whatif_solving *s, const uint64_t *idle)
+static int make_replay_graph_with_cuts(struct cuts *c, struct predict_run *run,
+                                       const struct whatif_solving *s,
+                                       const uint64_t *idle)
 {
     struct ips_replay_cut *real = calloc(c->count + 1, sizeof(*real));
     size_t n = 0;
@@ -318,17 +322,17 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
                            s->g->node_count);
     if (times)
         sum_idle(q, s, run, idle);
-    int rc = times ? predict_delayed_acks(q, s, run, idle) : 0;
+    int rc = times ? predict_add_held_back_delays(q, s, run, idle) : 0;
     if (rc == 0)
         rc = make_cuts(q, s, run, &cuts);
     if (rc == 0) {
         qsort(cuts.one, cuts.count, sizeof(*cuts.one), compare_cuts);
-        rc = place_cuts(&cuts, run, s, idle);
+        rc = make_replay_graph_with_cuts(&cuts, run, s, idle);
     }
     if (rc == 0)
         rc = predict_locks_make(&cuts.locks, run, s->err);
     if (rc == 0 && times)
-        trim_outside(q, s, run);
+        trim_outside_waits(q, s, run);
     if (rc == 0 && times)
         rc = mark_slept(q, s, run);
     free(idle);
@@ -345,7 +349,7 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
     run->whole = s->g;
     run->t = &s->d->t;
     run->scenario = s->scenario;
-    int rc = make_names(q, s, run);
+    int rc = make_machines_and_threads(q, s, run);
     if (rc == 0)
         rc = make_graph(q, s, run);
     if (rc < 0)

@@ -35,7 +35,7 @@ struct asking {
 /* ---- items ------------------------------------------------------------ */
 
 /* Numbers the free processes as items; the chains of a process are adjacent. */
-static void number_free(struct predict_query *d)
+static void number_free_processes(struct predict_query *d)
 {
     const struct ips_graph *g = &d->run.replay.g;
     uint32_t count = 0, item = IPS_SEARCH_FREE;
@@ -67,7 +67,7 @@ static int make_items(struct asking *s, struct ips_err *err)
         free(item_of);
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u threads", g->chain_count);
     }
-    number_free(d);
+    number_free_processes(d);
     memset(item_of, 0xff, machines * sizeof(*item_of));
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (!d->setup.placed[c])
@@ -110,7 +110,7 @@ static void fill_all(struct asking *s)
         named = named || d->setup.machine[m].named;
     for (uint32_t m = 0; m < d->setup.machine_count; m++) {
         const struct ips_replay_machine is =
-            predict_replayed(&d->setup.machine[m]);
+            predict_machine_for_replay(&d->setup.machine[m]);
         s->machine[m] = is;
         s->closed[m] = named && !d->setup.machine[m].named;
         s->capacity[m] = is.speed.den
@@ -150,7 +150,8 @@ static int map_value(void *ctx, const uint32_t *map,
 }
 
 /* Stores the progress. Returns false if no client waits for the answer. */
-static bool run_until_work(void *ctx, uint64_t evaluations, uint64_t best_ns)
+static bool store_search_progress(void *ctx, uint64_t evaluations,
+                                  uint64_t best_ns)
 {
     struct asking *s = ctx;
     s->d->tries = evaluations;
@@ -196,10 +197,10 @@ static int search_maps(struct asking *s, struct ips_err *err)
         .top = (uint32_t)(from->top ? ips_min_u64(from->top, UINT32_MAX)
                                     : TOP_USUAL),
         .value = map_value,
-        .progress = run_until_work,
+        .progress = store_search_progress,
         .ctx = s};
     d->search_result.tries_most = ask.evaluations;
-    ips_search_alike(&machines, &ask, s->alike);
+    ips_search_find_alike_machines(&machines, &ask, s->alike);
     int rc = ips_search_bound(g, &scenario, &machines, d->search_result.item,
                               &ask, &d->search_result.bound, err);
     ask.bound_ns = d->search_result.bound.ns;
@@ -236,7 +237,7 @@ int predict_search(struct query *q, struct ips_err *err)
     return rc;
 }
 
-void predict_search_progress(struct query *q)
+void predict_send_search_progress(struct query *q)
 {
     struct predict_query *d = predict_of(q);
     Ips__PredictProgress at = IPS__PREDICT_PROGRESS__INIT;
@@ -344,7 +345,7 @@ void predict_fill_search(struct query *q, struct arena *a,
     to->tries = s->evaluations;
     to->tries_most = d->search_result.tries_most;
     to->starts = s->starts;
-    to->end = ips_wire_text(ends[s->end]);
+    to->end = ips_unconst_text(ends[s->end]);
     to->seed = q->request->predict->search->seed;
     to->best =
         s->end == IPS_SEARCH_ALL ||

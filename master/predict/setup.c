@@ -45,8 +45,9 @@ void predict_setup_release(struct predict_setup *s)
 
 /* ---- machines --------------------------------------------------------- */
 
-static int make_own(const struct predict_run *run, size_t more,
-                    struct predict_setup *out, struct ips_err *err)
+static int make_setup_of_own_machines(const struct predict_run *run,
+                                      size_t more, struct predict_setup *out,
+                                      struct ips_err *err)
 {
     size_t chains = run->whole->chain_count;
     memset(out, 0, sizeof(*out));
@@ -71,7 +72,7 @@ static int make_own(const struct predict_run *run, size_t more,
 int predict_setup_own(const struct predict_run *run, struct predict_setup *out,
                       struct ips_err *err)
 {
-    int rc = make_own(run, 0, out, err);
+    int rc = make_setup_of_own_machines(run, 0, out, err);
     if (rc == 0)
         rc = predict_set_message_times(run, NULL, out, err);
     if (rc < 0)
@@ -227,7 +228,7 @@ bool predict_write_machine_names(const struct predict_setup *s,
     return at > 0;
 }
 
-static bool any_one(const struct predict_setup *s, uint32_t m)
+static bool accept_every_machine(const struct predict_setup *s, uint32_t m)
 {
     (void)s;
     (void)m;
@@ -238,7 +239,7 @@ static bool any_one(const struct predict_setup *s, uint32_t m)
 static const char *machine_names(const struct predict_setup *s,
                                  char out[PREDICT_NAMES_BYTES])
 {
-    (void)predict_write_machine_names(s, any_one, out);
+    (void)predict_write_machine_names(s, accept_every_machine, out);
     return out;
 }
 
@@ -259,8 +260,9 @@ static bool is_number(const char *text)
 
 /* Matches "m1", "m1/a.3", "m1/a.3/TID" or "m1/a.3/NAME", without the first
  * slash. */
-static bool path_fits(const struct predict_run *run,
-                      const struct predict_thread *t, const char *pattern)
+static bool thread_matches_object_path(const struct predict_run *run,
+                                       const struct predict_thread *t,
+                                       const char *pattern)
 {
     char name[NAME_BYTES];
     unsigned parts = 1;
@@ -285,7 +287,7 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
 {
     char base[NAME_BYTES];
     if (strchr(pattern, '/'))
-        return path_fits(run, t, pattern + (*pattern == '/'));
+        return thread_matches_object_path(run, t, pattern + (*pattern == '/'));
     if (is_number(pattern))
         return t->pid == strtoul(pattern, NULL, 10);
     if (matches_pattern(pattern, t->process))
@@ -295,8 +297,9 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
     return matches_pattern(pattern, base);
 }
 
-int predict_no_process(const struct predict_run *run, const char *option,
-                       const char *what, const char *rest, struct ips_err *err)
+int predict_set_no_process_error(const struct predict_run *run,
+                                 const char *option, const char *what,
+                                 const char *rest, struct ips_err *err)
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, what);
@@ -308,8 +311,9 @@ int predict_no_process(const struct predict_run *run, const char *option,
 }
 
 /* Returns "; did you mean 'm1'?", or "" if no name is similar. */
-static const char *nearest_machine(const struct predict_setup *s,
-                                   const char *word, struct ips_nearest *near)
+static const char *nearest_machine_text(const struct predict_setup *s,
+                                        const char *word,
+                                        struct ips_nearest *near)
 {
     ips_nearest_begin(near, word);
     for (uint32_t m = 0; m < s->machine_count; m++)
@@ -330,7 +334,7 @@ static int place_process(const struct predict_run *run,
             "--map %.80s=%.80s: no such machine; there are %s%s; "
             "--machines '%.80s:cores=N' adds it",
             p->what, p->machine, machine_names(s, all),
-            nearest_machine(s, p->machine, &near), p->machine);
+            nearest_machine_text(s, p->machine, &near), p->machine);
     for (uint32_t c = 0; c < run->whole->chain_count; c++) {
         if (!predict_fits(run, &run->thread[c], p->what))
             continue;
@@ -341,7 +345,7 @@ static int place_process(const struct predict_run *run,
     if (count)
         return 0;
     snprintf(all, sizeof(all), "=%.80s", p->machine);
-    return predict_no_process(run, "--map", p->what, all, err);
+    return predict_set_no_process_error(run, "--map", p->what, all, err);
 }
 
 static int place_moves(const struct predict_run *run,
@@ -361,7 +365,7 @@ static int place_moves(const struct predict_run *run,
                 "there are %s%s",
                 ask->moves[i]->what, ask->moves[i]->machine,
                 machine_names(s, all),
-                nearest_machine(s, ask->moves[i]->machine, &near));
+                nearest_machine_text(s, ask->moves[i]->machine, &near));
     }
     for (size_t k = 0; k < run->cut_count; k++) {
         const struct predict_cut *cut = &run->cut[k];
@@ -395,7 +399,7 @@ static void say_unmoved(const Ips__PredictAsk *ask,
 
 /* Drops time slices: the bound of a search assumes that machines are shared
  * evenly. */
-static void share_evenly(struct predict_setup *s, struct predict_said *said)
+static void drop_time_slices(struct predict_setup *s, struct predict_said *said)
 {
     for (uint32_t m = 0; m < s->machine_count; m++) {
         if (s->machine[m].is.turn_ns && s->machine[m].is.load.num)
@@ -409,9 +413,11 @@ static void share_evenly(struct predict_setup *s, struct predict_said *said)
 
 /* Reports the new machines that have no process. If the question neither maps
  * nor moves processes, the first of them is an error. */
-static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
-                      const struct predict_setup *s, struct predict_said *said,
-                      struct ips_err *err)
+static int check_machines_have_processes(const Ips__PredictAsk *ask,
+                                         const struct predict_run *run,
+                                         const struct predict_setup *s,
+                                         struct predict_said *said,
+                                         struct ips_err *err)
 {
     bool *used = calloc((size_t)s->machine_count + 1, sizeof(*used));
     int rc = used ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
@@ -461,11 +467,11 @@ int predict_setup_make(const struct predict_run *run,
                        const Ips__PredictAsk *ask, struct predict_said *said,
                        struct predict_setup *out, struct ips_err *err)
 {
-    int rc = make_own(run, ask->n_machines, out, err);
+    int rc = make_setup_of_own_machines(run, ask->n_machines, out, err);
     if (rc == 0)
         rc = add_machines(run, ask, own, out, said, err);
     if (rc == 0 && ask->search)
-        share_evenly(out, said);
+        drop_time_slices(out, said);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place_process(run, ask->map[i], out, err);
     if (rc == 0)
@@ -477,7 +483,7 @@ int predict_setup_make(const struct predict_run *run,
     if (rc == 0)
         rc = predict_apply_networks(run, ask, said, out, err);
     if (rc == 0 && !ask->search)
-        rc = check_used(ask, run, out, said, err);
+        rc = check_machines_have_processes(ask, run, out, said, err);
     if (rc < 0)
         predict_setup_release(out);
     return rc;

@@ -48,7 +48,7 @@ static void answer_free(struct cached_answer *a)
 
 /* Packs the question without the fields that differ between clients. NULL: no
  * memory. */
-static uint8_t *key_of(const struct query *q, size_t *len)
+static uint8_t *make_cache_key(const struct query *q, size_t *len)
 {
     Ips__Request r = *q->request;
     r.id = 0;
@@ -66,10 +66,10 @@ static uint8_t *key_of(const struct query *q, size_t *len)
 static bool stamp_now(struct query *q, struct stamp *s)
 {
     struct ips_err err = {0};
-    struct catalogue_known known = {0};
+    struct catalogue_sum_run known = {0};
     struct mtimes *t = &q->m->mtimes;
     if (mtimes_load(t, &err) < 0 ||
-        catalogue_known(q->m->catalogue, q->run, &known, &err) < 0 ||
+        catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open)
         return false;
     *s = (struct stamp){.events = known.events,
@@ -166,7 +166,7 @@ bool answers_replay(struct query *q)
     struct stamp now;
     if (!q->kind->keeps || q->request->fresh || !q->m->answer_cache)
         return false;
-    uint8_t *key = key_of(q, &len);
+    uint8_t *key = make_cache_key(q, &len);
     struct cached_answer **at = &q->m->answer_cache;
     while (key && *at &&
            ((*at)->key_len != len || memcmp((*at)->key, key, len) != 0))
@@ -190,7 +190,7 @@ bool answers_replay(struct query *q)
 static struct cached_answer *begin_answer(struct query *q)
 {
     struct cached_answer *a = calloc(1, sizeof(*a));
-    if (!a || !(a->key = key_of(q, &a->key_len))) {
+    if (!a || !(a->key = make_cache_key(q, &a->key_len))) {
         free(a);
         return NULL;
     }
@@ -215,7 +215,7 @@ static bool append_reply(struct cached_answer *a, const Ips__Reply *reply)
     return true;
 }
 
-static bool is_whole(struct query *q, struct cached_answer *a)
+static bool complete_cached_answer(struct query *q, struct cached_answer *a)
 {
     uint32_t n = q->gather.count;
     uint64_t events = 0;
@@ -235,7 +235,8 @@ static bool is_whole(struct query *q, struct cached_answer *a)
     return events == a->stamp.events;
 }
 
-static void drop_key(struct master *m, const struct cached_answer *a)
+static void drop_answers_with_key(struct master *m,
+                                  const struct cached_answer *a)
 {
     for (struct cached_answer **at = &m->answer_cache; *at;) {
         struct cached_answer *o = *at;
@@ -248,7 +249,7 @@ static void drop_key(struct master *m, const struct cached_answer *a)
     }
 }
 
-static void make_room(struct master *m)
+static void evict_old_answers(struct master *m)
 {
     size_t bytes = 0;
     struct cached_answer **at = &m->answer_cache;
@@ -271,17 +272,17 @@ void answers_record_reply(struct query *q, const Ips__Reply *reply)
         q->answer = begin_answer(q);
     if (!q->answer || !append_reply(q->answer, reply)) {
         q->no_cache = true;
-        answer_cache_remove(q);
-    } else if (reply->last && is_whole(q, q->answer)) {
-        drop_key(q->m, q->answer);
+        answer_cache_discard_recording(q);
+    } else if (reply->last && complete_cached_answer(q, q->answer)) {
+        drop_answers_with_key(q->m, q->answer);
         q->answer->next = q->m->answer_cache;
         q->m->answer_cache = q->answer;
         q->answer = NULL;
-        make_room(q->m);
+        evict_old_answers(q->m);
     }
 }
 
-void answer_cache_remove(struct query *q)
+void answer_cache_discard_recording(struct query *q)
 {
     answer_free(q->answer);
     q->answer = NULL;
@@ -298,17 +299,17 @@ void answer_cache_precompute(struct master *m, const char *run)
     Ips__Lane scenario = IPS__LANE__INIT;
     char *words[sizeof(by) / sizeof(*by)];
     for (size_t i = 0; i < sizeof(by) / sizeof(*by); i++)
-        words[i] = ips_wire_text(by[i]);
+        words[i] = ips_unconst_text(by[i]);
     scenario.calibrated = true;
     scenario.scale_num = scenario.scale_den = 1;
-    ask.weighting = ips_wire_text("cpu");
-    ask.engine = ips_wire_text("auto");
+    ask.weighting = ips_unconst_text("cpu");
+    ask.engine = ips_unconst_text("auto");
     ask.lane = &scenario;
     ask.segments = true;
     ask.top = ANSWERS_TOP;
     ask.by = words;
     ask.n_by = sizeof(by) / sizeof(*by);
-    r.run = ips_wire_text(run);
+    r.run = ips_unconst_text(run);
     r.ask_case = IPS__REQUEST__ASK_PATH;
     r.path = &ask;
     if (!query_start_internal(m, &query_path, &r))
@@ -321,12 +322,12 @@ void answers_end_precomputation(struct master *m, const struct query *q)
     /* a question that is not exclusive does not wait for the precomputation */
     if (!q->kind->exclusive)
         return;
-    uint8_t *key = key_of(q, &len);
+    uint8_t *key = make_cache_key(q, &len);
     for (struct query *o = m->queries; o && key; o = o->next) {
         if (o->client || !o->kind->keeps || o->over ||
             strcmp(o->run, q->run) != 0)
             continue;
-        uint8_t *other = key_of(o, &other_len);
+        uint8_t *other = make_cache_key(o, &other_len);
         if (!other || other_len != len || memcmp(other, key, len) != 0)
             query_end_without_reply(o);
         free(other);

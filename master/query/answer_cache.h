@@ -39,7 +39,7 @@ bool answers_replay(struct query *q);
 void answers_record_reply(struct query *q, const Ips__Reply *reply);
 /* Discards the replies that were recorded so far. To be called when the
  * question ends or restarts. */
-void answer_cache_remove(struct query *q);
+void answer_cache_discard_recording(struct query *q);
 
 /* Asks the question of `ipsq path RUN` without a client. No client's question
  * waits for it: answers_end_precomputation ends it if `q` is another question

@@ -56,7 +56,7 @@ bool certificate_run_is_open(const struct query *q)
     return false;
 }
 
-bool certificate_goes_on(const struct query *q)
+bool certificate_has_live_process(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (q->gather.active[i]->sync->state->goes_on)
@@ -65,7 +65,7 @@ bool certificate_goes_on(const struct query *q)
     return false;
 }
 
-bool certificate_lost_space(const char *cause)
+bool certificate_is_lack_of_space(const char *cause)
 {
     return strcmp(cause, lost_names[IPS_LOST_POOL_FULL]) == 0 ||
            strcmp(cause, lost_names[IPS_LOST_QUOTA]) == 0 ||
@@ -76,8 +76,8 @@ bool certificate_lost_space(const char *cause)
  * agents know, counted together; and damaged segments. */
 enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
 
-static void say_lost(struct arena *a, struct certificate *c, size_t cause,
-                     uint64_t n)
+static void add_lost_count(struct arena *a, struct certificate *c, size_t cause,
+                           uint64_t n)
 {
     const char *name = cause == DAMAGED ? "damaged segments"
                        : cause == OTHER ? "other"
@@ -114,7 +114,7 @@ static void fill_lost(const struct query *q, struct arena *a,
     c->msg.lost = arena_alloc(a, CAUSES * sizeof(Ips__Count *));
     for (size_t k = 0; k < CAUSES && c->msg.lost; k++)
         if (lost[k])
-            say_lost(a, c, k, lost[k]);
+            add_lost_count(a, c, k, lost[k]);
 }
 
 static void fill_machines(const struct query *q, struct arena *a,
@@ -273,7 +273,7 @@ static void fill_gaps(const struct query *q, struct arena *a,
                             arena_printf(a, "machine %s %s", p->machine,
                                          p->sync->state->trouble));
     }
-    if (certificate_goes_on(q))
+    if (certificate_has_live_process(q))
         certificate_gap(a, c, "the run goes on");
     uint64_t n = c->msg.untraced_processes;
     if (n)
@@ -291,7 +291,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     memset(c, 0, sizeof(*c));
     ips__certificate__init(&c->msg);
     c->msg.complete = true;
-    c->msg.clock = ips_wire_text("none used");
+    c->msg.clock = ips_unconst_text("none used");
     c->msg.run_delay_unknown_ns = c->msg.unended_ns = UINT64_MAX;
     fill_lost(q, a, c);
     fill_machines(q, a, c);
@@ -317,8 +317,8 @@ void certificate_fill(const struct query *q, struct arena *a,
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 
-void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
-                         uint64_t path_ns, bool in_path)
+void certificate_report_unended(struct arena *a, struct certificate *c,
+                                uint64_t ns, uint64_t path_ns, bool in_path)
 {
     const char *text = arena_printf(
         a,

@@ -31,11 +31,11 @@ void certificate_gap(struct arena *a, struct certificate *c, const char *text);
  * longest path, which counts only computing, may be up to `ns` too short. They
  * make the answer incomplete from 1% of the path and 10 ms upwards; smaller
  * amounts are a note. */
-void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
-                         uint64_t path_ns, bool in_path);
+void certificate_report_unended(struct arena *a, struct certificate *c,
+                                uint64_t ns, uint64_t path_ns, bool in_path);
 
 /* Whether ipsrun --on-full=block avoids this cause of loss. */
-bool certificate_lost_space(const char *cause);
+bool certificate_is_lack_of_space(const char *cause);
 
 /* Sets how the question was answered: its category of IPS-9, the source of the
  * data in words (`plan`), and the time that the master took. To be called last.
@@ -48,6 +48,6 @@ void certificate_set_category(const struct query *q, struct arena *a,
  * not cached. */
 bool certificate_run_is_open(const struct query *q);
 /* Whether a process of the run is still alive on a machine that answered. */
-bool certificate_goes_on(const struct query *q);
+bool certificate_has_live_process(const struct query *q);
 
 #endif

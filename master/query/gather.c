@@ -71,7 +71,7 @@ static bool each_object(const struct query *q,
 
 static bool is_selected(const char *object, void *pattern)
 {
-    return ips_object_in(pattern, object);
+    return ips_object_matches(pattern, object);
 }
 
 bool gather_has_object(const struct query *q, const char *object)
@@ -85,8 +85,8 @@ static bool offer_object(const char *object, void *near)
     return false;
 }
 
-int gather_no_object(const struct query *q, const char *object,
-                     struct ips_err *err)
+int gather_set_no_object_error(const struct query *q, const char *object,
+                               struct ips_err *err)
 {
     char missing[800];
     struct ips_nearest near;
@@ -134,7 +134,7 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
         return;
     const struct machine_share *other = q->gather.active[peer->machine];
     row->traced = true;
-    row->machine = ips_wire_text(other->machine);
+    row->machine = ips_unconst_text(other->machine);
     row->peer_end = peer->end;
     row->part = other->number;
     Ips__End key = {.index = peer->end}, *wanted = &key;
@@ -214,8 +214,8 @@ static int make_peer_table(struct machine_share *p, struct ips_err *err)
     return 0;
 }
 
-static struct join_end join_row(const struct machine_share *p,
-                                const Ips__End *e)
+static struct join_end make_join_end(const struct machine_share *p,
+                                     const Ips__End *e)
 {
     return (struct join_end){
         .machine = p->number,
@@ -255,7 +255,7 @@ static int join_all(struct query *q, struct ips_err *err)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct machine_share *p = g->active[i];
         for (uint32_t k = 0; k < p->t.end_count; k++)
-            ends[n++] = join_row(p, p->t.ends[k]);
+            ends[n++] = make_join_end(p, p->t.ends[k]);
     }
     rc = join_ends(ends, n, &g->ambiguous, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
@@ -283,7 +283,7 @@ static void after_ends(struct query *q)
     bool all = !query_incomplete(q);
     if (rc == 0)
         rc = mtimes_plan(q, &err);
-    query_round(q, take_peers, on_gathered);
+    query_open_round(q, take_peers, on_gathered);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = ask_peers(q, q->gather.active[i], all, &err);
     if (rc < 0)
@@ -314,7 +314,7 @@ static int take_ends(struct query *q, struct machine_share *p,
 
 static void ask_ends(struct query *q)
 {
-    query_round(q, take_ends, after_ends);
+    query_open_round(q, take_ends, after_ends);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__EndsAsk ask = IPS__ENDS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -378,7 +378,7 @@ static int take_table(struct query *q, struct machine_share *p,
         !machine_share_append(&t->channels, &t->channel_count,
                               (void *const *)a->channels, a->n_channels))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
-    if (reply->last && query_windowed(q))
+    if (reply->last && query_wants_windowed_tables(q))
         limit_goal_to_window(p);
     return reply->last ? check_tables(p, err) : 0;
 }
@@ -411,7 +411,7 @@ static bool asked_window(const struct query *q, uint64_t *from_ns,
     return false;
 }
 
-bool query_windowed(const struct query *q)
+bool query_wants_windowed_tables(const struct query *q)
 {
     uint64_t from_ns, to_ns;
     return asked_window(q, &from_ns, &to_ns);
@@ -419,7 +419,7 @@ bool query_windowed(const struct query *q)
 
 static void ask_table(struct query *q)
 {
-    query_round(q, take_table, after_table);
+    query_open_round(q, take_table, after_table);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
         if (asked_window(q, &ask.from_ns, &ask.to_ns))
@@ -503,7 +503,7 @@ void gather_start(struct query *q, unsigned want,
     gather_release(q);
     q->gather.want = want;
     q->gather.after = after;
-    query_round(q, take_sync, after_sync);
+    query_open_round(q, take_sync, after_sync);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;

@@ -42,7 +42,7 @@ bool gather_has_object(const struct query *q, const char *object);
 /* Sets `err` and returns its code: no machine that was asked has the object.
  * The text names the machines that were not asked and the most similar name
  * that was gathered. */
-int gather_no_object(const struct query *q, const char *object,
-                     struct ips_err *err);
+int gather_set_no_object_error(const struct query *q, const char *object,
+                               struct ips_err *err);
 
 #endif

@@ -88,8 +88,8 @@ static bool is_free(const struct joiner *j, uint32_t position)
     return end_at(j, position)->peer == JOIN_NONE;
 }
 
-static void join_left(struct joiner *j, struct group a, struct group b,
-                      bool by_totals)
+static void join_remaining_ends(struct joiner *j, struct group a,
+                                struct group b, bool by_totals)
 {
     uint32_t free_from = b.first, end = b.first + b.count;
     for (uint32_t k = a.first; k < a.first + a.count; k++) {
@@ -117,10 +117,10 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
     }
     /* Where the ordinals contradict the totals, join closed ends by their
      * totals. */
-    join_left(j, a, b, true);
+    join_remaining_ends(j, a, b, true);
     /* The rest match only in their endpoints, since records were lost or bytes
      * were never read: join them in order. */
-    join_left(j, a, b, false);
+    join_remaining_ends(j, a, b, false);
 }
 
 /* Whether x may have sent to y, or y to x, over a user channel that both name.
@@ -162,8 +162,9 @@ static void join_named(struct joiner *j, struct group g)
 }
 
 /* Finds the ends whose key is the swapped key of `like`. */
-static struct group find_group(const struct joiner *j, uint32_t count,
-                               const struct join_end *like)
+static struct group find_group_with_swapped_key(const struct joiner *j,
+                                                uint32_t count,
+                                                const struct join_end *like)
 {
     uint32_t low = 0, high = count;
     while (low < high) {
@@ -221,7 +222,8 @@ int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
         if (end_at(&j, i)->named) {
             join_named(&j, a);
         } else {
-            struct group b = find_group(&j, count, end_at(&j, i));
+            struct group b =
+                find_group_with_swapped_key(&j, count, end_at(&j, i));
             /* Join each pair of groups once; an end is not its own peer. */
             if (b.count > 0 && a.first < b.first)
                 join_groups(&j, a, b);

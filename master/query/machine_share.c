@@ -13,7 +13,7 @@ struct newest {
     bool is_found;
 };
 
-static void on_newest(const struct catalogue_row *row, void *arg)
+static void remember_newest_run(const struct catalogue_row *row, void *arg)
 {
     struct newest *n = arg;
     if (!n->is_found)
@@ -32,7 +32,8 @@ int machine_shares_choose_run(struct query *q, struct ips_err *err)
     struct newest n = {.run = q->run};
     if (!needs_run(q) || *q->run)
         return 0;
-    int rc = catalogue_each(q->m->catalogue, NULL, on_newest, &n, err);
+    int rc =
+        catalogue_each(q->m->catalogue, NULL, remember_newest_run, &n, err);
     if (rc == 0 && !n.is_found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND,
                          "the master knows no run yet: record one with ipsrun");
@@ -77,7 +78,7 @@ bool query_keep_message(struct query *q, struct machine_share *p)
         p->messages = more;
         p->message_cap = cap;
     }
-    Ips__Envelope *env = ips_peer_take(p->slave->peer);
+    Ips__Envelope *env = ips_peer_take_message(p->slave->peer);
     if (!env)
         return false;
     p->messages[p->message_count++] = env;
@@ -191,7 +192,7 @@ int machine_shares_make_all(struct query *q, struct ips_err *err)
     return 0;
 }
 
-uint32_t query_active(const struct query *q)
+uint32_t query_count_active(const struct query *q)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < q->machine_count; i++)
@@ -256,7 +257,7 @@ void machine_share_write_object_name(const struct machine_share *p,
 }
 
 /* A counting sort by process, which keeps the order of chains. */
-uint32_t *machine_share_threads(const struct machine_share *p)
+uint32_t *machine_share_order_threads(const struct machine_share *p)
 {
     uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));
     uint32_t *start = calloc((size_t)p->t.proc_count + 2, sizeof(*start));
@@ -277,5 +278,5 @@ uint32_t *machine_share_threads(const struct machine_share *p)
 
 bool machine_share_is_concerned(const char *machine, const char *object)
 {
-    return ips_object_machine(object, machine);
+    return ips_object_matches_machine(object, machine);
 }

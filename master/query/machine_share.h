@@ -26,7 +26,7 @@ bool machine_share_append(void *table, uint32_t *count, void *const *rows,
 
 /* Returns the threads ordered by process, then by chain, as indices of
  * t.threads; malloc'd; NULL: no memory. */
-uint32_t *machine_share_threads(const struct machine_share *p);
+uint32_t *machine_share_order_threads(const struct machine_share *p);
 
 /* Writes the object name of a process, as "/m1/redis.812". `process` is an
  * index of the part's tables; an unknown one prints "?". */

@@ -188,7 +188,8 @@ void mtimes_curves_release(struct mtimes_curves *c)
     memset(c, 0, sizeof(*c));
 }
 
-void mtimes_plan_scenario(const struct query *q, struct ips_scenario *scenario)
+void mtimes_plan_set_scenario(const struct query *q,
+                              struct ips_scenario *scenario)
 {
     scenario->calibrated = scenario->calibrated && q->gather.calibrated;
     if (!scenario->calibrated)

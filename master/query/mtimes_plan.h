@@ -31,6 +31,7 @@ void mtimes_curves_release(struct mtimes_curves *c);
 
 /* To be called after the gathering: sets the message time of a scenario that
  * is `calibrated`. If none is known, the scenario becomes uncalibrated. */
-void mtimes_plan_scenario(const struct query *q, struct ips_scenario *scenario);
+void mtimes_plan_set_scenario(const struct query *q,
+                              struct ips_scenario *scenario);
 
 #endif

@@ -11,7 +11,7 @@ struct slots {
     uint32_t phase;
 };
 
-static struct slots slots_of(Ips__Request *r)
+static struct slots window_slots_of(Ips__Request *r)
 {
     if (r->ask_case == IPS__REQUEST__ASK_PATH)
         return (struct slots){&r->path->from_ns, &r->path->to_ns,
@@ -44,33 +44,33 @@ static struct slots slots_of(Ips__Request *r)
     return (struct slots){0};
 }
 
-uint32_t phases_named(const Ips__Request *request)
+uint32_t phases_number_in_request(const Ips__Request *request)
 {
-    return slots_of((Ips__Request *)(uintptr_t)request).phase;
+    return window_slots_of((Ips__Request *)(uintptr_t)request).phase;
 }
 
 bool phases_wanted(const Ips__Request *request)
 {
-    return phases_named(request) > 0 ||
+    return phases_number_in_request(request) > 0 ||
            (request->ask_case == IPS__REQUEST__ASK_WHY &&
             !query_asks_why_requests(request));
 }
 
 void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
 {
-    struct slots s = slots_of(request);
+    struct slots s = window_slots_of(request);
     if (!s.from_ns)
         return;
     *s.from_ns = from_ns;
     *s.to_ns = to_ns;
 }
 
-Ips__Envelope *phases_envelope(const Ips__Request *r)
+Ips__Envelope *phases_make_envelope(const Ips__Request *r)
 {
     Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
-    ask.phase = phases_named(r);
+    ask.phase = phases_number_in_request(r);
     request.id = r->id;
     request.run = r->run;
     request.ask_case = IPS__REQUEST__ASK_PHASES;

@@ -20,7 +20,7 @@ static void query_destroy(struct query *q)
     if (q->kind && q->kind->release)
         q->kind->release(q);
     machine_shares_release(q);
-    answer_cache_remove(q);
+    answer_cache_discard_recording(q);
     free(q->excluded);
     free(q->windows);
     free(q->phase_ends);
@@ -28,7 +28,7 @@ static void query_destroy(struct query *q)
     free(q);
 }
 
-static void query_next(struct master *m);
+static void query_begin_due(struct master *m);
 
 /* Frees questions that ended and that no job uses. Called at the end of every
  * entry point, so that a question is never freed during its own callback. */
@@ -43,11 +43,12 @@ static void query_reap(struct master *m)
             at = &q->next;
         }
     }
-    query_next(m);
+    query_begin_due(m);
 }
 
-static void send_more(struct query *q, const struct machine_share *p,
-                      uint32_t replies)
+static void allow_replies_or_stop(struct query *q,
+                                  const struct machine_share *p,
+                                  uint32_t replies)
 {
     Ips__MoreAsk more = IPS__MORE_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -60,21 +61,21 @@ static void send_more(struct query *q, const struct machine_share *p,
         ips_send_request(p->slave->peer, &request);
 }
 
-void query_widen(struct query *q, struct machine_share *p)
+void query_widen_reply_window(struct query *q, struct machine_share *p)
 {
     if (p->window == 0 || p->reply_count < p->window / 2)
         return;
-    send_more(q, p, p->reply_count);
+    allow_replies_or_stop(q, p, p->reply_count);
     p->reply_count = 0;
 }
 
 /* Tells the slaves that still owe a reply to stop. Replies that they have sent
  * already are ignored on arrival. */
-void query_stop(struct query *q)
+void query_stop_slaves(struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
         if (q->machines[i].ask_id)
-            send_more(q, &q->machines[i], 0);
+            allow_replies_or_stop(q, &q->machines[i], 0);
         q->machines[i].ask_id = 0;
     }
     q->waiting = 0;
@@ -82,7 +83,7 @@ void query_stop(struct query *q)
 
 static void query_end(struct query *q)
 {
-    query_stop(q);
+    query_stop_slaves(q);
     q->over = true;
     q->unwanted = true;
     q->streaming = false;
@@ -112,7 +113,7 @@ void query_fail(struct query *q, const struct ips_err *why)
     if (q->over)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
-    if (q->waiter && phases_named(q->waiter->request) == 0) {
+    if (q->waiter && phases_number_in_request(q->waiter->request) == 0) {
         /* the waiting question continues without phases, or reports the error
          * itself */
         query_end(q);
@@ -146,7 +147,7 @@ bool query_client_full(const struct query *q)
     return q->client && ips_peer_backlog(q->client) >= QUERY_HIGH_BYTES;
 }
 
-void query_stream(struct query *q)
+void query_start_streaming(struct query *q)
 {
     q->streaming = true;
     q->released_run = true;
@@ -160,8 +161,8 @@ static void query_restart(struct query *q)
 {
     struct ips_err err = {0};
     q->restart_needed = false;
-    query_stop(q);
-    answer_cache_remove(q);
+    query_stop_slaves(q);
+    answer_cache_discard_recording(q);
     if (++q->restarts > QUERY_MAX_RESTARTS) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "slaves connected, disconnected or got new data %u times "
@@ -181,7 +182,7 @@ static void query_restart(struct query *q)
         q->kind->start(q);
 }
 
-static void round_over(struct query *q)
+static void end_round(struct query *q)
 {
     if (q->over || q->working)
         return;
@@ -191,10 +192,10 @@ static void round_over(struct query *q)
         q->after(q);
 }
 
-void query_round(struct query *q,
-                 int (*take)(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err),
-                 void (*after)(struct query *q))
+void query_open_round(struct query *q,
+                      int (*take)(struct query *q, struct machine_share *p,
+                                  const Ips__Reply *reply, struct ips_err *err),
+                      void (*after)(struct query *q))
 {
     q->take_reply = take;
     q->after = after;
@@ -227,7 +228,7 @@ void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
 void query_await(struct query *q)
 {
     if (q->waiting == 0)
-        round_over(q);
+        end_round(q);
 }
 
 bool query_exclude(struct query *q, const char *machine, const char *why)
@@ -266,7 +267,7 @@ void query_machine_failed(struct query *q, struct machine_share *p,
     /* The other slaves got data about this one that is no longer valid. */
     q->restart_needed = true;
     if (q->fail_as_group)
-        query_stop(q);
+        query_stop_slaves(q);
     if (why->code != IPS_E_BUSY && why->code != IPS_E_UNREACHABLE &&
         !query_exclude(q, p->machine, why->msg))
         q->restarts = QUERY_MAX_RESTARTS;
@@ -309,7 +310,7 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
         q->waiting--;
     }
     if (q->waiting == 0)
-        round_over(q);
+        end_round(q);
     query_reap(m);
 }
 
@@ -329,8 +330,8 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
                         why);
             query_machine_failed(q, p, &err);
             if (q->waiting == 0)
-                round_over(q);
-            break; /* round_over() may have replaced the parts */
+                end_round(q);
+            break; /* end_round() may have replaced the parts */
         }
     }
     query_reap(m);
@@ -393,7 +394,7 @@ void query_tick(struct master *m)
             }
         }
         if (failed && q->waiting == 0)
-            round_over(q);
+            end_round(q);
         else if (q->on_tick && !q->over && q->waiting > 0)
             q->on_tick(q);
         else if (q->on_work && !q->over && q->working)
@@ -423,7 +424,7 @@ static void query_begin(struct query *q)
     q->running = true;
     /* A question that names no phase may be in the cache. Then the phases, for
      * which it waits, are not needed. */
-    if (q->waiter && phases_named(q->waiter->request) == 0 &&
+    if (q->waiter && phases_number_in_request(q->waiter->request) == 0 &&
         answers_replay(q->waiter)) {
         query_end(q);
         return;
@@ -437,7 +438,7 @@ static void query_begin(struct query *q)
 }
 
 /* Starts the questions whose turn has come. */
-static void query_next(struct master *m)
+static void query_begin_due(struct master *m)
 {
     for (struct query *q = m->queries; q; q = q->next) {
         if (!q->running && !q->over && may_begin(q))
@@ -494,7 +495,7 @@ static struct query *append_question(struct master *m, struct ips_peer *client,
     return q;
 }
 
-static void choose_run(struct query *q)
+static void choose_run_and_try_at_once(struct query *q)
 {
     struct ips_err err = {0};
     if (machine_shares_choose_run(q, &err) < 0)
@@ -529,7 +530,8 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
      */
     bool wanted = phases_wanted(request);
     struct query *first =
-        wanted ? append_question(m, client, phases_envelope(request)) : NULL;
+        wanted ? append_question(m, client, phases_make_envelope(request))
+               : NULL;
     struct query *q = append_question(m, client, env);
     if (!q || (wanted && !first)) {
         refuse_question(client, id, IPS_E_NO_MEMORY, "out of memory");
@@ -540,13 +542,13 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     } else {
         if (first)
             first->waiter = q;
-        choose_run(first ? first : q);
+        choose_run_and_try_at_once(first ? first : q);
         if (first && first->over && !q->over)
-            choose_run(q);
+            choose_run_and_try_at_once(q);
         else if (first && !q->over)
             snprintf(q->run, sizeof(q->run), "%s", first->run);
     }
-    query_next(m);
+    query_begin_due(m);
 }
 
 /* Makes the envelope of an internal question, which no client sent. */
@@ -573,7 +575,7 @@ bool query_start_internal(struct master *m, const struct query_kind *kind,
     if (!q)
         return false;
     q->kind = kind;
-    query_next(m);
+    query_begin_due(m);
     return true;
 }
 
@@ -650,8 +652,8 @@ static void work_done(void *arg)
     query_reap(m);
 }
 
-int query_work(struct query *q, void (*run)(struct query *q),
-               void (*done)(struct query *q), struct ips_err *err)
+int query_submit_work(struct query *q, void (*run)(struct query *q),
+                      void (*done)(struct query *q), struct ips_err *err)
 {
     struct work *w = calloc(1, sizeof(*w));
     if (!w)

@@ -223,10 +223,10 @@ void query_release_all(struct master *m);
 
 /* Opens a round: `take` is called for each reply, `after` when no more replies
  * are expected. */
-void query_round(struct query *q,
-                 int (*take)(struct query *q, struct machine_share *p,
-                             const Ips__Reply *reply, struct ips_err *err),
-                 void (*after)(struct query *q));
+void query_open_round(struct query *q,
+                      int (*take)(struct query *q, struct machine_share *p,
+                                  const Ips__Reply *reply, struct ips_err *err),
+                      void (*after)(struct query *q));
 /* Sends a request to a part, after setting its id and run. Several requests
  * that form one ask (`more`) share the id: pass first = false for all but the
  * first. */
@@ -237,7 +237,7 @@ void query_await(struct query *q);
 
 /* Tells every slave that still owes a reply to stop; no reply is expected any
  * more. */
-void query_stop(struct query *q);
+void query_stop_slaves(struct query *q);
 
 /* Within `take`: keeps the message that holds the reply until the question
  * ends. Returns false if the memory limit is exceeded. */
@@ -245,7 +245,7 @@ bool query_keep_message(struct query *q, struct machine_share *p);
 
 /* Within `take`, for answers with a reply window: allows the slave as many
  * more replies as were taken, in batches. */
-void query_widen(struct query *q, struct machine_share *p);
+void query_widen_reply_window(struct query *q, struct machine_share *p);
 
 /* Marks the part as failed, without failing the question. After the first round
  * the question restarts. */
@@ -267,21 +267,22 @@ void query_window_of(const struct query *q, const struct machine_share *p,
                      uint64_t *from_ns, uint64_t *to_ns);
 /* gather.c: whether the question (`ls` or `metrics`) wants the tables of a time
  * window. */
-bool query_windowed(const struct query *q);
+bool query_wants_windowed_tables(const struct query *q);
 /* Sends a reply that is not the last. */
 void query_send(struct query *q, Ips__Reply *reply);
 /* From now on `pump` is called until query_answer or query_fail; other
  * questions may use the run. */
-void query_stream(struct query *q);
+void query_start_streaming(struct query *q);
 bool query_client_full(const struct query *q);
 
 /* Calls `run` in the worker and then, unless the question ended, `done` in the
  * loop. Meanwhile the loop does not touch q->data and the parts. */
-int query_work(struct query *q, void (*run)(struct query *q),
-               void (*done)(struct query *q), struct ips_err *err) IPS_MUST_USE;
+int query_submit_work(struct query *q, void (*run)(struct query *q),
+                      void (*done)(struct query *q),
+                      struct ips_err *err) IPS_MUST_USE;
 
 /* Number of active parts. */
-uint32_t query_active(const struct query *q);
+uint32_t query_count_active(const struct query *q);
 /* Whether parts are missing or failed, or machines were excluded. */
 bool query_incomplete(const struct query *q);
 /* Whether the question is `why` about the requests of a service. */

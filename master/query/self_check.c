@@ -27,8 +27,8 @@ static void check_equal(const struct checking *k, const char *rule, uint64_t is,
         report_broken(k, rule, is, wanted);
 }
 
-static void at_most(const struct checking *k, const char *rule, uint64_t is,
-                    uint64_t limit)
+static void check_at_most(const struct checking *k, const char *rule,
+                          uint64_t is, uint64_t limit)
 {
     if (is > limit)
         report_broken(k, rule, is, limit);
@@ -51,8 +51,10 @@ static void check_finding(const struct checking *k, const Ips__WhyRow *f,
 {
     if (f->path_ns == 0)
         report_broken(k, "a finding rests on nothing of the path", 0, wall_ns);
-    at_most(k, "a finding rests on more than the path", f->path_ns, wall_ns);
-    at_most(k, "a finding gains more than it rests on", f->gain_ns, f->path_ns);
+    check_at_most(k, "a finding rests on more than the path", f->path_ns,
+                  wall_ns);
+    check_at_most(k, "a finding gains more than it rests on", f->gain_ns,
+                  f->path_ns);
     uint64_t ppm =
         wall_ns ? (uint64_t)((ips_u128)f->gain_ns * 1000000 / wall_ns) : 0;
     check_equal(k, "a gain is not its share of the elapsed time, in millionths",
@@ -72,11 +74,11 @@ void self_check_why(struct arena *a, struct certificate *c,
         check_equal(&k, "the parts of the path are not the path", all,
                     w->wall_ns);
     if (w->quiet_ns != IPS_UNMEASURED)
-        at_most(&k, "with a core for each thread it takes longer", w->quiet_ns,
-                w->own_ns);
+        check_at_most(&k, "with a core for each thread it takes longer",
+                      w->quiet_ns, w->own_ns);
     if (w->own_ns != IPS_UNMEASURED)
-        at_most(&k, "alone it takes longer than it took", w->own_ns,
-                w->wall_ns);
+        check_at_most(&k, "alone it takes longer than it took", w->own_ns,
+                      w->wall_ns);
     for (size_t i = 0; i < w->n_findings; i++)
         check_finding(&k, w->findings[i], w->wall_ns);
 }
@@ -87,10 +89,10 @@ static void check_rows(const struct checking *k, const Ips__PathAnswer *p)
         const Ips__ProcedureRow *r = p->by_procedure[i];
         if (r->self_low_ns == IPS_UNMEASURED || r->self_ns == IPS_UNMEASURED)
             continue;
-        at_most(k, "an interval begins above its figure", r->self_low_ns,
-                r->self_ns);
-        at_most(k, "an interval ends below its figure", r->self_ns,
-                r->self_high_ns);
+        check_at_most(k, "an interval begins above its figure", r->self_low_ns,
+                      r->self_ns);
+        check_at_most(k, "an interval ends below its figure", r->self_ns,
+                      r->self_high_ns);
     }
 }
 
@@ -101,7 +103,8 @@ void self_check_path(struct arena *a, struct certificate *c,
     const uint64_t computing[] = {p->on_cpu_ns, p->run_delay_ns, p->other_ns};
     uint64_t all = sum_ns(computing, sizeof(computing) / sizeof(*computing));
     if (all != IPS_UNMEASURED)
-        at_most(&k, "what is computed is more than the path", all, p->t_max_ns);
+        check_at_most(&k, "what is computed is more than the path", all,
+                      p->t_max_ns);
     if (command && p->elapsed_ns != IPS_UNMEASURED)
         check_equal(&k, "the path to the command's end is not what it took",
                     p->t_max_ns, p->elapsed_ns);
@@ -116,15 +119,15 @@ void self_check_computed(struct arena *a, struct certificate *c,
         return;
     uint64_t limit = ips_add_sat(p->lasted_ns, p->lasted_ns / 100 + 1000000);
     limit = ips_add_sat(limit, c->msg.guess_off_ns);
-    at_most(&k, "the path is longer than the run", computed_ns, limit);
+    check_at_most(&k, "the path is longer than the run", computed_ns, limit);
 }
 
 void self_check_predicted(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns)
 {
     const struct checking k = {a, c};
-    at_most(&k, "predicted shorter than its longest thread or lock", least_ns,
-            ips_add_sat(last_ns, last_ns / 1000000 + 1000));
+    check_at_most(&k, "predicted shorter than its longest thread or lock",
+                  least_ns, ips_add_sat(last_ns, last_ns / 1000000 + 1000));
 }
 
 void self_check_search(struct arena *a, struct certificate *c,
@@ -133,8 +136,8 @@ void self_check_search(struct arena *a, struct certificate *c,
     const struct checking k = {a, c};
     const Ips__PredictFound *f = p->found;
     for (size_t i = 0; f && i < f->n_maps; i++)
-        at_most(&k, "a placement is better than any can be", f->bound_ns,
-                f->maps[i]->makespan_ns);
+        check_at_most(&k, "a placement is better than any can be", f->bound_ns,
+                      f->maps[i]->makespan_ns);
 }
 
 void self_check_requests(struct arena *a, struct certificate *c,
@@ -145,13 +148,15 @@ void self_check_requests(struct arena *a, struct certificate *c,
         const Ips__ServiceRow *s = r->services[i];
         if (s->mean_ns == IPS_UNMEASURED)
             continue;
-        at_most(&k, "half of the requests took longer than nine tenths did",
-                s->p50_ns, s->p90_ns);
-        at_most(&k, "nine tenths of the requests took longer than 99% did",
-                s->p90_ns, s->p99_ns);
-        at_most(&k, "99% of the requests took longer than all did", s->p99_ns,
-                s->max_ns);
-        at_most(&k, "requests took longer on average than the longest",
-                s->mean_ns, s->max_ns);
+        check_at_most(&k,
+                      "half of the requests took longer than nine tenths did",
+                      s->p50_ns, s->p90_ns);
+        check_at_most(&k,
+                      "nine tenths of the requests took longer than 99% did",
+                      s->p90_ns, s->p99_ns);
+        check_at_most(&k, "99% of the requests took longer than all did",
+                      s->p99_ns, s->max_ns);
+        check_at_most(&k, "requests took longer on average than the longest",
+                      s->mean_ns, s->max_ns);
     }
 }

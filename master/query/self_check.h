@@ -30,7 +30,7 @@ void self_check_path(struct arena *a, struct certificate *c,
 void self_check_computed(struct arena *a, struct certificate *c,
                          const Ips__PathAnswer *answer, uint64_t computed_ns);
 /* `last_ns`: when the last thread ends in the prediction. `least_ns`: the lower
- * bound from predict_least(). */
+ * bound from predict_lower_bound(). */
 void self_check_predicted(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,

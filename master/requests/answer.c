@@ -68,21 +68,21 @@ static void add_parts(Ips__RequestParts *to, const struct ips_request *r)
 }
 
 /* Sets the thread with the most time in the requests index[0..count). */
-static void most_of(const struct filling *f, Ips__RequestParts *to,
-                    const uint32_t *index, uint32_t count)
+static void set_busiest_thread(const struct filling *f, Ips__RequestParts *to,
+                               const uint32_t *index, uint32_t count)
 {
     struct requests_data *d = f->d;
     const struct ips_graph *g = &d->path.merged;
     uint32_t most = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)
-        ips_request_chains(g, &d->path.est, &d->result.r[index[i]],
-                           d->chain_ns);
+        ips_request_add_ns_by_chain(g, &d->path.est, &d->result.r[index[i]],
+                                    d->chain_ns);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (d->chain_ns[c] &&
             (most == UINT32_MAX || d->chain_ns[c] > d->chain_ns[most]))
             most = c;
     }
-    to->most = ips_wire_text("");
+    to->most = ips_unconst_text("");
     if (most != UINT32_MAX) {
         to->most = chain_object(f, most);
         to->most_ns = d->chain_ns[most];
@@ -99,7 +99,7 @@ static Ips__RequestParts *time_parts_of(const struct filling *f,
     ips__request_parts__init(to);
     for (uint32_t i = 0; i < count; i++)
         add_parts(to, &f->d->result.r[index[i]]);
-    most_of(f, to, index, count);
+    set_busiest_thread(f, to, index, count);
     return to;
 }
 
@@ -125,14 +125,15 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     uint64_t window = row->to_ns - row->from_ns;
     row->rate = window ? (double)n * 1e9 / (double)window : 0;
     row->mean_ns = sum / n;
-    row->p50_ns = ips_request_ns(&r[index[requests_rank(n, 50)]]);
-    row->p90_ns = ips_request_ns(&r[index[requests_rank(n, 90)]]);
-    row->p99_ns = ips_request_ns(&r[index[requests_rank(n, 99)]]);
+    row->p50_ns = ips_request_ns(&r[index[requests_percentile_index(n, 50)]]);
+    row->p90_ns = ips_request_ns(&r[index[requests_percentile_index(n, 90)]]);
+    row->p99_ns = ips_request_ns(&r[index[requests_percentile_index(n, 99)]]);
     row->max_ns = ips_request_ns(&r[index[n - 1]]);
     row->all = time_parts_of(f, index, n);
-    uint32_t low = requests_rank(n, 40), high = requests_rank(n, 60);
+    uint32_t low = requests_percentile_index(n, 40),
+             high = requests_percentile_index(n, 60);
     row->median = time_parts_of(f, index + low, high - low + 1);
-    uint32_t tail = requests_tail(n);
+    uint32_t tail = requests_tail_count(n);
     row->slowest = time_parts_of(f, index + n - tail, tail);
 }
 
@@ -143,10 +144,10 @@ static Ips__RequestMore *more_row(const struct filling *f,
     if (!to)
         return NULL;
     ips__request_more__init(to);
-    to->cause = ips_wire_text(m->cause);
-    to->procedure = ips_wire_text(m->procedure);
-    to->module = ips_wire_text(m->module ? m->module : "");
-    to->file = ips_wire_text(m->file ? m->file : "");
+    to->cause = ips_unconst_text(m->cause);
+    to->procedure = ips_unconst_text(m->procedure);
+    to->module = ips_unconst_text(m->module ? m->module : "");
+    to->file = ips_unconst_text(m->file ? m->file : "");
     to->line = m->source_line;
     to->slow_ns = m->slow_ns;
     to->median_ns = m->median_ns;
@@ -195,7 +196,7 @@ static void fill_service(const struct filling *f, uint32_t s)
     f->out->services[f->out->n_services++] = row;
 }
 
-static int most_asked(const void *a, const void *b)
+static int compare_services_by_requests(const void *a, const void *b)
 {
     const Ips__ServiceRow *x = *(Ips__ServiceRow *const *)a;
     const Ips__ServiceRow *y = *(Ips__ServiceRow *const *)b;
@@ -211,7 +212,8 @@ static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
     size_t at = 0;
     if (out->n_services == 0)
         return;
-    qsort(out->services, out->n_services, sizeof(*out->services), most_asked);
+    qsort(out->services, out->n_services, sizeof(*out->services),
+          compare_services_by_requests);
     while (out->services[at] != busiest)
         at++;
     memmove(&out->services[1], out->services, at * sizeof(*out->services));
@@ -232,7 +234,7 @@ static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
     row->process = process_object(f, e->machine, f->d->end_process[x->end]);
     row->arrival_ns = x->arrived_ns;
     row->parts = time_parts_of(f, &i, 1);
-    row->behind = ips_wire_text("");
+    row->behind = ips_unconst_text("");
     row->behind_ns = x->behind_ns;
     if (x->behind != IPS_NO_REQUEST) {
         const struct ips_request *b = &f->d->result.r[x->behind];
@@ -275,7 +277,7 @@ static void fill_slowest(const struct filling *f, uint32_t top)
 /* ---- the answer ------------------------------------------------------- */
 
 /* Returns the station that limits the service; NULL: only clients are known. */
-static const Ips__StationRow *first_station(const struct filling *f)
+static const Ips__StationRow *limiting_station(const struct filling *f)
 {
     for (size_t i = 0; i < f->out->n_stations; i++) {
         if (strcmp(f->out->stations[i]->kind, "client") != 0)
@@ -286,9 +288,9 @@ static const Ips__StationRow *first_station(const struct filling *f)
 
 /* Returns the utilisation in ppm of the station that limits the service, if
  * that is a thread which requests wake; else 10^6. */
-static uint32_t alone_ppm(const struct filling *f)
+static uint32_t limiting_thread_use_ppm(const struct filling *f)
 {
-    const Ips__StationRow *s = first_station(f);
+    const Ips__StationRow *s = limiting_station(f);
     if (!s || strcmp(s->kind, "thread") != 0 || s->use >= 1)
         return 1000000;
     return (uint32_t)(s->use * 1e6);
@@ -305,15 +307,15 @@ static void add_notes(const struct filling *f)
                          "no requests: no process answered on a connection "
                          "that it had accepted, and none marked any "
                          "(ips_mark(\"begin NAME\"))");
-    if (f->out->n_stations && alone_ppm(f) < REQUESTS_ALONE_PPM)
+    if (f->out->n_stations && limiting_thread_use_ppm(f) < REQUESTS_ALONE_PPM)
         certificate_note(
             f->a, f->c,
             arena_printf(f->a,
                          "the limit applies to the recorded load: %s was busy "
                          "%.0f%% of the time. Under more load a wake-up serves "
                          "several requests, and each may cost less",
-                         first_station(f)->station,
-                         (double)alone_ppm(f) / 1e4));
+                         limiting_station(f)->station,
+                         (double)limiting_thread_use_ppm(f) / 1e4));
     if (found->pipelined)
         certificate_note(
             f->a, f->c,
@@ -389,7 +391,8 @@ static void answer_why(struct query *q, struct arena *a,
                                 .from_ns = ask->from_ns,
                                 .to_ns = ask->to_ns,
                                 .window_phase = ask->phase};
-    why_service(from, why_run_and_window(&f, a), ask->answer, a, &answer);
+    why_explain_service(from, why_run_and_window(&f, a), ask->answer, a,
+                        &answer);
     answer.from_ns = ask->from_ns;
     answer.to_ns = ask->to_ns;
     if (ask->top && answer.n_findings > ask->top) {
@@ -417,13 +420,13 @@ void requests_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
     c.msg.engine =
-        ips_wire_text("central (requests: all events at the master)");
+        ips_unconst_text("central (requests: all events at the master)");
     c.msg.message_times =
         path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(&d->path))
-        c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
-    answer.category = ips_wire_text("3");
-    answer.elapsed_ns = path_goal_elapsed(q);
+        c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
+    answer.category = ips_unconst_text("3");
+    answer.elapsed_ns = path_command_elapsed_ns(q);
     answer.open = certificate_run_is_open(q);
     bool why = query_asks_why_requests(q->request);
     fill_answer(&f, why ? &none : q->request->requests);

@@ -28,8 +28,8 @@ struct looking {
 
 /* Finds or adds an item. NULL: the table is full; it then has far more call
  * sites than matter. */
-static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
-                            uint32_t why)
+static struct item *find_or_add_item(struct looking *l, uint32_t part,
+                                     uint32_t of, uint32_t why)
 {
     uint64_t key = ((uint64_t)part << 48) ^ ((uint64_t)why << 32) ^ of;
     uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40) & (ITEMS - 1);
@@ -50,14 +50,15 @@ static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
 static void add_item(struct looking *l, uint32_t part, uint32_t of,
                      uint32_t why, uint64_t ns)
 {
-    struct item *x = ns ? item_of(l, part, of, why) : NULL;
+    struct item *x = ns ? find_or_add_item(l, part, of, why) : NULL;
     if (x)
         x->ns[l->which] += ns;
 }
 
 /* Returns the index of the first of the rows, which are sorted by node, with
  * this `node` or a later one. */
-static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
+static uint64_t first_row_of_node(const uint32_t *rows, uint64_t count,
+                                  uint32_t node)
 {
     uint64_t low = 0, high = count;
     while (low < high) {
@@ -100,7 +101,7 @@ static void on_step(void *arg, const struct ips_request_step *s)
     if (s->crossed && x != IPS_X_EXTERNAL && x != IPS_X_IDLE)
         return; /* while a message is in transit, no thread waits at a call site
                  */
-    for (uint64_t i = first_of(r->node, r->count, node);
+    for (uint64_t i = first_row_of_node(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
         add_item(l, part, r->of[i], r->why[i],
                  !s->crossed && r->of_node[i]
@@ -110,7 +111,7 @@ static void on_step(void *arg, const struct ips_request_step *s)
         return;
     /* The arc of an answer ends when it is sent, but its CPU time includes the
      * call that sends it. So the CPU time may exceed the arc's length. */
-    uint64_t first = first_of(p->node, p->count, node), cpu = 0;
+    uint64_t first = first_row_of_node(p->node, p->count, node), cpu = 0;
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
         cpu = ips_add_sat(cpu, p->ns[i]);
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
@@ -120,8 +121,8 @@ static void on_step(void *arg, const struct ips_request_step *s)
 
 /* Adds the items of at most REQUESTS_LOOKED of the requests; returns of how
  * many. */
-static uint32_t look_at_requests(struct looking *l, const uint32_t *index,
-                                 uint32_t count, int which)
+static uint32_t add_items_of_requests(struct looking *l, const uint32_t *index,
+                                      uint32_t count, int which)
 {
     uint32_t step = count / REQUESTS_LOOKED + 1, looked = 0;
     l->which = which;
@@ -191,7 +192,7 @@ static void choose_more(const struct looking *l, uint32_t slow, uint32_t median,
     }
 }
 
-int requests_more_solve(struct query *q, struct ips_err *err)
+int requests_explain_slowest(struct query *q, struct ips_err *err)
 {
     struct requests_data *d = requests_of(q);
     struct looking l = {.q = q, .d = d};
@@ -208,13 +209,15 @@ int requests_more_solve(struct query *q, struct ips_err *err)
         const uint32_t *index = d->by_service + v->first;
         if (v->count == 0)
             continue;
-        uint32_t low = requests_rank(v->count, 40);
-        uint32_t high = requests_rank(v->count, 60);
-        uint32_t tail = requests_tail(v->count);
+        uint32_t low = requests_percentile_index(v->count, 40);
+        uint32_t high = requests_percentile_index(v->count, 60);
+        uint32_t tail = requests_tail_count(v->count);
         memset(l.item, 0, ITEMS * sizeof(*l.item));
         l.count = 0;
-        uint32_t slow = look_at_requests(&l, index + v->count - tail, tail, 0);
-        uint32_t median = look_at_requests(&l, index + low, high - low + 1, 1);
+        uint32_t slow =
+            add_items_of_requests(&l, index + v->count - tail, tail, 0);
+        uint32_t median =
+            add_items_of_requests(&l, index + low, high - low + 1, 1);
         choose_more(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
         choose_typical(&l, slow, median, &d->typical[(size_t)s * 2]);
     }

@@ -13,6 +13,6 @@
 
 /* In the worker, after the requests are sorted: sets d->more and d->typical.
  * What is not known (no procedures, no waits) is left out. */
-int requests_more_solve(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int requests_explain_slowest(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

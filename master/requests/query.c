@@ -23,25 +23,25 @@ static void no_memory(struct query *q)
 static void on_solved(struct query *q)
 {
     if (path_of(q)->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
         requests_answer(q);
 }
 
-static void have_all(struct query *q)
+static void start_solving_requests(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, requests_solve, on_solved, &err) < 0)
+    if (query_submit_work(q, requests_solve, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
 static void fetch_waits(struct query *q)
 {
-    waits_fetch(q, &requests_of(q)->waits, have_all);
+    waits_fetch(q, &requests_of(q)->waits, start_solving_requests);
 }
 
 /* If no connection was accepted, fetch the requests that the program marked. */
-static void have_graphs(struct query *q)
+static void on_request_graphs_fetched(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     if (!*d->by && d->end_count == 0)
@@ -58,7 +58,7 @@ static void fetch_parts(struct query *q)
     path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
         /* raw graphs have weighting cpu; the worker makes `wall` views */
         IPS_WEIGH_CPU;
-    engine_fetch(q, true, have_graphs);
+    engine_fetch_subgraphs(q, true, on_request_graphs_fetched);
 }
 
 static int check_size(struct query *q, struct ips_err *err)
@@ -79,7 +79,7 @@ static void on_gathered(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     struct ips_err err = {0};
-    mtimes_plan_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->path.nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
@@ -92,7 +92,7 @@ static void on_gathered(struct query *q)
         e->base = d->path.nodes;
         d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
     }
-    bool fine = requests_services(q);
+    bool fine = requests_find_services(q);
     if (d->reported_by != REQUESTS_BY_CONNECTION)
         d->service_count = d->end_count = 0;
     if (!fine)
@@ -100,7 +100,7 @@ static void on_gathered(struct query *q)
     else if (check_size(q, &err) < 0)
         query_fail(q, &err);
     else
-        weighting_clocks(q, fetch_parts);
+        weighting_align_clocks(q, fetch_parts);
 }
 
 static void start_requests(struct query *q)
@@ -122,7 +122,7 @@ static void start_requests(struct query *q)
     q->data = d;
     struct ips_scenario *scenario = &d->path.scenarios[SCENARIO_MAIN].scenario;
     plain.calibrated = why && !q->request->why->uncalibrated;
-    int rc = path_check_scenario(why ? &plain : ask->lane, scenario, &err);
+    int rc = path_convert_scenario(why ? &plain : ask->lane, scenario, &err);
     if (rc == 0 && ask->to_ns && ask->to_ns <= ask->from_ns)
         rc = ips_err_set(&err, IPS_E_USAGE, "the window is empty");
     d->path.window = (struct path_window){.is_set = ask->from_ns || ask->to_ns,
@@ -142,7 +142,7 @@ static void start_requests(struct query *q)
                      on_gathered);
 }
 
-static void release_predict(struct query *q)
+static void release_requests(struct query *q)
 {
     if (requests_of(q))
         requests_release(q);
@@ -153,5 +153,5 @@ static void release_predict(struct query *q)
 const struct query_kind query_requests = {.name = "requests",
                                           .exclusive = true,
                                           .start = start_requests,
-                                          .release = release_predict,
+                                          .release = release_requests,
                                           .keeps = true};

@@ -128,13 +128,13 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
             .last_ns = a->last_ns[i]};
     }
     if (!reply->last)
-        query_widen(q, p);
+        query_widen_reply_window(q, p);
     return 0;
 }
 
 /* All slaves have answered: goes on, or fails if no machine has a request of
  * the kind that the question asks for. */
-static void have_all(struct query *q)
+static void on_all_reported(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     const struct reported_requests *t = d->reported;
@@ -171,14 +171,14 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
         return;
     }
     t->after = after;
-    query_round(q, take_marked_spans, have_all);
+    query_open_round(q, take_marked_spans, on_all_reported);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__BracketsAsk ask = IPS__BRACKETS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.generation = p->sync->generation;
         ask.tasks = d->reported_by == REQUESTS_BY_TASK;
-        ask.name = ips_wire_text(d->reported_name);
+        ask.name = ips_unconst_text(d->reported_name);
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_BRACKETS;
         request.brackets = &ask;
@@ -190,7 +190,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
 
 /* ---- in the worker ---------------------------------------------------- */
 
-static int by_thread(const void *a, const void *b)
+static int compare_rows_by_service_and_chain(const void *a, const void *b)
 {
     const struct reported_row *x = a, *y = b;
     if (x->service != y->service)
@@ -216,12 +216,13 @@ static int make_ends(struct query *q, struct ips_marked_request *told,
         r->chain = ips_chain_of(g, r->first);
     }
     if (t->count)
-        qsort(t->row, t->count, sizeof(*t->row), by_thread);
+        qsort(t->row, t->count, sizeof(*t->row),
+              compare_rows_by_service_and_chain);
     for (uint32_t i = 0; i < t->count; i++) {
         const struct reported_row *r = &t->row[i];
         struct request_service *s = &d->service[r->service];
         uint32_t process = g->chains[r->chain].process;
-        if (i == 0 || by_thread(r - 1, r) != 0) {
+        if (i == 0 || compare_rows_by_service_and_chain(r - 1, r) != 0) {
             bool other = d->end_count == 0 ||
                          d->ends[d->end_count - 1].service != r->service ||
                          d->end_process[d->end_count - 1] != process;

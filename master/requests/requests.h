@@ -78,7 +78,7 @@ struct requests_data {     /* stored in query.data */
     const char *by; /* as asked; "": chosen by what the run has; borrowed */
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
-    /* as fetched, without waits_lay(); with the arc profiles */
+    /* as fetched, without waits_lay_on_graph(); with the arc profiles */
     struct waits waits;
     /* [services][REQUESTS_MORE] largest differences between the slowest 1% and
      * the median */
@@ -97,26 +97,28 @@ static inline struct requests_data *requests_of(struct query *q)
 
 /* Returns the index of a percentile in `count` requests sorted by duration, by
  * nearest rank: `percent` percent of the requests take at most as long. */
-static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
+static inline uint32_t requests_percentile_index(uint32_t count,
+                                                 uint32_t percent)
 {
     uint64_t rank = ((uint64_t)count * percent + 99) / 100;
     return rank ? (uint32_t)rank - 1 : 0;
 }
 
 /* Whether a time lies within the busiest service's requests. */
-static inline bool requests_at(const struct requests_data *d, uint64_t ns)
+static inline bool requests_contain_time(const struct requests_data *d,
+                                         uint64_t ns)
 {
     return ns >= d->first_ns && ns <= d->last_ns;
 }
 
 /* Returns how many of `count` requests are the slowest 1%. */
-static inline uint32_t requests_tail(uint32_t count)
+static inline uint32_t requests_tail_count(uint32_t count)
 {
     return count / 100 ? count / 100 : 1;
 }
 
 /* Finds services and ends in the tables; false: no memory. */
-bool requests_services(struct query *q);
+bool requests_find_services(struct query *q);
 /* In the worker: on failure d->path.err has the reason and d->path.blame the
  * machine whose data was wrong. */
 void requests_solve(struct query *q);
@@ -124,7 +126,8 @@ void requests_solve(struct query *q);
 void requests_answer(struct query *q);
 /* requests/stations.c, in the worker: finds the busiest service, and what
  * threads did before its first request and after its last. */
-int requests_find_outside(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int requests_find_busiest_and_outside(struct query *q,
+                                      struct ips_err *err) IPS_MUST_USE;
 /* Adds the stations that requests of `service`, the busiest one, keep busy
  * from the arrival of the first to the end of the last; and the limit of its
  * rate. */

@@ -14,7 +14,7 @@
 /* Returns the length of the local end in "tcp 127.0.0.1:80-127.0.0.1:4000".
  * Addresses contain no '-'. A Unix socket's path may, so its whole name is
  * used. */
-static size_t local_len(const char *name)
+static size_t local_end_len(const char *name)
 {
     const char *dash = strncmp(name, "tcp ", 4) == 0 ? strchr(name, '-') : NULL;
     return dash ? (size_t)(dash - name) : strlen(name);
@@ -23,7 +23,8 @@ static size_t local_len(const char *name)
 /* Returns the oldest ancestor with the same program name in an unbroken line,
  * or the process itself. So a server that forks for each connection
  * (PostgreSQL) is one service. */
-static uint32_t family_of(const struct machine_tables *t, uint32_t process)
+static uint32_t oldest_ancestor_of_same_program(const struct machine_tables *t,
+                                                uint32_t process)
 {
     for (uint32_t left = t->proc_count; left > 0; left--) {
         int64_t up = t->procs[process]->parent;
@@ -50,12 +51,12 @@ static bool same_service(const struct machine_share *p,
     return s->family == family;
 }
 
-static uint32_t service_of(struct requests_data *d,
-                           const struct machine_share *p, const char *name,
-                           uint32_t process)
+static uint32_t find_or_add_service(struct requests_data *d,
+                                    const struct machine_share *p,
+                                    const char *name, uint32_t process)
 {
-    size_t len = local_len(name);
-    uint32_t family = family_of(&p->t, process);
+    size_t len = local_end_len(name);
+    uint32_t family = oldest_ancestor_of_same_program(&p->t, process);
     for (uint32_t i = d->service_count; i > 0; i--) {
         if (same_service(p, &d->service[i - 1], name, len, family))
             return i - 1;
@@ -94,7 +95,7 @@ static void add_ends(struct requests_data *d, const struct machine_share *p)
             d->client[p->number][c->peer_process] = true;
         if (!first)
             continue;
-        uint32_t s = service_of(d, p, c->name, c->process);
+        uint32_t s = find_or_add_service(d, p, c->name, c->process);
         d->service[s].connections++;
         d->ends[d->end_count] = (struct ips_served_end){p->number, c->end, s};
         d->end_process[d->end_count++] = c->process;
@@ -119,7 +120,7 @@ static bool count_processes(struct requests_data *d,
     return true;
 }
 
-bool requests_services(struct query *q)
+bool requests_find_services(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     size_t room = 1;
@@ -205,7 +206,7 @@ static int make_graph(struct query *q)
     if (rc < 0)
         return rc;
     struct ips_scenario scenario =
-        weighting_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+        weighting_scenario_of_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
     return ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err);
 }
 
@@ -218,7 +219,7 @@ static bool in_window(const struct requests_data *d,
 }
 
 /* Groups the requests of the window by service, in d->by_service. */
-static bool sort_requests(struct requests_data *d)
+static bool group_requests_by_service(struct requests_data *d)
 {
     const struct ips_requests *f = &d->result;
     d->by_service = calloc((size_t)f->count + 1, sizeof(*d->by_service));
@@ -241,10 +242,10 @@ static bool sort_requests(struct requests_data *d)
     return true;
 }
 
-/* for by_time(); used only in the worker's thread */
+/* for compare_requests_by_duration(); used only in the worker's thread */
 static const struct ips_request *sorting;
 
-static int by_time(const void *a, const void *b)
+static int compare_requests_by_duration(const void *a, const void *b)
 {
     uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
     uint64_t x = ips_request_ns(&sorting[i]), y = ips_request_ns(&sorting[k]);
@@ -253,7 +254,7 @@ static int by_time(const void *a, const void *b)
     return (i > k) - (i < k);
 }
 
-static int look_at_locks(struct query *q)
+static int find_lock_holds_of_requests(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     const struct ips_graph *g = &d->path.merged;
@@ -270,9 +271,10 @@ static int look_at_locks(struct query *q)
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct engine_machine *e = engine_machine_of(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)
-            lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
-                                e->g.xlen[i] == IPS_THING_LOCK &&
-                                requests_at(d, d->path.est.est[e->base + i]);
+            lock[e->base + i] =
+                e->g.xkind[i] == IPS_X_RESOURCE &&
+                e->g.xlen[i] == IPS_THING_LOCK &&
+                requests_contain_time(d, d->path.est.est[e->base + i]);
         /* Locks of different machines are distinct. */
         const struct waits_rows *r = &d->waits.machine[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {
@@ -295,8 +297,8 @@ void requests_solve(struct query *q)
     int rc = make_graph(q);
     if (rc < 0)
         return;
-    struct ips_scenario scenario =
-        weighting_merged(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    struct ips_scenario scenario = weighting_scenario_of_merged(
+        q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (d->reported)
         rc = requests_solve_reported(q, &scenario, err);
     else
@@ -306,7 +308,7 @@ void requests_solve(struct query *q)
         return;
     d->chain_ns =
         calloc((size_t)d->path.merged.chain_count + 1, sizeof(*d->chain_ns));
-    if (!d->chain_ns || !sort_requests(d)) {
+    if (!d->chain_ns || !group_requests_by_service(d)) {
         ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
         return;
     }
@@ -315,12 +317,12 @@ void requests_solve(struct query *q)
         const struct request_service *v = &d->service[s];
         if (v->count)
             qsort(d->by_service + v->first, v->count, sizeof(*d->by_service),
-                  by_time);
+                  compare_requests_by_duration);
     }
-    rc = requests_more_solve(q, err);
+    rc = requests_explain_slowest(q, err);
     if (rc == 0)
-        rc = requests_find_outside(q, err);
+        rc = requests_find_busiest_and_outside(q, err);
     if (rc == 0)
-        rc = look_at_locks(q);
+        rc = find_lock_holds_of_requests(q);
     (void)rc; /* on failure err has the reason */
 }

@@ -27,7 +27,7 @@ static bool is_busy_with(const char *cause)
     return strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0;
 }
 
-static uint64_t waits_of(const Ips__ThreadRow *t)
+static uint64_t sum_busy_waits(const Ips__ThreadRow *t)
 {
     uint64_t busy = 0;
     for (size_t i = 0; i < t->n_waits; i++) {
@@ -52,12 +52,12 @@ static void find_window(struct requests_data *d)
 
 /* Returns the part of `ns`, spread evenly over [begin, begin + length), that is
  * outside the service's requests. */
-static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
-                           uint64_t begin, uint64_t length)
+static uint64_t ns_outside_requests(const struct requests_data *d, uint64_t ns,
+                                    uint64_t begin, uint64_t length)
 {
     uint64_t end = ips_add_sat(begin, length);
     if (length == 0)
-        return requests_at(d, begin) ? 0 : ns;
+        return requests_contain_time(d, begin) ? 0 : ns;
     uint64_t in = ips_sub_sat(ips_min_u64(end, d->last_ns),
                               ips_max_u64(begin, d->first_ns));
     return ns - (uint64_t)((ips_u128)ns * in / length);
@@ -74,8 +74,8 @@ static uint32_t first_chain_of(const struct requests_data *d,
     return c;
 }
 
-static void machine_outside(struct requests_data *d,
-                            const struct machine_share *p)
+static void sum_outside_of_machine(struct requests_data *d,
+                                   const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
     const struct engine_machine *e = engine_machine_of(p);
@@ -88,21 +88,21 @@ static void machine_outside(struct requests_data *d,
         /* The arc's `wall` weight leaves out the sleep at its end. So its CPU
          * time lies in the first g->w[at] ns. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
-            d->outside_cpu[k] +=
-                outside_of(d, e->g.w[at - e->base], est[at - 1], g->w[at]);
+            d->outside_cpu[k] += ns_outside_requests(d, e->g.w[at - e->base],
+                                                     est[at - 1], g->w[at]);
         for (; row < rows->count; row++) {
             uint32_t at = (uint32_t)e->base + rows->node[row];
             if (at >= c->first + c->count)
                 break;
             if (is_busy_with(d->waits.cause[rows->why[row]]))
-                d->outside_wait[k] += outside_of(
+                d->outside_wait[k] += ns_outside_requests(
                     d, rows->ns[row], ips_sub_sat(est[at], rows->ns[row]),
                     rows->ns[row]);
         }
     }
 }
 
-int requests_find_outside(struct query *q, struct ips_err *err)
+int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
 {
     struct requests_data *d = requests_of(q);
     size_t room = (size_t)d->path.merged.chain_count + 1;
@@ -118,7 +118,7 @@ int requests_find_outside(struct query *q, struct ips_err *err)
         return 0;
     find_window(d);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        machine_outside(d, q->gather.active[i]);
+        sum_outside_of_machine(d, q->gather.active[i]);
     return 0;
 }
 
@@ -136,7 +136,7 @@ static void add_station(struct filling *f, char *name, const char *kind,
     double window = (double)(service->to_ns - service->from_ns);
     row->service = service->service;
     row->station = name;
-    row->kind = ips_wire_text(kind);
+    row->kind = ips_unconst_text(kind);
     row->busy_ns = busy;
     row->demand_ns = (double)busy / servers / (double)service->requests;
     row->bound =
@@ -154,7 +154,8 @@ static int most_demanding(const void *a, const void *b)
     return strcmp(x->station, y->station);
 }
 
-static void part_stations(struct filling *f, const struct machine_share *p)
+static void add_stations_of_machine(struct filling *f,
+                                    const struct machine_share *p)
 {
     uint64_t all_cpu = 0;
     uint32_t base = first_chain_of(f->d, p);
@@ -163,7 +164,7 @@ static void part_stations(struct filling *f, const struct machine_share *p)
         char object[OBJECT_BYTES];
         uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->outside_cpu[base + i]);
         uint64_t busy = ips_add_sat(
-            cpu, ips_sub_sat(waits_of(t), f->d->outside_wait[base + i]));
+            cpu, ips_sub_sat(sum_busy_waits(t), f->d->outside_wait[base + i]));
         all_cpu = ips_add_sat(all_cpu, cpu);
         if (!busy || t->process >= p->t.proc_count)
             continue;
@@ -203,9 +204,9 @@ static void lock_stations(struct filling *f)
  * scenario is calibrated, else as the question gives it. Of the measured times,
  * that within a machine counts as 0: it is CPU time, which is counted already.
  */
-static uint64_t byte_q32(const struct filling *f,
-                         const struct machine_share *from,
-                         const struct machine_share *to)
+static uint64_t link_ns_per_byte_q32(const struct filling *f,
+                                     const struct machine_share *from,
+                                     const struct machine_share *to)
 {
     const struct ips_scenario *scenario =
         &f->d->path.scenarios[SCENARIO_MAIN].scenario;
@@ -223,7 +224,8 @@ static void add_link(struct filling *f, uint32_t of, uint32_t at,
 {
     const struct machine_share *from = f->q->gather.active[of];
     const struct machine_share *to = f->q->gather.active[at];
-    uint64_t ns = (uint64_t)((ips_u128)bytes * byte_q32(f, from, to) >> 32);
+    uint64_t ns =
+        (uint64_t)((ips_u128)bytes * link_ns_per_byte_q32(f, from, to) >> 32);
     if (ns)
         add_station(
             f, arena_printf(f->a, "/%s -> /%s", from->machine, to->machine),
@@ -246,7 +248,7 @@ static uint64_t first_sent(const struct requests_data *d)
 
 /* With a window: counts the messages sent between machines from the first
  * request that arrives in it to the last answer. */
-static void link_stations_in(struct filling *f)
+static void add_link_stations_of_window(struct filling *f)
 {
     const uint64_t *est = f->d->path.est.est;
     uint64_t begin = first_sent(f->d);
@@ -280,7 +282,7 @@ static void link_stations(struct filling *f)
     struct ips_err err = {0};
     int rc = matrix_make(parts, f->q->gather.count, false, &by_process, &err);
     if (rc == 0)
-        rc = matrix_by_machine(&by_process, &by_machine, &err);
+        rc = matrix_sum_by_machine(&by_process, &by_machine, &err);
     for (size_t i = 0; rc == 0 && i < by_machine.count; i++) {
         const struct matrix_cell *x = &by_machine.cells[i];
         if (x->from >= MATRIX_PENDING || x->to >= MATRIX_PENDING)
@@ -302,10 +304,10 @@ void requests_stations(struct query *q, struct arena *a,
     struct filling f = {
         .q = q, .d = requests_of(q), .a = a, .out = out, .service = service};
     for (uint32_t i = 0; i < q->gather.count; i++)
-        part_stations(&f, q->gather.active[i]);
+        add_stations_of_machine(&f, q->gather.active[i]);
     lock_stations(&f);
     if (f.d->path.window.is_set)
-        link_stations_in(&f);
+        add_link_stations_of_window(&f);
     else
         link_stations(&f);
     if (a->failed || out->n_stations == 0)

@@ -33,7 +33,7 @@ static void drop_tables(struct cached_tables *k)
     free(k);
 }
 
-static void let_go(struct query *q)
+static void return_cached_tables(struct query *q)
 {
     drop_tables(q->table_cache);
     q->table_cache = NULL;
@@ -98,7 +98,7 @@ static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
                                 .ambiguous = matched ? k->ambiguous : 0,
                                 .untraced_ends = k->untraced_ends};
     q->table_cache = k;
-    q->let_go = let_go;
+    q->let_go = return_cached_tables;
     k->refs++;
     return true;
 }
@@ -106,11 +106,12 @@ static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
 bool table_cache_use(struct query *q, unsigned want)
 {
     struct cached_tables *k = q->m->table_cache;
-    struct catalogue_known known = {0};
+    struct catalogue_sum_run known = {0};
     struct ips_err err = {0};
-    if (!k || (want & ~k->want) || q->restarts > 0 || query_windowed(q) ||
-        strcmp(k->run, q->run) != 0 || !all_connected(q->m, k) ||
-        catalogue_known(q->m->catalogue, q->run, &known, &err) < 0 ||
+    if (!k || (want & ~k->want) || q->restarts > 0 ||
+        query_wants_windowed_tables(q) || strcmp(k->run, q->run) != 0 ||
+        !all_connected(q->m, k) ||
+        catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open || known.events != k->events ||
         !lend_tables(q, k, want & GATHER_PEERS))
         return false;
@@ -136,8 +137,9 @@ static bool may_keep(const struct query *q, uint64_t *events)
 {
     size_t bytes = 0;
     *events = 0;
-    if (q->gather.count == 0 || q->table_cache || query_windowed(q) ||
-        query_incomplete(q) || certificate_run_is_open(q))
+    if (q->gather.count == 0 || q->table_cache ||
+        query_wants_windowed_tables(q) || query_incomplete(q) ||
+        certificate_run_is_open(q))
         return false;
     for (uint32_t i = 0; i < q->machine_count; i++)
         bytes += q->machines[i].message_bytes;
@@ -190,13 +192,13 @@ void table_cache_store(struct query *q)
     }
     drop_tables(q->m->table_cache);
     q->m->table_cache = q->table_cache = k;
-    q->let_go = let_go;
+    q->let_go = return_cached_tables;
     k->refs++;
 }
 
 /* ---- rows ------------------------------------------------------------- */
 
-struct tables *table_cache_tables(struct query *q)
+struct tables *table_cache_acquire_tables(struct query *q)
 {
     if (!q->table_cache || !tables_fit(q))
         return tables_new();
@@ -205,7 +207,7 @@ struct tables *table_cache_tables(struct query *q)
     return q->table_cache->tables;
 }
 
-void table_cache_tables_done(struct query *q, struct tables *t)
+void table_cache_return_tables(struct query *q, struct tables *t)
 {
     if (!t || (q->table_cache && q->table_cache->tables == t && !t->a.failed))
         return;

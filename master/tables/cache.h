@@ -31,8 +31,8 @@ void table_cache_or_gather(struct query *q, unsigned want,
 void table_cache_store(struct query *q);
 /* Returns the rows of the question's tables: the cached ones, or rows of its
  * own, which must be given back. NULL: no memory. */
-struct tables *table_cache_tables(struct query *q);
-void table_cache_tables_done(struct query *q, struct tables *t);
+struct tables *table_cache_acquire_tables(struct query *q);
+void table_cache_return_tables(struct query *q, struct tables *t);
 
 void table_cache_release(struct master *m);
 

@@ -54,7 +54,7 @@ static void compress_matrix(struct matrix *m)
     m->count = kept;
 }
 
-static int compare_end(const void *left, const void *right)
+static int compare_channels_by_end(const void *left, const void *right)
 {
     const Ips__ChannelRow *a = *(Ips__ChannelRow *const *)left;
     const Ips__ChannelRow *b = *(Ips__ChannelRow *const *)right;
@@ -67,8 +67,8 @@ static int compare_end(const void *left, const void *right)
  * `sum` of the `total`. `before` was sent before the window. The result is the
  * difference of two rounded-down shares, so that adjacent windows add up
  * exactly. */
-static uint64_t received_up_to(uint64_t before, uint64_t sent, uint64_t sum,
-                               uint64_t total)
+static uint64_t share_of_sent(uint64_t before, uint64_t sent, uint64_t sum,
+                              uint64_t total)
 {
     if (sum == total)
         return sent;
@@ -103,10 +103,10 @@ static int spread_bytes(struct matrix *m, uint64_t from,
         sum = ips_add_sat(sum, list[i]->recv_bytes);
         bool rest = i == last || total == 0;
         uint64_t upto_m =
-            received_up_to(row->sent_messages_before, row->sent_messages, sum,
-                           rest ? sum : total);
-        uint64_t upto_b = received_up_to(
-            row->sent_bytes_before, row->sent_bytes, sum, rest ? sum : total);
+            share_of_sent(row->sent_messages_before, row->sent_messages, sum,
+                          rest ? sum : total);
+        uint64_t upto_b = share_of_sent(row->sent_bytes_before, row->sent_bytes,
+                                        sum, rest ? sum : total);
         int rc = add_cell(m, from, matrix_process(to->number, list[i]->process),
                           upto_m - messages, upto_b - bytes, err);
         if (rc < 0)
@@ -152,7 +152,7 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
     for (uint32_t i = 0; i < count; i++) {
         if (parts[i]->t.channel_count > 0)
             qsort(parts[i]->t.channels, parts[i]->t.channel_count,
-                  sizeof(*parts[i]->t.channels), compare_end);
+                  sizeof(*parts[i]->t.channels), compare_channels_by_end);
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct machine_share *p = parts[i];
@@ -171,8 +171,8 @@ static uint64_t machine_of(uint64_t process)
                                      : process & ~(uint64_t)UINT32_MAX;
 }
 
-int matrix_by_machine(const struct matrix *m, struct matrix *out,
-                      struct ips_err *err)
+int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
+                          struct ips_err *err)
 {
     int rc = 0;
     memset(out, 0, sizeof(*out));
@@ -186,7 +186,7 @@ int matrix_by_machine(const struct matrix *m, struct matrix *out,
     return rc;
 }
 
-static int compare_turned(const void *left, const void *right)
+static int compare_cells_by_receiver(const void *left, const void *right)
 {
     const struct matrix_cell *a = left, *b = right;
     if (a->to != b->to)
@@ -204,7 +204,8 @@ int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
     out->count = out->cap = m->count;
     if (m->count > 0) {
         memcpy(out->cells, m->cells, m->count * sizeof(*out->cells));
-        qsort(out->cells, out->count, sizeof(*out->cells), compare_turned);
+        qsort(out->cells, out->count, sizeof(*out->cells),
+              compare_cells_by_receiver);
     }
     return 0;
 }

@@ -30,8 +30,8 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
                 bool pending, struct matrix *out,
                 struct ips_err *err) IPS_MUST_USE;
 /* Sums the matrix of processes to one of machines (part number << 32). */
-int matrix_by_machine(const struct matrix *m, struct matrix *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Copies the cells and sorts them by `to`, then `from`. */
 int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
                             struct ips_err *err) IPS_MUST_USE;

@@ -203,7 +203,7 @@ static void fill_waits(struct metrics_maker *k, Ips__MetricsRow *row,
         if (!w)
             return;
         ips__wait_cause__init(w);
-        w->cause = ips_wire_text(s->cause[i].name);
+        w->cause = ips_unconst_text(s->cause[i].name);
         w->ns = s->cause[i].ns;
         w->count = s->cause[i].count;
         row->waits[row->n_waits++] = w;
@@ -219,8 +219,8 @@ static uint64_t run_delay(const struct sums *s)
 
 /* Fills in how the threads' lifetimes divide into CPU time, waits and the rest.
  */
-static void fill_parts(Ips__MetricsRow *row, const struct sums *s,
-                       enum object_level level)
+static void fill_lifetime_parts(Ips__MetricsRow *row, const struct sums *s,
+                                enum object_level level)
 {
     row->wait_cpu_ns = run_delay(s);
     row->wait_cpu_unknown_ns = s->unknown_ns;
@@ -281,9 +281,9 @@ static void fill_row(struct metrics_maker *k, Ips__MetricsRow *row,
                      const char *object, enum object_level level,
                      const struct sums *s)
 {
-    row->object = level == LEVEL_PROCESS ? ips_wire_text(object)
+    row->object = level == LEVEL_PROCESS ? ips_unconst_text(object)
                                          : arena_printf(k->a, "%s", object);
-    row->level = ips_wire_text(level_names[level]);
+    row->level = ips_unconst_text(level_names[level]);
     row->processes_started = s->started;
     row->processes_alive_max = s->alive_max;
     row->machines = s->machines;
@@ -296,7 +296,7 @@ static void fill_row(struct metrics_maker *k, Ips__MetricsRow *row,
     row->messages_in = s->messages_in;
     row->bytes_in = s->bytes_in;
     fill_waits(k, row, s);
-    fill_parts(row, s, level);
+    fill_lifetime_parts(row, s, level);
     row->pop_parallel = row->pop_load_balance = IPS_UNMEASURED_REAL;
     row->pop_communication = IPS_UNMEASURED_REAL;
     row->pop_cpu_max_ns = IPS_UNMEASURED;
@@ -317,7 +317,7 @@ static void add_row(struct metrics_maker *k, const char *object,
  * the requested object exists. */
 static bool is_within(struct metrics_maker *k, const char *object)
 {
-    bool in = ips_object_in(k->object, object);
+    bool in = ips_object_matches(k->object, object);
     k->is_found = k->is_found || in;
     return in;
 }
@@ -328,9 +328,10 @@ static bool is_wanted(struct metrics_maker *k, const char *object,
     return is_within(k, object) && k->at_level[level];
 }
 
-static void do_thread(struct metrics_maker *k, const struct machine_share *p,
-                      const Ips__ThreadRow *t, uint64_t last,
-                      const char *process)
+static void add_thread_row(struct metrics_maker *k,
+                           const struct machine_share *p,
+                           const Ips__ThreadRow *t, uint64_t last,
+                           const char *process)
 {
     char object[OBJECT_BYTES + 16];
     struct sums s = {.started = IPS_UNMEASURED,
@@ -383,17 +384,18 @@ static struct sums add_process_row(struct metrics_maker *k,
     }
     if (k->at_level[LEVEL_THREAD] || !k->is_found) {
         for (uint32_t t = first; t < *at; t++)
-            do_thread(k, p, p->t.threads[by_process[t]], last, object);
+            add_thread_row(k, p, p->t.threads[by_process[t]], last, object);
     }
     return s;
 }
 
-static int do_machine(struct metrics_maker *k, const struct machine_share *p,
-                      struct sums *s, struct ips_err *err)
+static int add_machine_rows(struct metrics_maker *k,
+                            const struct machine_share *p, struct sums *s,
+                            struct ips_err *err)
 {
     char object[ROSTER_NAME_BYTES + 2];
     uint64_t last = last_moment(p), first = UINT64_MAX;
-    uint32_t at = 0, *order = machine_share_threads(p);
+    uint32_t at = 0, *order = machine_share_order_threads(p);
     if (!order)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     memset(s, 0, sizeof(*s));
@@ -435,7 +437,7 @@ static uint64_t run_elapsed(const struct metrics_maker *k,
     return k->count == 1 ? machine[0].elapsed_ns : IPS_UNMEASURED;
 }
 
-static int do_run(struct metrics_maker *k, struct ips_err *err)
+static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
 {
     struct sums all = {0};
     struct sums *machine = calloc(k->count + 1, sizeof(*machine));
@@ -445,7 +447,7 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
     Ips__MetricsRow *row =
         is_wanted(k, "", LEVEL_RUN) ? add_empty_row(k) : NULL;
     for (uint32_t i = 0; i < k->count && rc == 0; i++) {
-        rc = do_machine(k, k->shares[i], &machine[i], err);
+        rc = add_machine_rows(k, k->shares[i], &machine[i], err);
         add_sums(&all, &machine[i]);
         all.messages_out += machine[i].messages_out;
         all.bytes_out += machine[i].bytes_out;
@@ -472,8 +474,8 @@ static enum object_level level_of(const char *object)
     return parts < LEVELS ? (enum object_level)parts : LEVEL_THREAD;
 }
 
-int metrics_levels(const char *object, const char *level,
-                   bool at_level[METRICS_LEVELS], struct ips_err *err)
+int metrics_parse_levels(const char *object, const char *level,
+                         bool at_level[METRICS_LEVELS], struct ips_err *err)
 {
     memset(at_level, 0, METRICS_LEVELS * sizeof(*at_level));
     if (*level == '\0') {
@@ -504,13 +506,14 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
     k.object = strcmp(object, "/") == 0 ? "" : object;
     k.all = !cut;
     if (level)
-        rc = metrics_levels(k.object, level, k.at_level, err);
+        rc = metrics_parse_levels(k.object, level, k.at_level, err);
     else
         memset(k.at_level, true, sizeof(k.at_level));
     if (rc == 0)
         rc = matrix_make(parts, count, pending, &k.processes.by_from, err);
     if (rc == 0)
-        rc = matrix_by_machine(&k.processes.by_from, &k.machines.by_from, err);
+        rc = matrix_sum_by_machine(&k.processes.by_from, &k.machines.by_from,
+                                   err);
     if (rc == 0)
         rc = matrix_sort_by_receiver(&k.processes.by_from, &k.processes.by_to,
                                      err);
@@ -518,7 +521,7 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
         rc = matrix_sort_by_receiver(&k.machines.by_from, &k.machines.by_to,
                                      err);
     if (rc == 0)
-        rc = do_run(&k, err);
+        rc = add_run_rows(&k, err);
     if (rc == 0 && !k.is_found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                          object);

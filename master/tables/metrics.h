@@ -42,9 +42,9 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
 
 /* Sets at_level[] for run, machine, process and thread; `object` "" is
  * everything. IPS_E_USAGE: invalid level. */
-int metrics_levels(const char *object, const char *level,
-                   bool at_level[METRICS_LEVELS],
-                   struct ips_err *err) IPS_MUST_USE;
+int metrics_parse_levels(const char *object, const char *level,
+                         bool at_level[METRICS_LEVELS],
+                         struct ips_err *err) IPS_MUST_USE;
 /* Whether a cell of the processes' matrix involves the object ("": any). */
 bool metrics_cell_in(const char *object, const Ips__MatrixCell *c);
 

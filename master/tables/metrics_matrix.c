@@ -7,9 +7,9 @@
 static char *cell_name(struct metrics_maker *k, uint64_t who, bool machine)
 {
     if (who == MATRIX_EXTERNAL)
-        return ips_wire_text("external");
+        return ips_unconst_text("external");
     if (who == MATRIX_PENDING)
-        return ips_wire_text("pending");
+        return ips_unconst_text("pending");
     const struct machine_share *p = k->shares[who >> 32];
     if (machine)
         return arena_printf(k->a, "/%s", p->machine);
@@ -18,8 +18,9 @@ static char *cell_name(struct metrics_maker *k, uint64_t who, bool machine)
 
 bool metrics_cell_in(const char *object, const Ips__MatrixCell *c)
 {
-    return !*object || (*c->from == '/' && ips_object_in(object, c->from)) ||
-           (*c->to == '/' && ips_object_in(object, c->to));
+    return !*object ||
+           (*c->from == '/' && ips_object_matches(object, c->from)) ||
+           (*c->to == '/' && ips_object_matches(object, c->to));
 }
 
 void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,

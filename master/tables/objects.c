@@ -24,7 +24,7 @@ static Ips__ObjectRow *add_object(struct tree *t, const char *object,
         return NULL;
     ips__object_row__init(row);
     row->object = arena_printf(t->a, "%s", *object ? object : "/");
-    row->level = ips_wire_text(level);
+    row->level = ips_unconst_text(level);
     t->rows[t->count++] = row;
     return row;
 }
@@ -71,7 +71,7 @@ static Ips__ObjectRow *add_process(struct tree *t,
     Ips__ObjectRow *row = add_object(t, object, "process");
     if (!row)
         return NULL;
-    row->name = ips_wire_text(r->command);
+    row->name = ips_unconst_text(r->command);
     row->pid = r->pid;
     if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
         row->parent_pid = p->t.procs[r->parent]->pid;
@@ -79,7 +79,7 @@ static Ips__ObjectRow *add_process(struct tree *t,
     row->elapsed_ns = lifetime_ns(r->start_ns, r->end_ns, e.last);
     row->cpu_ns = r->cpu_ns;
     row->open = r->open;
-    row->end = ips_wire_text(r->end);
+    row->end = ips_unconst_text(r->end);
     return row;
 }
 
@@ -95,7 +95,7 @@ static void add_thread(struct tree *t, const struct machine_share *p,
     Ips__ObjectRow *row = add_object(t, object, "thread");
     if (!row)
         return;
-    row->name = ips_wire_text(r->name);
+    row->name = ips_unconst_text(r->name);
     row->pid = p->t.procs[r->process]->pid;
     row->tid = r->tid;
     row->start_ns = ips_sub_sat(r->start_ns, e.origin);
@@ -108,9 +108,9 @@ static void add_thread(struct tree *t, const struct machine_share *p,
 static uint64_t add_machine(struct tree *t, const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
-    struct extent e = extent_of(p, query_windowed(t->q));
+    struct extent e = extent_of(p, query_wants_windowed_tables(t->q));
     uint64_t cpu = 0;
-    uint32_t at = 0, *order = machine_share_threads(p);
+    uint32_t at = 0, *order = machine_share_order_threads(p);
     if (!order) {
         t->a->failed = true;
         return 0;
@@ -150,7 +150,7 @@ static void add_all(struct tree *t)
         uint64_t one = add_machine(t, p);
         cpu = ips_add_sat(cpu, one);
         if (top && (p->sync->state->has_root || i == 0)) {
-            top->name = ips_wire_text(p->sync->state->command);
+            top->name = ips_unconst_text(p->sync->state->command);
             top->elapsed_ns = p->sync->state->has_root
                                   ? p->sync->goal_elapsed_ns
                                   : IPS_UNMEASURED;
@@ -163,7 +163,8 @@ static void add_all(struct tree *t)
     }
 }
 
-int tables_objects(struct tables *t, const struct query *q, struct ips_err *err)
+int tables_make_objects(struct tables *t, const struct query *q,
+                        struct ips_err *err)
 {
     struct tree tree = {.q = q, .a = &t->a};
     if (t->objects)

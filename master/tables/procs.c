@@ -9,7 +9,7 @@
 
 #define Z95 1.959963984540054 /* 97.5% quantile of the normal distribution */
 
-static int by_key(const void *va, const void *vb)
+static int compare_procedures_by_key(const void *va, const void *vb)
 {
     const Ips__ProcedureRow *a = *(Ips__ProcedureRow *const *)va;
     const Ips__ProcedureRow *b = *(Ips__ProcedureRow *const *)vb;
@@ -23,7 +23,7 @@ static int by_key(const void *va, const void *vb)
     return d ? d : (a->line > b->line) - (a->line < b->line);
 }
 
-static int by_cost(const void *va, const void *vb)
+static int compare_procedures_by_time(const void *va, const void *vb)
 {
     const Ips__ProcedureRow *a = *(Ips__ProcedureRow *const *)va;
     const Ips__ProcedureRow *b = *(Ips__ProcedureRow *const *)vb;
@@ -31,10 +31,11 @@ static int by_cost(const void *va, const void *vb)
         return a->self_ns < b->self_ns ? 1 : -1;
     if (a->total_ns != b->total_ns)
         return a->total_ns < b->total_ns ? 1 : -1;
-    return by_key(va, vb);
+    return compare_procedures_by_key(va, vb);
 }
 
-static void add_slot(Ips__ProcedureRow *into, const Ips__ProcedureRow *r)
+static void merge_procedure_row(Ips__ProcedureRow *into,
+                                const Ips__ProcedureRow *r)
 {
     into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
     into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
@@ -54,18 +55,18 @@ size_t procs_merge(Ips__ProcedureRow **rows, size_t count)
     size_t n = 0;
     if (count == 0)
         return 0;
-    qsort(rows, count, sizeof(Ips__ProcedureRow *), by_key);
+    qsort(rows, count, sizeof(Ips__ProcedureRow *), compare_procedures_by_key);
     for (size_t i = 0; i < count; i++) {
-        if (n > 0 && by_key(&rows[n - 1], &rows[i]) == 0)
-            add_slot(rows[n - 1], rows[i]);
+        if (n > 0 && compare_procedures_by_key(&rows[n - 1], &rows[i]) == 0)
+            merge_procedure_row(rows[n - 1], rows[i]);
         else
             rows[n++] = rows[i];
     }
-    qsort(rows, n, sizeof(Ips__ProcedureRow *), by_cost);
+    qsort(rows, n, sizeof(Ips__ProcedureRow *), compare_procedures_by_time);
     return n;
 }
 
-bool procs_attach_path(Ips__ProcedureRow **rows, size_t count,
+bool procs_set_path_ns(Ips__ProcedureRow **rows, size_t count,
                        Ips__ProcedureRow *const *path, size_t path_count)
 {
     Ips__ProcedureRow **a = malloc((count + 1) * sizeof(*a));
@@ -73,17 +74,19 @@ bool procs_attach_path(Ips__ProcedureRow **rows, size_t count,
     bool fine = a && b;
     if (fine && count) {
         memcpy(a, rows, count * sizeof(*a));
-        qsort(a, count, sizeof(*a), by_key);
+        qsort(a, count, sizeof(*a), compare_procedures_by_key);
     }
     if (fine && path_count) {
         memcpy(b, path, path_count * sizeof(*b));
-        qsort(b, path_count, sizeof(*b), by_key);
+        qsort(b, path_count, sizeof(*b), compare_procedures_by_key);
     }
     for (size_t i = 0, k = 0; fine && i < count; i++) {
-        while (k < path_count && by_key(&b[k], &a[i]) < 0)
+        while (k < path_count && compare_procedures_by_key(&b[k], &a[i]) < 0)
             k++;
         a[i]->path_ns =
-            k < path_count && by_key(&b[k], &a[i]) == 0 ? b[k]->self_ns : 0;
+            k < path_count && compare_procedures_by_key(&b[k], &a[i]) == 0
+                ? b[k]->self_ns
+                : 0;
     }
     free(a);
     free(b);
@@ -104,13 +107,13 @@ void procs_wilson(double p, double n, double *low, double *high)
 }
 
 /* Rounds `ns`, and limits it to the range of the type. */
-static uint64_t whole_ns(double ns)
+static uint64_t round_to_ns(double ns)
 {
     return ns >= 9e18 ? UINT64_MAX : (uint64_t)llround(ns);
 }
 
-void procs_intervals(Ips__ProcedureRow **rows, size_t count,
-                     const Ips__ProcedureTotals *t)
+void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
+                             const Ips__ProcedureTotals *t)
 {
     double sampled = (double)ips_sub_sat(t->sampled_ns, t->exact_ns);
     /* Unsampled time may belong to any row. */
@@ -126,16 +129,18 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
         if (r->total_ns && !r->exact && sampled > 0) {
             double p = fmin(1, (double)r->total_ns / sampled);
             procs_wilson(p, n, &low, &high);
-            r->total_low_ns = ips_min_u64(r->total_ns, whole_ns(low * sampled));
+            r->total_low_ns =
+                ips_min_u64(r->total_ns, round_to_ns(low * sampled));
             r->total_high_ns = ips_max_u64(
-                r->total_ns, ips_add_sat(whole_ns(high * sampled), unsampled));
+                r->total_ns,
+                ips_add_sat(round_to_ns(high * sampled), unsampled));
         }
         if (r->samples == 0 || r->exact || !(sampled > 0))
             continue;
         procs_wilson((double)r->self_ns / sampled, n, &low, &high);
-        r->self_low_ns = ips_min_u64(r->self_ns, whole_ns(low * sampled));
+        r->self_low_ns = ips_min_u64(r->self_ns, round_to_ns(low * sampled));
         r->self_high_ns = ips_max_u64(
-            r->self_ns, ips_add_sat(whole_ns(high * sampled), unsampled));
+            r->self_ns, ips_add_sat(round_to_ns(high * sampled), unsampled));
     }
 }
 

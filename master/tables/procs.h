@@ -15,8 +15,8 @@ size_t procs_merge(Ips__ProcedureRow **rows, size_t count);
 /* Sets self_low_ns and self_high_ns: the 95% interval for rows with samples,
  * self_ns itself for exact rows, else IPS_UNMEASURED. Does the same for
  * total_ns, which samples in called procedures determine too. */
-void procs_intervals(Ips__ProcedureRow **rows, size_t count,
-                     const Ips__ProcedureTotals *totals);
+void procs_compute_intervals(Ips__ProcedureRow **rows, size_t count,
+                             const Ips__ProcedureTotals *totals);
 
 void procs_add_totals(Ips__ProcedureTotals *sum,
                       const Ips__ProcedureTotals *more);
@@ -24,7 +24,7 @@ void procs_add_totals(Ips__ProcedureTotals *sum,
 /* Sets path_ns of each row to self_ns of the row of `path` with the same key,
  * or 0. Both lists must be merged; their order is kept. Returns false if there
  * is no memory. */
-bool procs_attach_path(Ips__ProcedureRow **rows, size_t count,
+bool procs_set_path_ns(Ips__ProcedureRow **rows, size_t count,
                        Ips__ProcedureRow *const *path, size_t path_count);
 
 /* Wilson's 95% interval of a proportion p in n samples (n may be fractional).

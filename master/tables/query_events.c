@@ -48,7 +48,7 @@ static int take_events(struct query *q, struct machine_share *p,
     }
     r->waiting = !reply->last && query_client_full(q);
     if (!reply->last && !r->waiting)
-        query_widen(q, p);
+        query_widen_reply_window(q, p);
     return 0;
 }
 
@@ -83,13 +83,13 @@ static void ask_part(struct query *q, struct machine_share *p, uint64_t left)
     ask.stacks = asked->stacks;
     request.ask_case = IPS__REQUEST__ASK_EVENTS;
     request.events = &ask;
-    query_round(q, take_events, part_over);
+    query_open_round(q, take_events, part_over);
     query_ask(q, p, &request, true);
     p->window = EVENTS_WINDOW;
     query_await(q);
 }
 
-static void events_over(struct query *q)
+static void send_last_events_reply(struct query *q)
 {
     struct ips_err err = {0};
     char missing[800];
@@ -118,7 +118,7 @@ static void relay_next(struct query *q)
         r->at++;
     if (r->at == q->gather.count ||
         (asked->limit > 0 && r->sent >= asked->limit))
-        events_over(q);
+        send_last_events_reply(q);
     else
         ask_part(q, q->gather.active[r->at],
                  asked->limit ? asked->limit - r->sent : 0);
@@ -134,7 +134,7 @@ static void events_gathered(struct query *q)
         relay_next(q);
         return;
     }
-    gather_no_object(q, object, &err);
+    gather_set_no_object_error(q, object, &err);
     query_fail(q, &err);
 }
 
@@ -146,7 +146,7 @@ static void events_pump(struct query *q)
     struct machine_share *p = q->gather.active[r->at];
     r->waiting = false;
     p->heard_ns = master_now_ns();
-    query_widen(q, p);
+    query_widen_reply_window(q, p);
 }
 
 static void events_start(struct query *q)

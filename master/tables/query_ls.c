@@ -20,7 +20,7 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
     struct certificate c;
     certificate_fill(q, a, &c);
     certificate_set_category(q, a, &c, 2, "the slaves' tables");
-    if (query_windowed(q))
+    if (query_wants_windowed_tables(q))
         certificate_set_category(q, a, &c, 3,
                                  "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
@@ -56,12 +56,12 @@ static int choose_rows(const Ips__LsAsk *ask, const struct tables *t,
     struct top_n s;
     size_t n = 0;
     for (size_t i = 0; rows && i < t->object_count; i++)
-        if (ips_object_in(ask->object, t->objects[i]->object))
+        if (ips_object_matches(ask->object, t->objects[i]->object))
             rows[n++] = t->objects[i];
     if (rows && count &&
         top_n_init(&s, ask->select, &ips__object_row__descriptor,
                    shown_otherwise, "cpu_ns")) {
-        n = top_n_rows(&s, a, rows, n, &rows, count);
+        n = top_n_select_rows(&s, a, rows, n, &rows, count);
         ips__left_out__init(left);
         left->rows = count;
         left->n_rows = SELECT_LEVELS;
@@ -80,23 +80,23 @@ static void ls_ready(struct query *q)
     struct arena a = {0};
     struct ips_err err = {0};
     table_cache_store(q);
-    struct tables *t = table_cache_tables(q);
-    int rc = t ? tables_objects(t, q, &err) : IPS_E_NO_MEMORY;
+    struct tables *t = table_cache_acquire_tables(q);
+    int rc = t ? tables_make_objects(t, q, &err) : IPS_E_NO_MEMORY;
     if (rc == 0)
         rc = choose_rows(ask, t, &a, &answer, &left);
     if (rc < 0 && !err.code)
         ips_err_set(&err, rc, "no memory");
     else if (rc == 0 && answer.n_rows == 0)
-        gather_no_object(q, ask->object, &err);
+        gather_set_no_object_error(q, ask->object, &err);
     if (err.code)
         query_fail(q, &err);
     else
         send_rows(q, &a, answer);
     arena_release(&a);
-    table_cache_tables_done(q, t);
+    table_cache_return_tables(q, t);
 }
 
-static bool ls_at_once(struct query *q)
+static bool ls_answer_from_cache(struct query *q)
 {
     if (!table_cache_use(q, GATHER_TABLE))
         return false;
@@ -111,6 +111,6 @@ static void ls_start(struct query *q)
 
 const struct query_kind query_ls = {.name = "ls",
                                     .exclusive = true,
-                                    .at_once = ls_at_once,
+                                    .at_once = ls_answer_from_cache,
                                     .start = ls_start,
                                     .release = gather_release};

@@ -54,17 +54,17 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 static bool is_summary(const struct query *q)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
-    return !query_windowed(q) &&
+    return !query_wants_windowed_tables(q) &&
            (*ask->object == '\0' || strcmp(ask->object, "/") == 0) &&
            *ask->level == '\0';
 }
 
-static void summary_ready(struct query *q)
+static void answer_summary(struct query *q)
 {
     struct ips_err err = {0}, db = {0};
     struct summary s;
     int rc = summary_make(q, &s, &err);
-    if (rc == 0 && summary_keep(q, &s, &db) < 0)
+    if (rc == 0 && summary_store(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
         certificate_set_category(q, &s.a, &s.certificate, 2,
@@ -84,12 +84,12 @@ static int make_answer(struct query *q, struct tables *t, struct arena *a,
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
-    if (!tables_fit(q) && !query_windowed(q))
+    if (!tables_fit(q) && !query_wants_windowed_tables(q))
         return metrics_make(g->active, g->count, query_incomplete(q),
                             ask->object, ask->level, a, answer, cut, err);
-    int rc = tables_metrics(t, q, err);
+    int rc = tables_make_metrics(t, q, err);
     if (rc == 0)
-        rc = tables_metrics_of(t, ask->object, ask->level, a, answer, err);
+        rc = tables_select_metrics(t, ask->object, ask->level, a, answer, err);
     if (rc < 0)
         return rc;
     tables_metrics_select(ask->select, a, answer, left);
@@ -107,7 +107,7 @@ static void answer_rows(struct query *q, struct tables *t)
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
     int rc = make_answer(q, t, &a, &answer, &left, &cut, &err);
     if (rc == IPS_E_NOT_FOUND)
-        gather_no_object(q, q->request->metrics->object, &err);
+        gather_set_no_object_error(q, q->request->metrics->object, &err);
     if (rc < 0) {
         query_fail(q, &err);
         arena_release(&a);
@@ -115,7 +115,7 @@ static void answer_rows(struct query *q, struct tables *t)
     }
     certificate_fill(q, &a, &c);
     certificate_set_category(q, &a, &c, 2, "the slaves' tables");
-    if (query_windowed(q))
+    if (query_wants_windowed_tables(q))
         certificate_set_category(q, &a, &c, 3,
                                  "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
@@ -134,23 +134,23 @@ static void metrics_ready(struct query *q)
 {
     struct ips_err err = {0};
     if (is_summary(q)) {
-        summary_ready(q);
+        answer_summary(q);
         table_cache_store(q);
         return;
     }
     table_cache_store(q);
-    struct tables *t = table_cache_tables(q);
+    struct tables *t = table_cache_acquire_tables(q);
     if (t) {
         answer_rows(q, t);
     } else {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
         query_fail(q, &err);
     }
-    table_cache_tables_done(q, t);
+    table_cache_return_tables(q, t);
 }
 
 static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
-                        const struct catalogue_known *k, uint64_t events,
+                        const struct catalogue_sum_run *k, uint64_t events,
                         bool nobody)
 {
     struct arena a = {0};
@@ -184,16 +184,16 @@ static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
 
 /* Answers from the master's own table if that is correct. `nobody`: no slave
  * of the run is connected, so any table is better than none. */
-static bool from_own_table(struct query *q, bool nobody)
+static bool answer_from_own_table(struct query *q, bool nobody)
 {
-    struct catalogue_known k = {0};
+    struct catalogue_sum_run k = {0};
     uint64_t events = 0;
     struct ips_err err = {0};
     if (!is_summary(q) ||
-        catalogue_known(q->m->catalogue, q->run, &k, &err) < 0)
+        catalogue_sum_run(q->m->catalogue, q->run, &k, &err) < 0)
         return false;
     Ips__MetricsAnswer *kept =
-        catalogue_get_irt(q->m->catalogue, q->run, &events);
+        catalogue_get_results(q->m->catalogue, q->run, &events);
     if (!kept)
         return false;
     bool usable = kept->certificate != NULL;
@@ -207,9 +207,9 @@ static bool from_own_table(struct query *q, bool nobody)
     return usable && (current || nobody);
 }
 
-static bool metrics_at_once(struct query *q)
+static bool metrics_answer_from_cache(struct query *q)
 {
-    if (from_own_table(q, false))
+    if (answer_from_own_table(q, false))
         return true;
     if (!table_cache_use(q, GATHER_TABLE | GATHER_PEERS))
         return false;
@@ -219,12 +219,12 @@ static bool metrics_at_once(struct query *q)
 
 static void metrics_start(struct query *q)
 {
-    if (query_active(q) > 0 || !from_own_table(q, true))
+    if (query_count_active(q) > 0 || !answer_from_own_table(q, true))
         gather_start(q, GATHER_TABLE | GATHER_PEERS, metrics_ready);
 }
 
 const struct query_kind query_metrics = {.name = "metrics",
                                          .exclusive = true,
-                                         .at_once = metrics_at_once,
+                                         .at_once = metrics_answer_from_cache,
                                          .start = metrics_start,
                                          .release = gather_release};

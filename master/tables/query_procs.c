@@ -129,7 +129,7 @@ static bool refuse_empty(struct query *q)
     gather_missing_text(q, missing, sizeof(missing));
     procs_none_text(gather_sample_ns(q), none);
     if (a->totals.threads == 0)
-        gather_no_object(q, object, &err);
+        gather_set_no_object_error(q, object, &err);
     else if (a->count == 0)
         ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                     "no procedures in run %s%s%s%s: %s%s%s", q->run,
@@ -151,7 +151,8 @@ static size_t shown_rows(const Ips__ProceduresAsk *ask, struct arena *arena,
     if (!top_n_init(&s, ask->select, &ips__procedure_row__descriptor, NULL,
                     "self_ns"))
         return ask->top && ask->top < count ? (size_t)ask->top : count;
-    count = top_n_rows(&s, arena, (void *const *)*rows, count, &list, left_out);
+    count = top_n_select_rows(&s, arena, (void *const *)*rows, count, &list,
+                              left_out);
     *rows = (Ips__ProcedureRow **)(void *)list;
     return count;
 }
@@ -176,7 +177,7 @@ static void answer_procs(struct query *q)
             if (!r)
                 break;
             *r = *t->rows[i];
-            r->object = ips_wire_text("");
+            r->object = ips_unconst_text("");
             if (by_process) {
                 machine_share_write_object_name(q->gather.active[p], r->process,
                                                 object);
@@ -192,7 +193,7 @@ static void answer_procs(struct query *q)
         no_memory(q);
     } else {
         count = procs_merge(rows, count);
-        procs_intervals(rows, count, &a->totals);
+        procs_compute_intervals(rows, count, &a->totals);
         a->totals.rows = count;
         count = shown_rows(ask, &arena, &rows, count);
         if (arena.failed)
@@ -261,7 +262,7 @@ static void ask_part(struct query *q, struct machine_share *p)
 
 static void on_gathered(struct query *q)
 {
-    query_round(q, take_procs_reply, on_answered);
+    query_open_round(q, take_procs_reply, on_answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         if (!machine_share_is_concerned(p->machine,

@@ -136,7 +136,7 @@ static void runs_start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    query_round(q, take_look, answer_runs);
+    query_open_round(q, take_look, answer_runs);
     for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__LookAsk look = IPS__LOOK_ASK__INIT;

@@ -67,7 +67,7 @@ static bool same_columns(const Ips__SqlAnswer *a, const Ips__SqlAnswer *b)
 }
 
 /* Fails the question if a machine reports an error in the question itself. */
-static bool is_refused(struct query *q)
+static bool fail_on_sql_error(struct query *q)
 {
     struct ips_err err = {0};
     const Ips__SqlAnswer *first = NULL;
@@ -95,7 +95,7 @@ static void send_part(struct query *q, const struct machine_share *p)
     for (uint32_t k = 0; k < a->count; k++) {
         Ips__SqlAnswer piece = *a->piece[k];
         Ips__Reply reply = IPS__REPLY__INIT;
-        piece.machine = ips_wire_text(p->machine);
+        piece.machine = ips_unconst_text(p->machine);
         piece.certificate = NULL;
         reply.answer_case = IPS__REPLY__ANSWER_SQL;
         reply.sql = &piece;
@@ -109,7 +109,7 @@ static void on_answered(struct query *q)
     struct certificate c;
     Ips__SqlAnswer answer = IPS__SQL_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
-    if (is_refused(q))
+    if (fail_on_sql_error(q))
         return;
     certificate_fill(q, &arena, &c);
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -149,7 +149,7 @@ static void on_gathered(struct query *q)
      * restart. */
     q->in_graph = false;
     q->released_run = true;
-    query_round(q, take_sql_reply, on_answered);
+    query_open_round(q, take_sql_reply, on_answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         p->own = calloc(1, sizeof(struct machine_rows));

@@ -7,8 +7,8 @@
 static void fill_row(struct slave *s, uint64_t now, Ips__SlaveRow *row)
 {
     ips__slave_row__init(row);
-    row->machine = ips_wire_text(s->machine);
-    row->version = ips_wire_text(s->version);
+    row->machine = ips_unconst_text(s->machine);
+    row->version = ips_unconst_text(s->version);
     row->connected = roster_alive(s, now);
     row->last_seen_ns = ips_sub_sat(now, s->seen_ns);
     row->runs = s->runs;
@@ -25,9 +25,9 @@ static void status_start(struct query *q)
     struct arena a = {0};
     uint64_t now = master_now_ns();
     Ips__StatusAnswer answer = IPS__STATUS_ANSWER__INIT;
-    answer.version = ips_wire_text(IPS_VERSION);
+    answer.version = ips_unconst_text(IPS_VERSION);
     answer.uptime_ns = now - m->started_ns;
-    answer.address = ips_wire_text(m->address);
+    answer.address = ips_unconst_text(m->address);
     answer.clients = m->client_count;
     answer.kept_answers = answers_count(m);
     answer.slaves =

@@ -66,10 +66,11 @@ static void keep_rows(struct query *q)
     table_cache_store(q);
     if (!q->table_cache || !tables_fit(q))
         return;
-    struct tables *t = table_cache_tables(q);
-    if (t && (tables_objects(t, q, &err) < 0 || tables_metrics(t, q, &err) < 0))
+    struct tables *t = table_cache_acquire_tables(q);
+    if (t && (tables_make_objects(t, q, &err) < 0 ||
+              tables_make_metrics(t, q, &err) < 0))
         ips_log_info("run %s: cannot make table rows: %s", q->run, err.msg);
-    table_cache_tables_done(q, t);
+    table_cache_return_tables(q, t);
 }
 
 static void on_ready(struct query *q)
@@ -79,7 +80,7 @@ static void on_ready(struct query *q)
     struct refresh *r = find_refresh(q->m, q->run);
     int rc = summary_make(q, &s, &err);
     if (rc == 0)
-        rc = summary_keep(q, &s, &err);
+        rc = summary_store(q, &s, &err);
     if (rc < 0)
         ips_log_info("run %s: cannot refresh its tables: %s", q->run, err.msg);
     if (rc == 0 && r) {
@@ -143,10 +144,10 @@ void refresh_tick(struct master *m)
     bool free_now = m->refresh_ns && !m->stopping && !any_busy(m);
     while (*at && free_now) {
         struct refresh *r = *at;
-        struct catalogue_known k = {0};
+        struct catalogue_sum_run k = {0};
         struct ips_err err = {0};
         if (r->next_ns > now || asked_about(m, r->run) ||
-            catalogue_known(m->catalogue, r->run, &k, &err) < 0) {
+            catalogue_sum_run(m->catalogue, r->run, &k, &err) < 0) {
             at = &r->next;
             continue;
         }

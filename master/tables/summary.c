@@ -6,7 +6,7 @@
 
 #include "master/tables/metrics.h"
 
-static int by_bytes(const void *a, const void *b)
+static int compare_cells_by_bytes(const void *a, const void *b)
 {
     const Ips__MatrixCell *x = *(Ips__MatrixCell *const *)a;
     const Ips__MatrixCell *y = *(Ips__MatrixCell *const *)b;
@@ -16,7 +16,7 @@ static int by_bytes(const void *a, const void *b)
     return c ? c : strcmp(x->to, y->to);
 }
 
-static int by_total(const void *a, const void *b)
+static int compare_totals_by_bytes(const void *a, const void *b)
 {
     const Ips__MatrixTotal *x = *(Ips__MatrixTotal *const *)a;
     const Ips__MatrixTotal *y = *(Ips__MatrixTotal *const *)b;
@@ -32,7 +32,8 @@ static void cut_rows(struct summary *s)
     Ips__MetricsAnswer *a = &s->answer;
     size_t pairs = a->n_process_matrix, rows = a->n_process_totals;
     if (pairs > SUMMARY_PAIRS) {
-        qsort(a->process_matrix, pairs, sizeof(*a->process_matrix), by_bytes);
+        qsort(a->process_matrix, pairs, sizeof(*a->process_matrix),
+              compare_cells_by_bytes);
         a->n_process_matrix = SUMMARY_PAIRS;
         certificate_detail(
             &s->a, &s->certificate,
@@ -45,7 +46,7 @@ static void cut_rows(struct summary *s)
     if (rows > SUMMARY_PAIRS + 1) {
         Ips__MatrixTotal *all = a->process_totals[rows - 1];
         qsort(a->process_totals, rows - 1, sizeof(*a->process_totals),
-              by_total);
+              compare_totals_by_bytes);
         a->process_totals[SUMMARY_PAIRS] = all;
         a->n_process_totals = SUMMARY_PAIRS + 1;
     }
@@ -67,12 +68,12 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     return s->a.failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }
 
-int summary_keep(struct query *q, const struct summary *s, struct ips_err *err)
+int summary_store(struct query *q, const struct summary *s, struct ips_err *err)
 {
     if (query_incomplete(q))
         return 0;
-    return catalogue_put_irt(q->m->catalogue, q->run, s->certificate.msg.events,
-                             &s->answer, err);
+    return catalogue_put_results(q->m->catalogue, q->run,
+                                 s->certificate.msg.events, &s->answer, err);
 }
 
 void summary_release(struct summary *s)

@@ -69,7 +69,7 @@ static void add_waits(struct tables *t)
 
 /* Marks values that exist only for the whole run as unmeasured
  * (docs/metrics.md). */
-static void mark_window(Ips__MetricsAnswer *m)
+static void mark_unmeasured_in_window(Ips__MetricsAnswer *m)
 {
     for (size_t i = 0; i < m->n_rows; i++) {
         Ips__MetricsRow *r = m->rows[i];
@@ -86,15 +86,16 @@ static void mark_window(Ips__MetricsAnswer *m)
     }
 }
 
-int tables_metrics(struct tables *t, const struct query *q, struct ips_err *err)
+int tables_make_metrics(struct tables *t, const struct query *q,
+                        struct ips_err *err)
 {
     if (t->has_metrics)
         return 0;
     int rc =
         metrics_make(q->gather.active, q->gather.count, query_incomplete(q), "",
                      NULL, &t->a, &t->metrics, NULL, err);
-    if (rc == 0 && query_windowed(q))
-        mark_window(&t->metrics);
+    if (rc == 0 && query_wants_windowed_tables(q))
+        mark_unmeasured_in_window(&t->metrics);
     if (rc == 0)
         add_waits(t);
     if (rc == 0 && t->a.failed)
@@ -120,7 +121,7 @@ static void take_rows(const struct tables *t, const char *object,
     const Ips__MetricsAnswer *from = &t->metrics;
     for (size_t i = 0; i < from->n_rows; i++) {
         Ips__MetricsRow *row = from->rows[i];
-        if (*object && !ips_object_in(object, row->object))
+        if (*object && !ips_object_matches(object, row->object))
             continue;
         *found = true;
         if (!at_this_level(at_level, row))
@@ -131,14 +132,14 @@ static void take_rows(const struct tables *t, const char *object,
     }
 }
 
-int tables_metrics_of(const struct tables *t, const char *object,
-                      const char *level, struct arena *a,
-                      Ips__MetricsAnswer *out, struct ips_err *err)
+int tables_select_metrics(const struct tables *t, const char *object,
+                          const char *level, struct arena *a,
+                          Ips__MetricsAnswer *out, struct ips_err *err)
 {
     const Ips__MetricsAnswer *from = &t->metrics;
     const char *within = strcmp(object, "/") == 0 ? "" : object;
     bool at_level[METRICS_LEVELS], found = false;
-    int rc = metrics_levels(within, level, at_level, err);
+    int rc = metrics_parse_levels(within, level, at_level, err);
     if (rc < 0)
         return rc;
     *out = *from;
@@ -177,7 +178,7 @@ static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
     memcpy(&rows, list, sizeof(rows));
     if (!top_n_init(&s, &most, row, NULL, field))
         return 0;
-    *count = top_n_rows(&s, a, rows, *count, &chosen, left);
+    *count = top_n_select_rows(&s, a, rows, *count, &chosen, left);
     memcpy(list, &chosen, sizeof(chosen));
     return left[0];
 }
@@ -194,8 +195,8 @@ void tables_metrics_select(const Ips__Select *ask, struct arena *a,
         m->n_waits = 0;
         return;
     }
-    m->n_rows =
-        top_n_rows(&s, a, (void *const *)m->rows, m->n_rows, &chosen, rows);
+    m->n_rows = top_n_select_rows(&s, a, (void *const *)m->rows, m->n_rows,
+                                  &chosen, rows);
     m->rows = (Ips__MetricsRow **)chosen;
     left->rows = rows;
     left->n_rows = 1;

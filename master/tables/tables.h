@@ -33,19 +33,19 @@ void tables_free(struct tables *t);
 bool tables_fit(const struct query *q);
 /* Makes t->objects; to be called once. The rows borrow strings of the gathered
  * tables. */
-int tables_objects(struct tables *t, const struct query *q,
-                   struct ips_err *err) IPS_MUST_USE;
+int tables_make_objects(struct tables *t, const struct query *q,
+                        struct ips_err *err) IPS_MUST_USE;
 /* Makes t->metrics; to be called once. */
-int tables_metrics(struct tables *t, const struct query *q,
-                   struct ips_err *err) IPS_MUST_USE;
+int tables_make_metrics(struct tables *t, const struct query *q,
+                        struct ips_err *err) IPS_MUST_USE;
 
 /* Puts the requested part of t->metrics into `out`: its lists are allocated in
  * `a`, its rows belong to t. Like metrics_make, but nothing is cut off, and
  * `waits` has the waits of all rows. */
-int tables_metrics_of(const struct tables *t, const char *object,
-                      const char *level, struct arena *a,
-                      Ips__MetricsAnswer *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int tables_select_metrics(const struct tables *t, const char *object,
+                          const char *level, struct arena *a,
+                          Ips__MetricsAnswer *out,
+                          struct ips_err *err) IPS_MUST_USE;
 
 /* Reduces an answer with `waits` to what a client with --top shows. The lists
  * are allocated in `a`; *left receives the numbers of omitted rows and becomes

@@ -33,7 +33,7 @@ static char *process_object(const struct filling *f, uint32_t process)
     uint32_t part = 0;
     char object[OBJECT_BYTES];
     if (process == WAITS_NONE)
-        return ips_wire_text("");
+        return ips_unconst_text("");
     while (process >= w->process_base[part + 1])
         part++;
     machine_share_write_object_name(f->q->gather.active[part],
@@ -52,7 +52,7 @@ static char *waiter_name(const struct filling *f, const struct waits_group *g)
 
 static char *cause_name(const struct waits *w, uint32_t cause)
 {
-    return ips_wire_text(cause < w->cause_count ? w->cause[cause] : "");
+    return ips_unconst_text(cause < w->cause_count ? w->cause[cause] : "");
 }
 
 /* ---- groups ------------------------------------------------------------- */
@@ -62,12 +62,12 @@ static void fill_blame(const struct filling *f, const struct waits_blame *b,
 {
     const struct waits *w = &f->d->w;
     ips__blame_row__init(to);
-    to->kind = ips_wire_text(kinds[b->kind]);
+    to->kind = ips_unconst_text(kinds[b->kind]);
     to->object = process_object(f, b->process);
     to->ns = b->ns;
     if (b->kind == IPS_BLAME_COMPUTE && b->what < w->symbol_count) {
-        to->procedure = ips_wire_text(w->symbol[b->what].name);
-        to->module = ips_wire_text(w->symbol[b->what].module);
+        to->procedure = ips_unconst_text(w->symbol[b->what].name);
+        to->module = ips_unconst_text(w->symbol[b->what].module);
     }
     if (b->kind == IPS_BLAME_WAITED)
         to->cause = cause_name(w, b->what);
@@ -117,16 +117,16 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
     to->object = waiter_name(f, g);
     if (g->call_site != WAITS_NONE) {
         const struct waits_call_site *p = &w->call_site[g->call_site];
-        to->procedure = ips_wire_text(p->procedure);
-        to->module = ips_wire_text(p->module);
-        to->file = ips_wire_text(p->file);
+        to->procedure = ips_unconst_text(p->procedure);
+        to->module = ips_unconst_text(p->module);
+        to->file = ips_unconst_text(p->file);
         to->line = p->source_line;
     }
     to->cause = cause_name(w, g->cause);
     to->peer = process_object(f, g->peer);
-    to->late = ips_wire_text(g->late == IPS_LATE_SENDER     ? "sender"
-                             : g->late == IPS_LATE_RECEIVER ? "receiver"
-                                                            : "");
+    to->late = ips_unconst_text(g->late == IPS_LATE_SENDER     ? "sender"
+                                : g->late == IPS_LATE_RECEIVER ? "receiver"
+                                                               : "");
     to->count = g->count;
     to->total_ns = g->total_ns;
     to->longest_ns = g->longest_ns;
@@ -149,8 +149,8 @@ static size_t fill_causes(const struct filling *f, const uint64_t *ns,
         if (!ns[i] && !(count && count[i]))
             continue;
         ips__wait_cause__init(&rows[n]);
-        rows[n].cause =
-            i < w->cause_count ? cause_name(w, i) : ips_wire_text("not known");
+        rows[n].cause = i < w->cause_count ? cause_name(w, i)
+                                           : ips_unconst_text("not known");
         rows[n].ns = ns[i];
         rows[n].count = count ? count[i] : 0;
         (*list)[n] = &rows[n];
@@ -169,7 +169,7 @@ static void fill_idle(const struct filling *f, Ips__WaitsAnswer *out)
         const struct ips_idle *from = &f->d->idle[i];
         Ips__IdleRow *to = &rows[i];
         ips__idle_row__init(to);
-        to->machine = ips_wire_text(p->machine);
+        to->machine = ips_unconst_text(p->machine);
         to->cores = ips_min_u64(p->sync->cores, 1u << 20);
         to->elapsed_ns = f->d->w.finish - f->d->w.begin;
         to->running_ns = from->running;
@@ -262,14 +262,15 @@ void waits_answer(struct query *q)
                                                           : d->groups.count;
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
-    c.msg.engine = ips_wire_text("central (waits: all events at the master)");
+    c.msg.engine =
+        ips_unconst_text("central (waits: all events at the master)");
     if (weighting_clock_text(&d->path))
-        c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
+        c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
     add_note(&f, &c);
     fill_totals(&f, shown, &answer);
     send_groups(&f, shown);
-    answer.clock = ips_wire_text(d->path.clock_text);
-    answer.category = ips_wire_text("3");
+    answer.clock = ips_unconst_text(d->path.clock_text);
+    answer.category = ips_unconst_text("3");
     answer.open = certificate_run_is_open(q);
     answer.certificate = &c.msg;
     certificate_set_category(q, &a, &c, 3, "the slaves' graphs and waits");

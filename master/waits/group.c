@@ -31,13 +31,13 @@ void waits_groups_release(struct waits_groups *g)
 
 /* Returns the number of (a, b), or assigns `next` to a new pair; WAITS_NONE:
  * no memory. */
-static uint32_t number_of(struct ips_idmap *m, uint32_t a, uint32_t b,
-                          uint32_t next)
+static uint32_t find_or_number_pair(struct ips_idmap *m, uint32_t a, uint32_t b,
+                                    uint32_t next)
 {
     uint64_t key = (uint64_t)a << 32 | b;
     if (!ips_idmap_reserve(m))
         return WAITS_NONE;
-    uint64_t at = ips_idmap_place(m, key);
+    uint64_t at = ips_idmap_find_slot(m, key);
     if (ips_idmap_has(m, at))
         return m->value[at];
     ips_idmap_put(m, at, key, next);
@@ -96,7 +96,8 @@ static struct waits_group key_of(const struct grouping *k, uint64_t number,
     return g;
 }
 
-static struct waits_group *group_of(struct grouping *k, struct waits_group key)
+static struct waits_group *find_or_add_wait_group(struct grouping *k,
+                                                  struct waits_group key)
 {
     struct waits_groups *o = k->out;
     uint32_t waiter = key.chain == WAITS_NONE ? key.process : key.chain;
@@ -105,12 +106,12 @@ static struct waits_group *group_of(struct grouping *k, struct waits_group key)
      * become a group of its own. */
     if (waiter == WAITS_NONE)
         waiter = 0;
-    uint32_t a = number_of(&k->call_sites, waiter, key.call_site,
-                           count_of(&k->call_sites));
-    uint32_t b = number_of(&k->causes, a,
-                           (key.cause & 0xffffu) | (uint32_t)key.late << 16,
-                           count_of(&k->causes));
-    uint32_t at = number_of(&k->groups, b, key.peer, o->count);
+    uint32_t a = find_or_number_pair(&k->call_sites, waiter, key.call_site,
+                                     count_of(&k->call_sites));
+    uint32_t b = find_or_number_pair(
+        &k->causes, a, (key.cause & 0xffffu) | (uint32_t)key.late << 16,
+        count_of(&k->causes));
+    uint32_t at = find_or_number_pair(&k->groups, b, key.peer, o->count);
     k->failed |= a == WAITS_NONE || b == WAITS_NONE || at == WAITS_NONE;
     if (k->failed)
         return NULL;
@@ -139,12 +140,13 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
     struct waits_groups *o = k->out;
     if (ns == 0)
         return;
-    uint32_t doer = number_of(&k->doers, process,
-                              (uint32_t)kind << 28 | (what & 0xfffffffu),
-                              count_of(&k->doers));
-    uint32_t at = doer == WAITS_NONE ? WAITS_NONE
-                                     : number_of(&k->blames, k->group, doer,
-                                                 (uint32_t)o->blame_count);
+    uint32_t doer = find_or_number_pair(
+        &k->doers, process, (uint32_t)kind << 28 | (what & 0xfffffffu),
+        count_of(&k->doers));
+    uint32_t at = doer == WAITS_NONE
+                      ? WAITS_NONE
+                      : find_or_number_pair(&k->blames, k->group, doer,
+                                            (uint32_t)o->blame_count);
     if (at != WAITS_NONE && at == o->blame_count) {
         if (o->blame_count == k->blame_capacity) {
             uint64_t room = k->blame_capacity * 2 + 256;
@@ -224,9 +226,9 @@ static bool is_chosen(const struct waits_choice *c, uint32_t chain,
            (!c->call_site || c->call_site[place]);
 }
 
-static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
-                    uint32_t chain, uint64_t from, uint64_t to,
-                    struct ips_err *err)
+static int add_wait_to_group(struct grouping *k, struct ips_blamer *b,
+                             uint64_t number, uint32_t chain, uint64_t from,
+                             uint64_t to, struct ips_err *err)
 {
     const struct ips_wait *x = &k->w->wait[number];
     struct waits_groups *o = k->out;
@@ -234,7 +236,7 @@ static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
     uint64_t end = x->of_node ? k->w->laid.at[x->arc] : x->to;
     if (!whole && (x->from >= to || end < from))
         return 0;
-    struct waits_group *g = group_of(k, key_of(k, number, chain));
+    struct waits_group *g = find_or_add_wait_group(k, key_of(k, number, chain));
     uint64_t ns;
     if (!g)
         return 0;
@@ -259,7 +261,7 @@ static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
     return rc;
 }
 
-static int by_greatest(const void *va, const void *vb)
+static int compare_blame_by_group_and_ns(const void *va, const void *vb)
 {
     const struct waits_blame *a = va, *b = vb;
     if (a->group != b->group)
@@ -276,7 +278,8 @@ static int by_greatest(const void *va, const void *vb)
 static void order_blame(struct waits_groups *o)
 {
     if (o->blame_count)
-        qsort(o->blame, o->blame_count, sizeof(*o->blame), by_greatest);
+        qsort(o->blame, o->blame_count, sizeof(*o->blame),
+              compare_blame_by_group_and_ns);
     for (uint64_t i = 0; i < o->blame_count; i++) {
         struct waits_group *g = &o->group[o->blame[i].group];
         if (g->blame_count++ == 0)
@@ -300,7 +303,7 @@ int waits_group(const struct waits *w, const struct waits_choice *choice,
         if (w->wait[i].arc - c->first >= c->count)
             chain = ips_chain_of(w->g, w->wait[i].arc);
         if (is_chosen(choice, chain, w->call_site_of[i]))
-            rc = one_wait(&k, &b, i, chain, from, to, err);
+            rc = add_wait_to_group(&k, &b, i, chain, from, to, err);
     }
     ips_blamer_release(&b);
     ips_idmap_release(&k.call_sites);

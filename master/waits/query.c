@@ -30,8 +30,9 @@ static const char *const bys[] = {"place", "cause", "peer", "process",
 static const char *const orders[] = {"total_ns", "count", "longest_ns",
                                      "mean_ns"};
 
-static int word_of(const char *what, const char *text, const char *const *words,
-                   uint32_t n, uint32_t *out, struct ips_err *err)
+static int parse_choice(const char *what, const char *text,
+                        const char *const *words, uint32_t n, uint32_t *out,
+                        struct ips_err *err)
 {
     *out = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -47,10 +48,10 @@ static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
                      struct ips_err *err)
 {
     uint32_t by, order;
-    int rc = word_of("such thing", a->by, bys, 5, &by, err);
+    int rc = parse_choice("such thing", a->by, bys, 5, &by, err);
     if (rc == 0)
-        rc = word_of("order", a->order + (*a->order == '-'), orders, 4, &order,
-                     err);
+        rc = parse_choice("order", a->order + (*a->order == '-'), orders, 4,
+                          &order, err);
     if (rc == 0 && a->to_ns && a->from_ns >= a->to_ns)
         rc = ips_err_set(err, IPS_E_USAGE, "the window ends before it starts");
     if (rc == 0 && *a->object && *a->object != '/')
@@ -134,7 +135,7 @@ static int choose_waits(struct query *q, const struct waits *w,
         waited |= place[i];
     }
     if (!some)
-        gather_no_object(q, object, err);
+        gather_set_no_object_error(q, object, err);
     else if (!waited)
         ips_err_set(err, IPS_E_NOT_FOUND,
                     "object %.200s: run %s has no wait in procedure %.200s; "
@@ -181,7 +182,7 @@ static int put_in_order(struct query *q, struct ips_err *err)
     struct waits_data *d = waits_of(q);
     const char *order = q->request->waits->order;
     struct ordering o = {d->groups.group, 0, *order == '-'};
-    int rc = word_of("order", order + o.turned, orders, 4, &o.by, err);
+    int rc = parse_choice("order", order + o.turned, orders, 4, &o.by, err);
     d->order = malloc(((size_t)d->groups.count + 1) * sizeof(*d->order));
     if (rc == 0 && !d->order)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
@@ -263,7 +264,7 @@ static void compute_waits(struct query *q)
     }
     if (!engine_merge(q))
         return;
-    int rc = waits_lay(q, &d->w, err);
+    int rc = waits_lay_on_graph(q, &d->w, err);
     if (rc == 0)
         rc = make_groups(q, err);
     if (rc == 0)
@@ -277,14 +278,14 @@ static void compute_waits(struct query *q)
 static void on_computed(struct query *q)
 {
     if (path_of(q)->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
         waits_answer(q);
 }
 
 /* ---- rounds ------------------------------------------------------------- */
 
-static void have_all(struct query *q)
+static void start_computing_waits(struct query *q)
 {
     struct waits *w = &waits_of(q)->w;
     struct ips_err err = {0};
@@ -293,21 +294,21 @@ static void have_all(struct query *q)
         waits += w->machine[i].count;
     int rc = query_check_memory(q, waits * WAITS_ROW_BYTES, &err);
     if (rc == 0)
-        rc = query_work(q, compute_waits, on_computed, &err);
+        rc = query_submit_work(q, compute_waits, on_computed, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
 
 static void on_fetched(struct query *q)
 {
-    waits_fetch(q, &waits_of(q)->w, have_all);
+    waits_fetch(q, &waits_of(q)->w, start_computing_waits);
 }
 
-static void have_clocks(struct query *q)
+static void on_clocks_of_waits_aligned(struct query *q)
 {
     waits_of(q)->path.scenarios[SCENARIO_MAIN].scenario.weighting =
         IPS_WEIGH_CPU;
-    engine_fetch(q, true, on_fetched);
+    engine_fetch_subgraphs(q, true, on_fetched);
 }
 
 static void on_gathered(struct query *q)
@@ -338,7 +339,7 @@ static void on_gathered(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_clocks(q, have_clocks);
+        weighting_align_clocks(q, on_clocks_of_waits_aligned);
 }
 
 static void start_waits(struct query *q)
@@ -360,7 +361,7 @@ static void start_waits(struct query *q)
                      on_gathered);
 }
 
-static void release_predict(struct query *q)
+static void release_waits(struct query *q)
 {
     struct waits_data *d = waits_of(q);
     if (d) {
@@ -376,5 +377,5 @@ static void release_predict(struct query *q)
 const struct query_kind query_waits = {.name = "waits",
                                        .exclusive = true,
                                        .start = start_waits,
-                                       .release = release_predict,
+                                       .release = release_waits,
                                        .keeps = true};

@@ -129,8 +129,9 @@ static int take_row(const struct machine_share *p, struct waits_rows *r,
     return 0;
 }
 
-static int take_locks(const struct machine_share *p, struct waits_rows *r,
-                      const Ips__WaitRowsAnswer *a, struct ips_err *err)
+static int receive_lock_rows(const struct machine_share *p,
+                             struct waits_rows *r, const Ips__WaitRowsAnswer *a,
+                             struct ips_err *err)
 {
     size_t n = a->n_lock;
     if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n ||
@@ -201,9 +202,9 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = take_row(p, r, a, i, err);
     if (rc == 0 && a->n_lock)
-        rc = take_locks(p, r, a, err);
+        rc = receive_lock_rows(p, r, a, err);
     if (rc == 0 && !reply->last)
-        query_widen(q, p);
+        query_widen_reply_window(q, p);
     return rc;
 }
 
@@ -226,7 +227,7 @@ static int take_arc_profile(struct query *q, struct machine_share *p,
 
 static void ask_arc_profile(struct query *q)
 {
-    query_round(q, take_arc_profile, path_of(q)->after_waits);
+    query_open_round(q, take_arc_profile, path_of(q)->after_waits);
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (path_of(q)->waits->callers && !path_of(q)->waits->cut)
             arc_profile_ask_callers(q, q->gather.active[i]);
@@ -257,7 +258,7 @@ void waits_fetch(struct query *q, struct waits *w,
     }
     path_of(q)->waits = w;
     path_of(q)->after_waits = after;
-    query_round(q, take_wait_rows, ask_arc_profile);
+    query_open_round(q, take_wait_rows, ask_arc_profile);
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__WaitRowsAsk ask = IPS__WAIT_ROWS_ASK__INIT;
@@ -295,8 +296,9 @@ static int by_name(const void *va, const void *vb)
 
 /* Sorts `all` by name, copies each distinct call site to `out`, and stores its
  * index there through the `number` of each entry. */
-static void number_all(struct named *all, size_t n, struct waits_call_site *out,
-                       uint32_t *count)
+static void number_distinct_call_sites(struct named *all, size_t n,
+                                       struct waits_call_site *out,
+                                       uint32_t *count)
 {
     if (n > 0)
         qsort(all, n, sizeof(*all), by_name);
@@ -329,7 +331,7 @@ static bool number_places(struct waits *w)
                 &w->call_site_number[i][k]};
     }
     if (fine)
-        number_all(all, n, w->call_site, &w->call_site_count);
+        number_distinct_call_sites(all, n, w->call_site, &w->call_site_count);
     free(all);
     return fine;
 }
@@ -355,7 +357,7 @@ static bool number_symbols(struct waits *w)
                 &w->symbol_number[i][k]};
     }
     if (fine)
-        number_all(all, n, names, &w->symbol_count);
+        number_distinct_call_sites(all, n, names, &w->symbol_count);
     for (uint32_t i = 0; fine && i < w->symbol_count; i++)
         w->symbol[i] = (struct entity_symbol){
             names[i].procedure, names[i].module, names[i].file, 0};
@@ -376,7 +378,8 @@ static int64_t first_on_scale(const struct machine_share *p)
     return y < -(ips_i128)(1ll << 61) ? -(1ll << 61) : (int64_t)y;
 }
 
-static void put_on_scale(struct query *q, struct waits *w, struct ips_graph *g)
+static void convert_times_to_one_scale(struct query *q, struct waits *w,
+                                       struct ips_graph *g)
 {
     int64_t least = 0;
     for (uint32_t i = 0; i < w->machine_count; i++) {
@@ -446,7 +449,7 @@ static int check_chains(struct query *q, const struct waits *w,
     return 0;
 }
 
-int waits_lay(struct query *q, struct waits *w, struct ips_err *err)
+int waits_lay_on_graph(struct query *q, struct waits *w, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     struct ips_graph *g = &d->merged;
@@ -458,11 +461,11 @@ int waits_lay(struct query *q, struct waits *w, struct ips_err *err)
                          "run %s: a slave sent a graph without times", q->run);
     if (rc < 0)
         return rc;
-    put_on_scale(q, w, g);
+    convert_times_to_one_scale(q, w, g);
     if (!number_places(w) || !number_symbols(w) || !number_processes(q, w) ||
         !join_rows(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
-    rc = ips_waits_lay(g, w->wait, w->count, &w->laid, err);
+    rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);
     if (rc < 0)
         return rc;
     w->begin = UINT64_MAX;

@@ -4,10 +4,10 @@
  * meantime (analysis/explain/waits.h). waits/query.c answers `ipsq waits` with
  * it. Other questions about all chains use it in the same way:
  *  - gather tables and peers;
- *  - weighting_clocks with SCENARIO_MAIN's weighting `wall`;
- *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch with detail, then
- *    waits_fetch (WaitRowsAsk and PortionsAsk to every part);
- *  - in the worker engine_make_graphs, engine_merge, waits_lay, and
+ *  - weighting_align_clocks with SCENARIO_MAIN's weighting `wall`;
+ *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
+ * then waits_fetch (WaitRowsAsk and PortionsAsk to every part);
+ *  - in the worker engine_make_graphs, engine_merge, waits_lay_on_graph, and
  *    waits_group as often as needed;
  *  - waits_release in any case.
  *
@@ -73,7 +73,7 @@ struct waits {
     uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names of the causes */
     uint32_t cause_count;
-    /* set by waits_lay: */
+    /* set by waits_lay_on_graph: */
     const struct ips_graph *g; /* the merged graph, with times on one scale */
     const uint32_t *node_base;
     struct ips_wait *wait;  /* [count] the waits of all machines */
@@ -104,8 +104,8 @@ void waits_fetch(struct query *q, struct waits *w,
 /* In the worker: places all waits in arcs of d->merged, and converts the times
  * `at` of its nodes to one scale by the machines' clocks. On an error
  * path_of(q)->blame is the machine with wrong rows. */
-int waits_lay(struct query *q, struct waits *w,
-              struct ips_err *err) IPS_MUST_USE;
+int waits_lay_on_graph(struct query *q, struct waits *w,
+                       struct ips_err *err) IPS_MUST_USE;
 void waits_release(struct waits *w);
 
 /* ---- groups ------------------------------------------------------------- */

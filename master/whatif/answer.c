@@ -45,7 +45,7 @@ static void fill_row(const struct filling *f, const struct whatif_row *from,
                      Ips__WhatifRow *to)
 {
     ips__whatif_row__init(to);
-    to->kind = ips_wire_text("edit");
+    to->kind = ips_unconst_text("edit");
     to->features = from->features;
     to->share_ns = from->share_ns;
     to->bound_ns = from->r.bound;
@@ -62,9 +62,9 @@ static char *entity_text(const struct filling *f, uint32_t number, char **kind,
     char name[THING_BYTES];
     const struct entity *thing = &f->d->t.entity[number];
     const struct entity_symbol *symbol = entities_symbol(&f->d->t, thing);
-    *kind = ips_wire_text(thing_kind_names[thing->kind]);
+    *kind = ips_unconst_text(thing_kind_names[thing->kind]);
     if (symbol)
-        *place = ips_wire_text(symbol->module);
+        *place = ips_unconst_text(symbol->module);
     return copy_name(f, entities_name(&f->d->t, thing, name));
 }
 
@@ -85,7 +85,7 @@ static void fill_edits(const struct filling *f, Ips__WhatifAnswer *out)
         out->edits[out->n_edits++] = &rows[i];
     }
     fill_row(f, &f->d->all, &rows[n]);
-    rows[n].object = ips_wire_text("all edits");
+    rows[n].object = ips_unconst_text("all edits");
     if (n == 1)
         rows[n].ppm = ask->edits[0]->ppm;
     out->all = &rows[n];
@@ -227,19 +227,20 @@ void whatif_answer(struct query *q)
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
     certificate_set_category(q, &a, &c, 3, "the slaves' graphs");
-    c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
+    c.msg.engine =
+        ips_unconst_text("central (what-if: all events at the master)");
     c.msg.message_times =
         path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(&d->path))
-        c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
-    answer.weighting = ips_wire_text(
+        c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
+    answer.weighting = ips_unconst_text(
         weighting_name(d->path.scenarios[SCENARIO_MAIN].scenario.weighting));
-    answer.goal = ips_wire_text(d->path.goal_text);
-    answer.category = ips_wire_text("3");
+    answer.goal = ips_unconst_text(d->path.goal_text);
+    answer.category = ips_unconst_text("3");
     answer.t_max_ns = d->t_max_ns;
     answer.window_ns = d->window_ns;
     answer.total_cpu_ns = d->path.est.total;
-    answer.elapsed_ns = path_goal_elapsed(q);
+    answer.elapsed_ns = path_command_elapsed_ns(q);
     answer.open = certificate_run_is_open(q);
     fill_edits(&f, &answer);
     if (ask->rank)

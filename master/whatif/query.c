@@ -48,7 +48,7 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
     enum ips_weighting weighting;
     int rc = weighting_parse(a->weighting, &weighting, err);
     if (rc == 0)
-        rc = path_check_scenario(
+        rc = path_convert_scenario(
             a->lane, &d->path.scenarios[SCENARIO_MAIN].scenario, err);
     if (rc == 0)
         d->path.scenarios[SCENARIO_MAIN].scenario.weighting = weighting;
@@ -101,12 +101,12 @@ static void free_arc_profiles(struct query *q)
 static void on_solved(struct query *q)
 {
     if (path_of(q)->err.code)
-        engine_failed(q);
+        engine_handle_failure(q);
     else
         whatif_of(q)->answer(q);
 }
 
-static void have_all(struct query *q)
+static void start_solving_whatif(struct query *q)
 {
     struct ips_err err = {0};
     uint64_t portions = 0;
@@ -114,7 +114,7 @@ static void have_all(struct query *q)
         portions += whatif_of(q)->arc_profile[i].count;
     int rc = query_check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
     if (rc == 0)
-        rc = query_work(q, whatif_of(q)->solve, on_solved, &err);
+        rc = query_submit_work(q, whatif_of(q)->solve, on_solved, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -123,26 +123,26 @@ static void ask_arc_profile(struct query *q)
 {
     const struct whatif_data *d = whatif_of(q);
     bool windowed = d->path.window.is_set;
-    query_round(q, take_arc_profile, have_all);
+    query_open_round(q, take_arc_profile, start_solving_whatif);
     for (uint32_t i = 0; i < q->gather.count; i++)
         arc_profile_ask(q, q->gather.active[i],
                         windowed ? &d->path.window : NULL);
     query_await(q);
 }
 
-static void have_waits(struct query *q)
+static void on_waits_fetched(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     free(d->arc_profile); /* the arc profiles are empty so far */
     d->arc_profile = d->waits->arc_profile;
     d->waits->arc_profile = NULL;
-    have_all(q);
+    start_solving_whatif(q);
 }
 
 /* The arc profiles come with the waits. */
 static void ask_waits(struct query *q)
 {
-    waits_fetch(q, whatif_of(q)->waits, have_waits);
+    waits_fetch(q, whatif_of(q)->waits, on_waits_fetched);
 }
 
 static void fetch_parts(struct query *q)
@@ -152,7 +152,7 @@ static void fetch_parts(struct query *q)
     d->weighting = d->path.scenarios[SCENARIO_MAIN].scenario.weighting;
     if (d->raw)
         d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_CPU;
-    engine_fetch(q, d->raw, d->waits ? ask_waits : ask_arc_profile);
+    engine_fetch_subgraphs(q, d->raw, d->waits ? ask_waits : ask_arc_profile);
 }
 
 static void on_gathered(struct query *q)
@@ -161,7 +161,7 @@ static void on_gathered(struct query *q)
     struct ips_err err = {0};
     if (d->gathered && d->gathered(q))
         return;
-    mtimes_plan_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->path.nodes = 0;
     d->arc_profile =
         calloc((size_t)q->gather.count + 1, sizeof(*d->arc_profile));
@@ -193,11 +193,11 @@ static void on_gathered(struct query *q)
     if (rc == 0)
         rc = query_check_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)
-        rc = weighting_goal(q, d->ask->goal, &err);
+        rc = weighting_set_goal(q, d->ask->goal, &err);
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_clocks(q, fetch_parts);
+        weighting_align_clocks(q, fetch_parts);
 }
 
 void whatif_begin(struct query *q)

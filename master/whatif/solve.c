@@ -39,7 +39,8 @@ static int make_graph(struct whatif_solving *s)
         return s->err->code;
     if (!s->d->raw && !engine_merge(q))
         return s->err->code;
-    s->scenario = weighting_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    s->scenario =
+        weighting_scenario_of_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = s->d->remake ? s->d->remake(s) : 0;
     if (rc == 0)
         rc = ips_longest_path(&d->merged, &s->scenario, NULL, &d->est, s->err);
@@ -93,7 +94,7 @@ static int make_entities(struct whatif_solving *s)
         d->path.blame = q->gather.active[blame];
     /* d->remake has already cut its graph to the window. */
     bool cut = d->path.window.is_set && !d->remake;
-    return rc == 0 && cut ? whatif_window(s) : rc;
+    return rc == 0 && cut ? whatif_limit_to_window(s) : rc;
 }
 
 static int make_base(struct whatif_solving *s)
@@ -107,8 +108,8 @@ static int make_base(struct whatif_solving *s)
         return no_memory(s);
     d->t_max_ns = t_max;
     d->near_ns = ips_ppm_of(t_max, s->ask->near_ppm);
-    d->resources =
-        ips_feature_shares(s->g, &s->scenario, &d->path.est, &d->t.f, s->share);
+    d->resources = ips_compute_feature_shares(s->g, &s->scenario, &d->path.est,
+                                              &d->t.f, s->share);
     s->base = (struct ips_whatif_base){s->g,         &s->scenario, &s->order,
                                        &d->path.est, &d->t.f,      s->share};
     int rc = ips_tail(s->g, &s->scenario, &s->order, &s->tail, s->err);
@@ -120,7 +121,8 @@ static int make_base(struct whatif_solving *s)
 
 /* ---- edits -------------------------------------------------------------- */
 
-static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
+static int set_no_match_error(struct whatif_solving *s,
+                              const Ips__WhatifEdit *e)
 {
     const char *run = s->q->run;
     char none[PROCS_NONE_BYTES];
@@ -157,7 +159,7 @@ static int select_edit(struct whatif_solving *s, const Ips__WhatifEdit *e,
     uint32_t *feature = NULL;
     int rc = entities_choose(&s->d->t, &sel, &feature, count, s->err);
     if (rc == 0 && *count == 0)
-        rc = nothing_fits(s, e);
+        rc = set_no_match_error(s, e);
     if (rc == 0) {
         *edits = malloc(*count * sizeof(**edits));
         if (!*edits)
@@ -177,8 +179,9 @@ static int by_feature(const void *a, const void *b)
 
 /* Sums the shares and times of an edit's features in `row`, each feature once.
  * Sorts the edit by feature. */
-static void describe_edit(const struct whatif_solving *s, struct ips_edit *edit,
-                          uint32_t count, struct whatif_row *row)
+static void sum_features_of_edit(const struct whatif_solving *s,
+                                 struct ips_edit *edit, uint32_t count,
+                                 struct whatif_row *row)
 {
     if (count)
         qsort(edit, count, sizeof(*edit), by_feature);
@@ -224,7 +227,7 @@ static int solve_edits(struct whatif_solving *s)
         struct whatif_row *row = i < n ? &d->edits[i] : &d->all;
         row->entity = (uint32_t)i;
         row->r = out[i];
-        describe_edit(s, edits[i], change[i].count, row);
+        sum_features_of_edit(s, edits[i], change[i].count, row);
     }
     for (size_t i = 0; i <= n && edits; i++)
         free(edits[i]);
@@ -248,7 +251,8 @@ static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
         d->ranking[i].entity = order[i];
         d->ranking[i].r = out[order[i]];
         const struct entity *thing = &d->t.entity[order[i]];
-        describe_edit(s, edit + thing->first, thing->count, &d->ranking[i]);
+        sum_features_of_edit(s, edit + thing->first, thing->count,
+                             &d->ranking[i]);
     }
     d->ranking_count = kept;
     for (size_t i = 0; i < d->candidates; i++)
@@ -297,7 +301,7 @@ static int rank_entities(struct whatif_solving *s)
 
 /* Orders by slack, least first. make_slacks() sorts the entities of each kind
  * separately. */
-static int nearest_first(const void *a, const void *b)
+static int compare_slacks_by_least(const void *a, const void *b)
 {
     const struct whatif_slack *p = a, *q = b;
     if (p->s.least != q->s.least)
@@ -309,8 +313,8 @@ static int nearest_first(const void *a, const void *b)
     return (p->entity > q->entity) - (p->entity < q->entity);
 }
 
-static struct ips_slack roll_up(const struct whatif_solving *s,
-                                const struct entity *thing)
+static struct ips_slack sum_slack_of_entity(const struct whatif_solving *s,
+                                            const struct entity *thing)
 {
     struct ips_slack sum = {.least = IPS_NO_SLACK};
     for (uint32_t k = thing->first; k < thing->first + thing->count; k++) {
@@ -339,10 +343,11 @@ static int make_slacks(struct whatif_solving *s)
         struct whatif_slack *begin = d->slacks + d->slack_count;
         size_t n = 0;
         for (; i < t->entity_count && t->entity[i].kind == kind; i++) {
-            begin[n] = (struct whatif_slack){i, roll_up(s, &t->entity[i])};
+            begin[n] =
+                (struct whatif_slack){i, sum_slack_of_entity(s, &t->entity[i])};
             n += begin[n].s.least != IPS_NO_SLACK;
         }
-        qsort(begin, n, sizeof(*begin), nearest_first);
+        qsort(begin, n, sizeof(*begin), compare_slacks_by_least);
         d->slack_left += n > top ? n - top : 0;
         d->slack_count += n > top ? top : n;
     }
@@ -370,7 +375,7 @@ static uint32_t *label_nodes(const struct whatif_solving *s)
     return label;
 }
 
-static int find_next(struct whatif_solving *s)
+static int find_next_paths(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     uint32_t *label = NULL;
@@ -382,8 +387,8 @@ static int find_next(struct whatif_solving *s)
             return no_memory(s);
         ask.node_label = label;
     }
-    int rc = ips_next_paths(s->g, &s->scenario, &d->path.est, &ask, &d->next,
-                            s->err);
+    int rc = ips_find_longest_paths(s->g, &s->scenario, &d->path.est, &ask,
+                                    &d->next, s->err);
     free(label);
     return rc;
 }
@@ -439,7 +444,7 @@ void whatif_solve(struct query *q)
     if (rc == 0 && s.ask->slack)
         rc = make_slacks(&s);
     if (rc == 0 && s.ask->next)
-        rc = find_next(&s);
+        rc = find_next_paths(&s);
     if (rc == 0 && (s.ask->rank || s.ask->n_edits))
         rc = find_oversubscription(&s);
     whatif_finish(&s);

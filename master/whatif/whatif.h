@@ -54,7 +54,7 @@ struct whatif_data {       /* stored in query.data */
     void (*solve)(struct query *q);  /* computes; runs in the worker */
     void (*answer)(struct query *q); /* sends the answer; runs in the loop */
     struct arc_profile *arc_profile; /* [machines] arc profiles */
-    /* waits to be fetched as well, without waits_lay(); NULL: none */
+    /* waits to be fetched as well, without waits_lay_on_graph(); NULL: none */
     struct waits *waits;
     /* the results: */
     /* [machines] names, nodes and arc profile of each machine */
@@ -111,7 +111,7 @@ struct whatif_solving {
 int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
 void whatif_finish(struct whatif_solving *s);
 /* Limits the features to their time inside the window; sets d->window_ns. */
-int whatif_window(struct whatif_solving *s) IPS_MUST_USE;
+int whatif_limit_to_window(struct whatif_solving *s) IPS_MUST_USE;
 /* In the loop: sends the reply. */
 void whatif_answer(struct query *q);
 

@@ -31,7 +31,8 @@ static uint64_t ns_inside_window(const struct cutting *c, uint32_t node,
            ips_sub_sat(ns, c->ns_after_window_start[node]);
 }
 
-static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
+static int read_window_of_machine(const struct cutting *c, uint32_t i,
+                                  struct ips_err *err)
 {
     const struct whatif_data *d = c->s->d;
     const struct arc_profile *w = &d->arc_profile[i];
@@ -52,7 +53,7 @@ static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
     return 0;
 }
 
-static uint64_t cut_cross(const struct cutting *c, uint32_t node)
+static uint64_t cross_ns_inside_window(const struct cutting *c, uint32_t node)
 {
     bool present;
     uint64_t ns = ips_xweight(c->s->g, node, &c->s->scenario, &present);
@@ -61,7 +62,7 @@ static uint64_t cut_cross(const struct cutting *c, uint32_t node)
 
 /* Returns the path's time in the window, computed piece by piece as `path`
  * does. */
-static uint64_t cut_path(const struct cutting *c)
+static uint64_t path_ns_inside_window(const struct cutting *c)
 {
     const struct ips_graph *g = c->s->g;
     const struct ips_est *e = &c->s->d->path.est;
@@ -69,7 +70,8 @@ static uint64_t cut_path(const struct cutting *c)
     uint64_t sum = 0, in = 0, ns = 0; /* total; current piece, cut and whole */
     while (e->crossed[i] || i != first) {
         if (e->crossed[i]) {
-            sum = ips_add_sat(sum, ips_min_u64(in, ns) + cut_cross(c, i));
+            sum = ips_add_sat(sum, ips_min_u64(in, ns) +
+                                       cross_ns_inside_window(c, i));
             in = ns = 0;
             i = g->xpred[i];
             first = g->chains[ips_chain_of(g, i)].first;
@@ -83,7 +85,7 @@ static uint64_t cut_path(const struct cutting *c)
                        ips_min_u64(in, ns) + ns_inside_window(c, i, g->w[i]));
 }
 
-int whatif_window(struct whatif_solving *s)
+int whatif_limit_to_window(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     struct entities *t = &d->t;
@@ -99,15 +101,15 @@ int whatif_window(struct whatif_solving *s)
         !d->cross_ns)
         rc = ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a window");
     for (uint32_t i = 0; rc == 0 && i < t->machine_count; i++) {
-        rc = read_part(&c, i, s->err);
+        rc = read_window_of_machine(&c, i, s->err);
         if (rc < 0)
             d->path.blame = s->q->gather.active[i];
     }
     for (uint32_t i = 0; rc == 0 && i < s->g->node_count; i++)
         if (t->cross[i] != IPS_NO_FEATURE)
-            d->cross_ns[i] = cut_cross(&c, i);
+            d->cross_ns[i] = cross_ns_inside_window(&c, i);
     if (rc == 0) {
-        d->window_ns = cut_path(&c);
+        d->window_ns = path_ns_inside_window(&c);
         t->f.cross_ns = d->cross_ns;
         for (uint32_t k = 0; k < s->g->chain_count; k++)
             t->chain[k] = IPS_NO_FEATURE;

@@ -96,7 +96,7 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
     return ns;
 }
 
-uint64_t why_unended(const struct why_solving *y, uint32_t node)
+uint64_t why_unended_sleep_ns(const struct why_solving *y, uint32_t node)
 {
     uint32_t part;
     uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
@@ -105,7 +105,7 @@ uint64_t why_unended(const struct why_solving *y, uint32_t node)
     return ns;
 }
 
-uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
+uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node)
 {
     static const char *const causes[] = {"timer", "resolve", "terminal", NULL};
     return slept_for(y, node, causes);
@@ -154,8 +154,9 @@ int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
     return vote_place(y, b, node, ns, true);
 }
 
-const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
-                           struct why_location *out)
+const char *why_set_most_voted_wait(const struct why_solving *y,
+                                    struct why_ballot *b,
+                                    struct why_location *out)
 {
     const struct why_wait *best = NULL;
     merge_votes(b);

@@ -28,7 +28,8 @@ static int no_memory(struct why_solving *y)
 }
 
 /* Adds the path's ns to path[] by procedure; returns their sum. */
-static uint64_t add_path(const struct why_solving *y, uint64_t *path)
+static uint64_t sum_path_by_procedure(const struct why_solving *y,
+                                      uint64_t *path)
 {
     const struct entities *t = &y->d->w.t;
     uint64_t sum = 0;
@@ -45,16 +46,19 @@ static uint64_t add_path(const struct why_solving *y, uint64_t *path)
 /* Adds up pairs of (leaf, caller), in two passes: the first fills `seen`, the
  * ns of all samples in each leaf. `only` THING_NONE: sums for all callers, by
  * caller; else for this caller, by leaf. */
-static void add_pairs(const struct why_solving *y, const uint64_t *path,
-                      uint32_t only, double *seen, struct under *out)
+static void sum_callers_of_path(const struct why_solving *y,
+                                const uint64_t *path, uint32_t only,
+                                double *seen, struct under *out)
 {
     const struct entities *t = &y->d->w.t;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t p = 0; p < t->machine_count; p++) {
             const struct arc_profile *w = &y->d->w.arc_profile[p];
             for (uint64_t i = 0; i < w->callers; i++) {
-                uint32_t leaf = entities_procedure(t, &w->symbol[w->leaf[i]]);
-                uint32_t by = entities_procedure(t, &w->symbol[w->caller[i]]);
+                uint32_t leaf =
+                    entities_find_procedure(t, &w->symbol[w->leaf[i]]);
+                uint32_t by =
+                    entities_find_procedure(t, &w->symbol[w->caller[i]]);
                 if (leaf == THING_NONE || by == THING_NONE)
                     continue;
                 if (pass == 0) {
@@ -74,7 +78,7 @@ static void add_pairs(const struct why_solving *y, const uint64_t *path,
     }
 }
 
-static bool begins_all(const char *name)
+static bool is_entry_procedure(const char *name)
 {
     static const char *const names[] = {"main",
                                         "_start",
@@ -104,8 +108,8 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
     for (uint32_t i = 0; i < t->procedure_count; i++) {
         const struct under *u = &under[i];
         if (u->ns * 1e6 < (double)sampled * WHY_COMMON_PPM ||
-            u->steps / u->ns >= nearest || begins_all(t->procedure[i].name) ||
-            why_is_recording(y, i))
+            u->steps / u->ns >= nearest ||
+            is_entry_procedure(t->procedure[i].name) || why_is_recording(y, i))
             continue;
         nearest = u->steps / u->ns;
         best = i;
@@ -139,7 +143,8 @@ static uint32_t set_common_location(struct why_solving *y,
     return best;
 }
 
-static bool is_asked(const struct why_solving *y, uint32_t process)
+static bool process_receives_requests(const struct why_solving *y,
+                                      uint32_t process)
 {
     for (uint32_t c = 0; c < y->s.g->chain_count; c++) {
         if (y->process_of[c] == process && y->serves[c])
@@ -178,7 +183,8 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
             a->named_ns +=
                 (uint64_t)(fmin(part, 1) * (double)y->votes[k].procedure[p]);
     }
-    if (rc == 0 && a->ns && !is_asked(y, set_common_location(y, votes, a)))
+    if (rc == 0 && a->ns &&
+        !process_receives_requests(y, set_common_location(y, votes, a)))
         *a = (struct why_amount){0};
     if (rc == 0 && a->ns)
         rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
@@ -188,7 +194,7 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
     return rc;
 }
 
-int why_callers(struct why_solving *y)
+int why_find_common_caller(struct why_solving *y)
 {
     size_t n = (size_t)y->procedures + 1;
     uint64_t *path = calloc(n, sizeof(*path));
@@ -196,13 +202,13 @@ int why_callers(struct why_solving *y)
     struct under *under = calloc(n, sizeof(*under));
     int rc = path && seen && under ? 0 : no_memory(y);
     if (rc == 0) {
-        uint64_t sampled = add_path(y, path);
-        add_pairs(y, path, THING_NONE, seen, under);
+        uint64_t sampled = sum_path_by_procedure(y, path);
+        sum_callers_of_path(y, path, THING_NONE, seen, under);
         uint32_t best = sampled ? choose_common(y, under, sampled) : THING_NONE;
         if (best != THING_NONE) {
             memset(seen, 0, n * sizeof(*seen));
             memset(under, 0, n * sizeof(*under));
-            add_pairs(y, path, best, seen, under);
+            sum_callers_of_path(y, path, best, seen, under);
             rc = fill_amount(y, path, under);
         }
     }

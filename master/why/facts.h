@@ -45,7 +45,7 @@ struct why_data {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* as fetched, without waits_lay() */
+    struct waits waits; /* as fetched, without waits_lay_on_graph() */
     struct arena a;     /* names in `facts` */
     struct why_facts facts;
 };
@@ -130,73 +130,75 @@ struct why_solving {
 void why_solve(struct query *q);
 
 /* why/window.c: for a query about a window, everything outside the window takes
- * no time. why_cut() reduces the columns above and the waits of the merged
- * graph to the window; why_within() returns how many of the ns that end at
- * `end` lie in it (all, if there is no window); why_holds() whether a moment
- * does; why_clip() cuts an interval. Times are those of `wall`. */
-int why_cut(struct why_solving *y) IPS_MUST_USE;
+ * no time. why_cut_to_window() reduces the columns above and the waits of the
+ * merged graph to the window; why_within() returns how many of the ns that end
+ * at `end` lie in it (all, if there is no window); why_is_in_window() whether a
+ * moment does; why_clip() cuts an interval. Times are those of `wall`. */
+int why_cut_to_window(struct why_solving *y) IPS_MUST_USE;
 /* Sets the facts about the window's length and CPU time; an error if no part of
  * the path is in the window. */
 int why_window_sums(struct why_solving *y) IPS_MUST_USE;
 uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
-bool why_holds(const struct why_solving *y, uint64_t at);
+bool why_is_in_window(const struct why_solving *y, uint64_t at);
 void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
 /* CPU time of the chain arc into `node`, also outside the window. */
 static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
-/* why/path.c: why_remake() fills the columns above and the sums of the wall
- * path, then replaces the merged graph by the quiet one; why_crossings()
- * evaluates the messages on the quiet path. */
-int why_remake(struct whatif_solving *s) IPS_MUST_USE;
+/* why/path.c: why_replace_by_quiet_graph() fills the columns above and the sums
+ * of the wall path, then replaces the merged graph by the quiet one;
+ * why_evaluate_messages() evaluates the messages on the quiet path. */
+int why_replace_by_quiet_graph(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_roles() sets role and worker; why_mark_shared_waits() turns
- * waits for a thread of the same role into waits for a lock; why_one_by_one()
- * keeps, of the moments in which only one process works, those in which a
- * process starts similar children one after another. */
+ * waits for a thread of the same role into waits for a lock;
+ * why_find_sequential_children() keeps, of the moments in which only one
+ * process works, those in which a process starts similar children one after
+ * another. */
 int why_roles(struct why_solving *y) IPS_MUST_USE;
 void why_mark_shared_waits(struct why_solving *y);
-int why_one_by_one(struct why_solving *y) IPS_MUST_USE;
-int why_crossings(struct why_solving *y) IPS_MUST_USE;
+int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;
+int why_evaluate_messages(struct why_solving *y) IPS_MUST_USE;
 /* Distributes `ns` over the procedures of the arc into `node`, in proportion to
  * their time in it, and adds it to procedure[]. */
 void why_vote_procedures(const struct why_solving *y, uint32_t node,
                          uint64_t ns, uint64_t *procedure);
 /* Whether `name` is a C library function that moves messages or waits for them,
  * such as write() or poll(). */
-bool why_is_call(const char *name);
+bool why_is_io_function(const char *name);
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_location *out);
 /* why/phase.c: sets facts.phase and each procedure's time in each phase. */
-int why_phases(struct why_solving *y) IPS_MUST_USE;
-/* why/callers.c: sets facts.common; call it after why_procedures(). */
-int why_callers(struct why_solving *y) IPS_MUST_USE;
+int why_examine_phases(struct why_solving *y) IPS_MUST_USE;
+/* why/callers.c: sets facts.common; call it after why_find_procedures(). */
+int why_find_common_caller(struct why_solving *y) IPS_MUST_USE;
 /* why/lock_cost.c: sets facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu and
- * yields; call it before why_procedures(). */
+ * yields; call it before why_find_procedures(). */
 int why_lock_cost(struct why_solving *y) IPS_MUST_USE;
 /* why/locks.c: sets facts.amount[WHY_LOCK]. */
-int why_locks(struct why_solving *y) IPS_MUST_USE;
+int why_fill_lock_amount(struct why_solving *y) IPS_MUST_USE;
 uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
 /* why/weightings.c: sets the facts t_max_cpu_ns, t_max_sched_ns and
  * total_cpu_ns. */
 int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
 /* why/procs.c: sets facts.procedure and the facts about how CPU time is spread
  * over procedures. */
-int why_procedures(struct why_solving *y) IPS_MUST_USE;
+int why_find_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
 /* Whether the procedure belongs to the recording library. It is never reported
  * as a cause. */
 bool why_is_recording(const struct why_solving *y, uint32_t procedure);
 /* Sets *out to the process with the most votes and to that of its procedures
  * with the most. */
-void why_place_of(struct why_solving *y, const struct why_votes *v,
-                  struct why_location *out);
+void why_set_most_voted_location(struct why_solving *y,
+                                 const struct why_votes *v,
+                                 struct why_location *out);
 /* why/call_sites.c: causes and call sites of waits. */
 /* Returns the ns of sleep in the arc into `node` whose end no arc explains. */
-uint64_t why_unended(const struct why_solving *y, uint32_t node);
+uint64_t why_unended_sleep_ns(const struct why_solving *y, uint32_t node);
 /* Returns the ns of sleep in the arc into `node` for an event outside the
  * program, such as a timer. */
-uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
+uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node);
 /* Returns the ns of sleep in the arc into `node` for a signal, for the end of
  * an unrecorded process, or in the naps of a spinning thread. Sums count this
  * sleep as outside, but no finding names it: it may be the end of a service by
@@ -212,8 +214,9 @@ int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
                    uint32_t node, uint64_t ns) IPS_MUST_USE;
 /* Sets *out to the call site with the most votes; returns the cause of the
  * waits there ("": there are no votes). */
-const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
-                           struct why_location *out);
+const char *why_set_most_voted_wait(const struct why_solving *y,
+                                    struct why_ballot *b,
+                                    struct why_location *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
              const struct ips_edit *edit, uint32_t count, uint64_t *gain,
              uint64_t *bound) IPS_MUST_USE;

@@ -482,8 +482,9 @@ const char *why_run_and_window(const struct why_facts *f, struct arena *a)
     return arena_printf(a, "%s%s%s", f->run, from, to);
 }
 
-void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
-             const struct why_amount *amount)
+void why_write_finding_texts(const struct why_facts *f, struct arena *a,
+                             struct why_finding *x,
+                             const struct why_amount *amount)
 {
     static void (*const say[])(const struct saying *s) = {
         [WHY_HANG] = say_hang,           [WHY_LOCK] = say_lock,
@@ -532,7 +533,7 @@ static uint64_t overhead_ppm(const struct why_facts *f)
 
 /* Adds a doubt if procedures were not measured and a hot one may be missing. If
  * most of the path is sleep, no procedure can be hot, so there is no doubt. */
-static void of_procedures(const struct why_facts *f, struct doubt *d)
+static void add_doubt_of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
     if (f->sampled || (f->sample_ns &&
@@ -543,7 +544,7 @@ static void of_procedures(const struct why_facts *f, struct doubt *d)
 }
 
 /* Adds the doubts that apply to all findings of a run. */
-static void of_run(const struct why_facts *f, struct doubt *d)
+static void add_doubts_of_run(const struct why_facts *f, struct doubt *d)
 {
     if (f->missing_machines)
         add_doubt(d, WHY_LOW, "machines are missing");
@@ -571,7 +572,7 @@ static void of_run(const struct why_facts *f, struct doubt *d)
                                f->untraced == 1 ? " was" : "es were"));
 }
 
-static bool by_samples(enum why_kind kind)
+static bool is_found_by_samples(enum why_kind kind)
 {
     return kind == WHY_PROCEDURE || kind == WHY_SPREAD;
 }
@@ -588,7 +589,7 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
         *because = d.text;
         return d.sure;
     }
-    of_run(f, &d);
+    add_doubts_of_run(f, &d);
     uint64_t unknown_ns = ips_max_u64(f->path_other_ns, f->unended_ns);
     if (!x && why_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
         add_doubt(
@@ -598,8 +599,8 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                          "waits was not recorded",
                          why_ns(a, unknown_ns)));
     if (!x)
-        of_procedures(f, &d);
-    bool sampled = x && (by_samples(x->kind) ||
+        add_doubt_of_procedures(f, &d);
+    bool sampled = x && (is_found_by_samples(x->kind) ||
                          (x->kind == WHY_LOCK && amount->samples > 0));
     if (sampled && !f->exact && amount->samples < WHY_SURE_SAMPLES)
         add_doubt(

@@ -108,7 +108,7 @@ static void count_going_on(struct hang *h, const struct machine_share *p)
     }
 }
 
-static void find_next(struct hang *h)
+static void link_waits_to_holders(struct hang *h)
 {
     for (size_t i = 0; i < h->n; i++)
         for (size_t k = 0; h->v[i].call->by && k < h->n; k++)
@@ -221,7 +221,7 @@ static void say_hang(struct hang *h, const size_t *which, size_t n, bool circle)
 
 /* ---- the two cases ------------------------------------------------------- */
 
-static void found_circle(struct hang *h, size_t first)
+static void report_deadlock(struct hang *h, size_t first)
 {
     size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
     size_t n = 0, at = first;
@@ -246,7 +246,7 @@ static bool only_waits(const struct blocked *b)
     return false;
 }
 
-static void found_still(struct hang *h)
+static void report_if_all_wait(struct hang *h)
 {
     size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
     size_t n = 0;
@@ -280,9 +280,9 @@ void why_find_hang(struct query *q)
     }
     if (h.n == 0 || h.d->a.failed)
         return;
-    find_next(&h);
+    link_waits_to_holders(&h);
     if (find_circle(&h, &first))
-        found_circle(&h, first);
+        report_deadlock(&h, first);
     if (h.d->facts.hang.ns == 0)
-        found_still(&h);
+        report_if_all_wait(&h);
 }

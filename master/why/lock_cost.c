@@ -74,7 +74,7 @@ static int list_uses(struct why_solving *y, struct uses *u)
         const struct arc_profile *w = &y->d->w.arc_profile[p];
         for (uint64_t i = 0; i < w->locks; i++) {
             const struct arc_lock_time *x = &w->lock[i];
-            uint32_t leaf = entities_procedure(t, &w->symbol[x->leaf]);
+            uint32_t leaf = entities_find_procedure(t, &w->symbol[x->leaf]);
             if (leaf == THING_NONE)
                 continue;
             u->v[u->count++] = (struct use){.site = &w->symbol[x->site],
@@ -91,7 +91,8 @@ static int list_uses(struct why_solving *y, struct uses *u)
 
 /* Sets seen[procedure] to the ns of all samples whose innermost procedure it
  * is. */
-static void add_seen(const struct why_solving *y, uint64_t *seen)
+static void sum_samples_by_procedure(const struct why_solving *y,
+                                     uint64_t *seen)
 {
     const struct entities *t = &y->d->w.t;
     for (uint32_t p = 0; p < t->machine_count; p++) {
@@ -99,7 +100,7 @@ static void add_seen(const struct why_solving *y, uint64_t *seen)
         for (uint64_t i = 0; i < w->callers; i++) {
             if (w->leaf[i] != w->caller[i])
                 continue;
-            uint32_t leaf = entities_procedure(t, &w->symbol[w->leaf[i]]);
+            uint32_t leaf = entities_find_procedure(t, &w->symbol[w->leaf[i]]);
             if (leaf != THING_NONE)
                 seen[leaf] = ips_add_sat(seen[leaf], w->caller_ns[i]);
         }
@@ -117,7 +118,7 @@ static size_t end_of_site(const struct uses *u, size_t at)
 
 /* Sets y->yields: for each procedure that yields the CPU, the site that calls
  * it most. */
-static int name_yields(struct why_solving *y, const struct uses *u)
+static int find_callers_of_yields(struct why_solving *y, const struct uses *u)
 {
     uint64_t *most = NULL;
     for (size_t i = 0; i < u->count; i++) {
@@ -144,8 +145,8 @@ static int name_yields(struct why_solving *y, const struct uses *u)
 
 /* Marks the sites that have contended locks; adds their ns to counted
  * [procedures], by innermost procedure. */
-static void choose_sites(const struct why_solving *y, struct uses *u,
-                         uint64_t *counted)
+static void mark_contended_sites(const struct why_solving *y, struct uses *u,
+                                 uint64_t *counted)
 {
     const uint64_t every = y->d->facts.sample_ns;
     for (size_t i = 0, end; i < u->count; i = end) {
@@ -186,7 +187,7 @@ static void put_symbol(const struct entity_symbol *s, double ns,
 
 /* Finds the site with the most time on the path, its most frequent caller, and
  * the site with the most time releasing contended locks. */
-static void name_places(struct uses *u, struct why_lock_cost *cost)
+static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
 {
     size_t best = 0, best_end = 0;
     double most = 0, most_given = 0, most_caller = 0;
@@ -228,7 +229,8 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
  * not recorded. Sleep for an unknown reason in an arc with such a lock is then
  * taken for a wait for it, but only up to the arc's CPU time for the lock,
  * because the rest may have another reason. */
-static int lay_cost(struct why_solving *y, struct why_lock_cost *cost)
+static int set_lock_cpu_of_arcs(struct why_solving *y,
+                                struct why_lock_cost *cost)
 {
     const struct entities *t = &y->d->w.t;
     const struct ips_graph *g = y->s.g;
@@ -276,11 +278,11 @@ static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
                                            (double)seen[leaf]
                                      : 0;
     }
-    name_places(u, cost);
+    set_locations_of_cost(u, cost);
     uint64_t every = y->d->facts.sample_ns;
     cost->samples = every ? (cost->ns + every / 2) / every : 0;
     y->d->facts.amount[WHY_LOCK].lock = cost;
-    return lay_cost(y, cost);
+    return set_lock_cpu_of_arcs(y, cost);
 }
 
 int why_lock_cost(struct why_solving *y)
@@ -292,11 +294,11 @@ int why_lock_cost(struct why_solving *y)
     uint64_t *counted = calloc(n, sizeof(*counted));
     int rc = path && seen && counted ? list_uses(y, &u) : no_memory(y);
     if (rc == 0)
-        rc = name_yields(y, &u);
+        rc = find_callers_of_yields(y, &u);
     if (rc == 0 && u.count) {
         bool any = false;
-        add_seen(y, seen);
-        choose_sites(y, &u, counted);
+        sum_samples_by_procedure(y, seen);
+        mark_contended_sites(y, &u, counted);
         for (size_t i = 0; i < u.count; i++)
             any = any || u.v[i].counts;
         if (any)

@@ -40,7 +40,7 @@ static uint64_t least_ns(const struct why_solving *y)
 
 /* Sets *t_max to the length of the path without waits for locks and without the
  * CPU time to take and release contended ones. */
-static int cut_locks(struct why_solving *y, uint64_t *t_max)
+static int path_length_without_locks(struct why_solving *y, uint64_t *t_max)
 {
     const struct ips_graph *g = y->s.g;
     struct ips_graph cut = *g;
@@ -110,8 +110,8 @@ static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
 
 /* Counts the waits for locks, and votes for the processes that wait and those
  * that hold the lock. */
-static int count_locks(struct why_solving *y, struct why_amount *a,
-                       struct holds *h)
+static int count_lock_waits(struct why_solving *y, struct why_amount *a,
+                            struct holds *h)
 {
     struct why_ballot ballot = {0};
     int rc = 0;
@@ -137,18 +137,18 @@ static int count_locks(struct why_solving *y, struct why_amount *a,
                 rc = why_vote_wait(y, &ballot, i, g->wait[i]);
         }
     }
-    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    a->cause = why_set_most_voted_wait(y, &ballot, &a->wait_at);
     free(ballot.wait);
     return rc;
 }
 
 /* Sets a->location to where locks are held; if that is not known for most of
  * the waits, to where they are released. */
-static void place_hold(struct why_solving *y, struct why_amount *a,
-                       struct holds *h)
+static void set_location_of_hold(struct why_solving *y, struct why_amount *a,
+                                 struct holds *h)
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
-    why_place_of(y, v, &a->location);
+    why_set_most_voted_location(y, v, &a->location);
     /* Here votes are ns of waits, not of the path: clear them. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
@@ -156,7 +156,7 @@ static void place_hold(struct why_solving *y, struct why_amount *a,
         return;
     const char *object = a->location.object;
     a->location = (struct why_location){0};
-    (void)why_wait_place(y, &h->giver, &a->location);
+    (void)why_set_most_voted_wait(y, &h->giver, &a->location);
     bool known = a->location.procedure && *a->location.procedure;
     if (!known && a->lock)
         a->location = a->lock->giver;
@@ -166,7 +166,7 @@ static void place_hold(struct why_solving *y, struct why_amount *a,
 
 /* Sets the locations for a lock inside the C library. Only its cost is known,
  * from samples. */
-static void place_library(struct why_solving *y, struct why_amount *a)
+static void set_location_in_library(struct why_solving *y, struct why_amount *a)
 {
     const struct entities *t = &y->d->w.t;
     uint64_t *votes = y->votes[WHY_F_LOCK].process;
@@ -185,7 +185,7 @@ static void place_library(struct why_solving *y, struct why_amount *a)
             why_process_name(y, why_most_votes(votes, y->processes));
 }
 
-int why_locks(struct why_solving *y)
+int why_fill_lock_amount(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
@@ -197,7 +197,7 @@ int why_locks(struct why_solving *y)
     uint64_t gain = a->gain_ns;
     *a = (struct why_amount){.lock = a->lock};
     struct holds holds = {0};
-    int rc = count_locks(y, a, &holds);
+    int rc = count_lock_waits(y, a, &holds);
     if (rc < 0 || (a->count == 0 && !a->lock)) {
         free(holds.giver.wait);
         return rc;
@@ -207,14 +207,14 @@ int why_locks(struct why_solving *y)
     a->ns = ips_add_sat(y->ns[WHY_F_LOCK], cost);
     if (a->lock &&
         (a->count == 0 || (a->lock->library && cost > y->ns[WHY_F_LOCK]))) {
-        place_library(y, a);
+        set_location_in_library(y, a);
         a->count = 0;
     } else {
-        place_hold(y, a, &holds);
+        set_location_of_hold(y, a, &holds);
         a->other = why_process_name(y, why_most_votes(v->waiter, y->processes));
     }
     free(holds.giver.wait);
-    rc = cut_locks(y, &without);
+    rc = path_length_without_locks(y, &without);
     uint64_t cut = ips_sub_sat(t_max, without);
     a->gain_ns =
         ips_min_u64(ips_max_u64(cut, gain), ips_sub_sat(own, least_ns(y)));

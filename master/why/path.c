@@ -26,7 +26,7 @@ static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
     return can && g->xkind[i] == IPS_X_NONE && g->wait ? g->wait[i] : 0;
 }
 
-static void part_columns(struct why_solving *y, uint32_t part)
+static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
 {
     const struct ips_graph *raw =
         &engine_machine_of(y->s.q->gather.active[part])->g;
@@ -68,7 +68,7 @@ static int make_columns(struct why_solving *y)
     for (uint32_t i = 0; i < parts; i++) {
         y->process_base[i] = y->processes;
         y->processes += y->s.q->gather.active[i]->t.proc_count;
-        part_columns(y, i);
+        fill_columns_of_machine(y, i);
     }
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct machine_share *p =
@@ -84,8 +84,8 @@ static int make_columns(struct why_solving *y)
 
 /* ---- the wall path, and the quiet graph ---------------------------------- */
 
-static void walk_wall(struct why_solving *y, const struct ips_est *e,
-                      uint64_t *delayed)
+static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
+                          uint64_t *delayed)
 {
     const struct ips_graph *g = y->s.g;
     struct why_facts *f = &y->d->facts;
@@ -108,7 +108,7 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
         uint64_t all = why_within(y, e->est[i - 1] + g->w[i], g->w[i]);
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
-        uint64_t slept = idle ? g->wait[i] : why_slept_alone(y, i);
+        uint64_t slept = idle ? g->wait[i] : why_outside_sleep_ns(y, i);
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
@@ -121,8 +121,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
         f->path_outside_ns += slept + untraced;
         y->unknown[i] = left - delay - slept - untraced;
         f->path_other_ns += y->unknown[i];
-        f->unended_ns =
-            ips_add_sat(f->unended_ns, ips_min_u64(why_unended(y, i), left));
+        f->unended_ns = ips_add_sat(
+            f->unended_ns, ips_min_u64(why_unended_sleep_ns(y, i), left));
         delayed[y->process_of[c]] += delay;
         i--;
     }
@@ -167,7 +167,7 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
     y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
 }
 
-int why_remake(struct whatif_solving *s)
+int why_replace_by_quiet_graph(struct whatif_solving *s)
 {
     struct why_solving *y = (struct why_solving *)s;
     struct ips_graph *g = &y->d->w.path.merged;
@@ -182,10 +182,10 @@ int why_remake(struct whatif_solving *s)
         rc = no_memory(y);
     y->wall = wall;
     if (rc == 0 && y->d->w.path.window.is_set)
-        rc = why_cut(y);
+        rc = why_cut_to_window(y);
     if (rc == 0 && wall.end != IPS_NO_NODE) {
         f->overhead_ns = g->probe ? 0 : UINT64_MAX;
-        walk_wall(y, &wall, *delayed);
+        sum_wall_path(y, &wall, *delayed);
         f->t_max_wall_ns = wall.t_max;
         if (y->d->w.path.window.is_set)
             rc = why_window_sums(y);
@@ -251,7 +251,7 @@ static size_t merge_pairs(struct pair *pair, size_t count)
     return kept;
 }
 
-bool why_is_call(const char *name)
+bool why_is_io_function(const char *name)
 {
     static const char *const calls[] = {
         "read",     "write",      "readv",      "writev",  "send",
@@ -321,7 +321,7 @@ static int fill_chatty(struct why_solving *y)
         uint64_t *path = &y->d->facts.chatty_path_ns;
         *path = ips_add_sat(*path, y->s.share[f]);
         if (!message && (x->kind != THING_PROCEDURE ||
-                         !why_is_call(t->procedure[x->procedure].name)))
+                         !why_is_io_function(t->procedure[x->procedure].name)))
             continue;
         edit[n++] = (struct ips_edit){f, WHY_BATCH_PPM};
         a->ns = ips_add_sat(a->ns, y->s.share[f]);
@@ -382,7 +382,7 @@ static int choose_pairs(struct why_solving *y, const struct pair *pair,
     return rc == 0 && slow ? fill_transit(y, slow) : rc;
 }
 
-int why_crossings(struct why_solving *y)
+int why_evaluate_messages(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;
@@ -393,7 +393,7 @@ int why_crossings(struct why_solving *y)
     for (uint32_t i = e->end; i != IPS_NO_NODE && rc == 0;
          i = path_before(y, i, &chain)) {
         if (!e->crossed[i] || g->xkind[i] != IPS_X_DATA ||
-            !why_holds(y, y->wall.est[i]))
+            !why_is_in_window(y, y->wall.est[i]))
             continue;
         if (count == room) {
             count = count ? merge_pairs(pair, count) : 0;

@@ -145,8 +145,8 @@ static uint64_t busy_cores(uint64_t cpu, uint64_t path)
 
 /* Sums up the phases in which clearly more cores are busy: sets *ns to their
  * path and returns their number of busy cores. */
-static uint64_t other_phases(const struct looking *l, uint32_t phase,
-                             uint64_t *ns)
+static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
+                                  uint64_t *ns)
 {
     uint64_t own = busy_cores(l->s[phase].cpu, l->s[phase].path), cpu = 0;
     *ns = 0;
@@ -161,7 +161,7 @@ static uint64_t other_phases(const struct looking *l, uint32_t phase,
     return ips_min_u64(busy_cores(cpu, *ns), l->cores * CORE);
 }
 
-static struct why_phase look_at(const struct looking *l, uint32_t phase)
+static struct why_phase describe_phase(const struct looking *l, uint32_t phase)
 {
     struct why_phase out = {.number = phase + 1,
                             .phases = l->count,
@@ -170,22 +170,22 @@ static struct why_phase look_at(const struct looking *l, uint32_t phase)
                             .busy_ppm =
                                 busy_cores(l->s[phase].cpu, l->s[phase].path),
                             .outside_ns = l->s[phase].outside};
-    out.others_ppm = other_phases(l, phase, &out.others_ns);
+    out.others_ppm = sum_busier_phases(l, phase, &out.others_ns);
     out.amount.ns = l->s[phase].path;
     return out;
 }
 
 /* Returns by how much, in ppm, the phase would shrink if as many cores were
  * busy in it as in the busier phases. */
-static uint32_t left_out_ppm(const struct why_phase *p)
+static uint32_t phase_shrink_ppm(const struct why_phase *p)
 {
     return p->others_ppm > p->busy_ppm
                ? CORE - why_ppm(p->busy_ppm, p->others_ppm)
                : 0;
 }
-static uint64_t left_out(const struct why_phase *p)
+static uint64_t phase_shrink_ns(const struct why_phase *p)
 {
-    return ips_ppm_of(p->amount.ns, left_out_ppm(p));
+    return ips_ppm_of(p->amount.ns, phase_shrink_ppm(p));
 }
 
 /* Chooses the phases that would shrink the most; returns how many. */
@@ -193,11 +193,11 @@ static size_t choose_phases(const struct looking *l, struct why_phase *out)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < l->count; i++) {
-        struct why_phase p = look_at(l, i);
+        struct why_phase p = describe_phase(l, i);
         size_t at = count;
-        if (left_out(&p) == 0)
+        if (phase_shrink_ns(&p) == 0)
             continue;
-        while (at > 0 && left_out(&out[at - 1]) < left_out(&p))
+        while (at > 0 && phase_shrink_ns(&out[at - 1]) < phase_shrink_ns(&p))
             at--;
         if (at == WHY_PHASES)
             continue;
@@ -310,8 +310,8 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
         rc = ips_features_check(g, &f, y->s.err);
     if (rc == 0) {
         const struct ips_edit edit = {0, ppm};
-        (void)ips_feature_shares(g, &y->s.scenario, &y->d->w.path.est, &f,
-                                 &share);
+        (void)ips_compute_feature_shares(g, &y->s.scenario, &y->d->w.path.est,
+                                         &f, &share);
         rc = why_gain(y, &b, &edit, 1, &a->gain_ns, &a->bound_ns);
     }
     free(first);
@@ -328,12 +328,12 @@ static int fill_phase(const struct looking *l, struct why_phase *p,
     if (rc < 0)
         return rc;
     vote_for_phase(l, p->number - 1, p->named_ns, v);
-    why_place_of(l->y, v, &p->amount.location);
+    why_set_most_voted_location(l->y, v, &p->amount.location);
     p->amount.phase = p;
-    return phase_gain(l, p->number - 1, left_out_ppm(p), &p->amount);
+    return phase_gain(l, p->number - 1, phase_shrink_ppm(p), &p->amount);
 }
 
-int why_phases(struct why_solving *y)
+int why_examine_phases(struct why_solving *y)
 {
     struct query *q = y->s.q;
     struct why_phase *p = arena_alloc(&y->d->a, WHY_PHASES * sizeof(*p));

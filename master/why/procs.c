@@ -14,8 +14,9 @@ static int no_memory(struct why_solving *y)
 
 /* Fills the amount of a procedure: its time on the path, summed over all
  * processes, and as location the process with the most of it. */
-static void procedure_place(struct why_solving *y, const struct entity *thing,
-                            struct why_amount *a)
+static void fill_procedure_amount(struct why_solving *y,
+                                  const struct entity *thing,
+                                  struct why_amount *a)
 {
     const struct entities *t = &y->d->w.t;
     uint64_t most_ns = 0;
@@ -83,7 +84,7 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
     for (size_t i = 0; i < kept; i++) {
         a[i].gain_ns = out[order[i]].gain;
         a[i].bound_ns = out[order[i]].bound;
-        procedure_place(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
+        fill_procedure_amount(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
         a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
         const struct entity *x = &y->d->w.t.entity[thing[order[i]]];
         uint32_t number =
@@ -97,7 +98,7 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
             a[i].location.file = by->file;
             a[i].location.source_line = by->source_line;
         }
-        a[i].call = why_is_call(a[i].location.procedure);
+        a[i].call = why_is_io_function(a[i].location.procedure);
     }
     f->procedure = a;
     f->procedures = kept;
@@ -140,7 +141,7 @@ static int rank_procedures(struct why_solving *y)
     return rc;
 }
 
-int why_procedures(struct why_solving *y)
+int why_find_procedures(struct why_solving *y)
 {
     int rc = rank_procedures(y);
     return rc == 0 ? fill_spread(y) : rc;

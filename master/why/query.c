@@ -68,7 +68,7 @@ static void certificate_facts(struct filling *x)
     const Ips__Certificate *c = &x->c.msg;
     for (size_t i = 0; i < c->n_lost; i++) {
         f->lost = ips_add_sat(f->lost, c->lost[i]->count);
-        if (certificate_lost_space(c->lost[i]->name))
+        if (certificate_is_lack_of_space(c->lost[i]->name))
             f->lost_for_space =
                 ips_add_sat(f->lost_for_space, c->lost[i]->count);
     }
@@ -76,9 +76,9 @@ static void certificate_facts(struct filling *x)
     f->untraced = c->untraced_processes;
     f->clock_bound_ns = x->d->w.path.clock_bound_ns;
     f->delay_unknown_ns = weighting_unattributed_ns(x->q);
-    f->open = certificate_goes_on(x->q);
+    f->open = certificate_has_live_process(x->q);
     f->missing_machines = query_incomplete(x->q);
-    f->elapsed_ns = path_goal_elapsed(x->q);
+    f->elapsed_ns = path_command_elapsed_ns(x->q);
     f->sampled = x->d->w.procedures;
     f->exact = f->sampled && f->sample_ns == 0;
     f->run = x->q->run;
@@ -105,7 +105,7 @@ static void hang_facts(struct filling *x)
 
 static char *text_or_empty(const char *t)
 {
-    return ips_wire_text(t ? t : "");
+    return ips_unconst_text(t ? t : "");
 }
 
 static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
@@ -169,13 +169,14 @@ static void fill_certificate(struct filling *x)
     x->c.msg.unmatched += d->unmatched;
     x->c.msg.any_on_path = x->d->w.resources;
     x->c.msg.run_delay_unknown_ns = weighting_unattributed_ns(x->q);
-    certificate_unended(&x->d->a, &x->c, x->d->facts.unended_ns,
-                        x->d->facts.t_max_wall_ns, true);
-    x->c.msg.engine = ips_wire_text("central (why: all events at the master)");
+    certificate_report_unended(&x->d->a, &x->c, x->d->facts.unended_ns,
+                               x->d->facts.t_max_wall_ns, true);
+    x->c.msg.engine =
+        ips_unconst_text("central (why: all events at the master)");
     x->c.msg.message_times =
         path_mtime_text(x->q, &x->d->a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
-        x->c.msg.clock = ips_wire_text(weighting_clock_text(d));
+        x->c.msg.clock = ips_unconst_text(weighting_clock_text(d));
     if (!x->d->w.procedures) {
         char none[PROCS_NONE_BYTES];
         procs_none_text(x->d->facts.sample_ns, none);
@@ -202,7 +203,7 @@ static void fill_common(struct filling *x)
 }
 
 /* Lowers the confidence of all findings if the answer contradicts itself. */
-static void doubt_itself(struct filling *x)
+static void lower_confidence_if_inconsistent(struct filling *x)
 {
     static char low[] = "low", why[] = "the answer contradicts itself";
     size_t gaps = x->c.msg.n_gaps;
@@ -221,8 +222,8 @@ static void fill_sums(struct filling *x)
 {
     const struct why_facts *f = &x->d->facts;
     Ips__WhyAnswer *a = &x->answer;
-    a->answers = ips_wire_text("turnaround");
-    a->shape = ips_wire_text(x->result.service ? "service" : "batch");
+    a->answers = ips_unconst_text("turnaround");
+    a->shape = ips_unconst_text(x->result.service ? "service" : "batch");
     a->shape_says = text_or_empty(x->result.shape_text);
     a->sure = text_or_empty(why_sure_name(x->result.sure));
     a->sure_why = text_or_empty(x->result.sure_why);
@@ -242,12 +243,12 @@ static void fill_sums(struct filling *x)
     fill_common(x);
     a->from_ns = f->from_ns;
     a->to_ns = f->to_ns;
-    a->goal = ips_wire_text(x->d->w.path.goal_text);
-    a->category = ips_wire_text("3");
+    a->goal = ips_unconst_text(x->d->w.path.goal_text);
+    a->category = ips_unconst_text("3");
     a->certificate = &x->c.msg;
     certificate_set_category(x->q, &x->d->a, &x->c, 3, "the slaves' graphs");
     a->took_ns = x->c.msg.took_ns;
-    doubt_itself(x);
+    lower_confidence_if_inconsistent(x);
 }
 
 static void send_answer(struct filling *x)
@@ -286,7 +287,7 @@ static void answer_why(struct query *q)
 /* If the run is a service and the question does not say what to answer, replies
  * at once that it is a service, and returns true. The client then asks
  * `requests` (requests/query.c). */
-static bool on_gathered(struct query *q)
+static bool answer_at_once_if_service(struct query *q)
 {
     struct filling x = {
         .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
@@ -296,7 +297,7 @@ static bool on_gathered(struct query *q)
         return false;
     certificate_fill(q, &x.d->a, &x.c);
     certificate_set_category(q, &x.d->a, &x.c, 2, "the slaves' tables");
-    x.answer.shape = ips_wire_text("service");
+    x.answer.shape = ips_unconst_text("service");
     x.answer.certificate = &x.c.msg;
     x.answer.took_ns = x.c.msg.took_ns;
     send_answer(&x);
@@ -330,7 +331,7 @@ static void start_why(struct query *q)
     d->scenario.scale_num = d->scenario.scale_den = 1;
     d->scenario.calibrated = !from->uncalibrated;
     d->ask.lane = &d->scenario;
-    d->ask.weighting = ips_wire_text("wall");
+    d->ask.weighting = ips_unconst_text("wall");
     d->ask.goal = from->goal;
     d->ask.from_ns = from->from_ns;
     d->ask.to_ns = from->to_ns;
@@ -341,13 +342,13 @@ static void start_why(struct query *q)
     d->w.raw = true;
     d->w.waits = &d->waits;
     d->w.node_bytes = WHY_NODE_BYTES;
-    d->w.gathered = on_gathered;
+    d->w.gathered = answer_at_once_if_service;
     d->w.solve = solve_why;
     d->w.answer = answer_why;
     whatif_begin(q);
 }
 
-static void release_predict(struct query *q)
+static void release_why(struct query *q)
 {
     if (q->data) {
         arena_release(&why_of(q)->a);
@@ -359,5 +360,5 @@ static void release_predict(struct query *q)
 const struct query_kind query_why = {.name = "why",
                                      .exclusive = true,
                                      .start = start_why,
-                                     .release = release_predict,
+                                     .release = release_why,
                                      .keeps = true};

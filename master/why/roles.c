@@ -109,7 +109,7 @@ static uint64_t chain_cpu(const struct why_solving *y, uint32_t c)
     return ns;
 }
 
-static int who_serves(struct why_solving *y)
+static int mark_serving_chains(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     bool *serves = calloc((size_t)y->processes + 1, sizeof(*serves));
@@ -189,7 +189,7 @@ int why_roles(struct why_solving *y)
                        chain_cpu(y, c) >= most[y->role[c]] / HELPER;
     free(most);
     if (rc == 0)
-        rc = who_serves(y);
+        rc = mark_serving_chains(y);
     free(role);
     free(cpu);
     return rc;
@@ -255,8 +255,9 @@ static uint32_t parent_of(const struct why_solving *y, uint32_t process)
 
 /* Makes a row for each process with time in ns[] and each of its ancestors;
  * returns how many. `out` NULL: only counts them. */
-static size_t count_begun(const struct why_solving *y, const uint64_t *ns,
-                          const uint32_t *role, struct begun *out)
+static size_t list_begun_children(const struct why_solving *y,
+                                  const uint64_t *ns, const uint32_t *role,
+                                  struct begun *out)
 {
     size_t n = 0;
     for (uint32_t p = 0; p < y->processes; p++) {
@@ -340,7 +341,7 @@ static uint64_t children_path_ns(const struct why_solving *y,
     return ns;
 }
 
-int why_one_by_one(struct why_solving *y)
+int why_find_sequential_children(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint64_t *ns = calloc((size_t)y->processes + 1, sizeof(*ns));
@@ -356,12 +357,12 @@ int why_one_by_one(struct why_solving *y)
             ns[y->process_of[p->chain]] += p->ns;
     }
     if (rc == 0) {
-        n = count_begun(y, ns, role, NULL);
+        n = list_begun_children(y, ns, role, NULL);
         begun = calloc(n + 1, sizeof(*begun));
         rc = begun ? 0 : no_memory(y);
     }
     if (rc == 0) {
-        (void)count_begun(y, ns, role, begun);
+        (void)list_begun_children(y, ns, role, begun);
         most = most_begun(begun, n, &y->children);
         y->begins = most.parent;
         y->begun = most.child;

@@ -22,10 +22,10 @@ static Ips__WhyRow *add_finding(struct saying *y, const char *kind, char *says)
                                &y->cap, sizeof(*y->to->findings)))
         return NULL;
     ips__why_row__init(row);
-    row->kind = ips_wire_text(kind);
+    row->kind = ips_unconst_text(kind);
     row->says = says;
-    row->sure = ips_wire_text(y->sure);
-    row->sure_why = ips_wire_text(y->sure_why);
+    row->sure = ips_unconst_text(y->sure);
+    row->sure_why = ips_unconst_text(y->sure_why);
     y->to->findings[y->to->n_findings++] = row;
     return row;
 }
@@ -58,7 +58,7 @@ static const struct {
                   "these waits end at once"},
 };
 
-static void read_parts(const Ips__RequestParts *p, uint64_t out[PARTS])
+static void compute_mean_parts(const Ips__RequestParts *p, uint64_t out[PARTS])
 {
     uint64_t n = p && p->requests ? p->requests : 1;
     const uint64_t sum[PARTS] = {p ? p->queued_ns : 0,  p ? p->untaken_ns : 0,
@@ -69,7 +69,7 @@ static void read_parts(const Ips__RequestParts *p, uint64_t out[PARTS])
 }
 
 /* Returns " in f (a.c:3)", or "" if it is not known. */
-static const char *in_place(struct arena *a, const Ips__RequestMore *m)
+static const char *request_site_text(struct arena *a, const Ips__RequestMore *m)
 {
     if (!*m->procedure)
         return "";
@@ -81,8 +81,8 @@ static const char *in_place(struct arena *a, const Ips__RequestMore *m)
 
 /* Returns the call site where requests around the median compute most
  * (`computing`) or wait most; never NULL. */
-static const Ips__RequestMore *typical_request(const Ips__ServiceRow *s,
-                                               bool computing)
+static const Ips__RequestMore *typical_call_site(const Ips__ServiceRow *s,
+                                                 bool computing)
 {
     static const Ips__RequestMore none = IPS__REQUEST_MORE__INIT;
     for (size_t i = 0; i < s->n_typical; i++) {
@@ -92,7 +92,7 @@ static const Ips__RequestMore *typical_request(const Ips__ServiceRow *s,
     return &none;
 }
 
-static void put_computing(Ips__WhyRow *row, const Ips__RequestMore *m)
+static void set_computing_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 {
     row->file = m->file;
     row->procedure = m->procedure;
@@ -100,7 +100,7 @@ static void put_computing(Ips__WhyRow *row, const Ips__RequestMore *m)
     row->line = m->line;
 }
 
-static void put_waiting(Ips__WhyRow *row, const Ips__RequestMore *m)
+static void set_waiting_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 {
     row->wait_procedure = m->procedure;
     row->wait_file = m->file;
@@ -112,27 +112,27 @@ static void put_waiting(Ips__WhyRow *row, const Ips__RequestMore *m)
 static const char *location_text(struct saying *y, Ips__WhyRow *row, int part,
                                  const uint64_t ns[PARTS])
 {
-    const Ips__RequestMore *m = typical_request(y->s, part != EXTERNAL);
+    const Ips__RequestMore *m = typical_call_site(y->s, part != EXTERNAL);
     bool mine = part == OWN         ? ns[OWN] >= ns[ELSEWHERE]
                 : part == ELSEWHERE ? ns[OWN] < ns[ELSEWHERE]
                                     : part == EXTERNAL;
     if (!mine || !*m->procedure)
         return "";
     if (part == EXTERNAL) {
-        put_waiting(row, m);
+        set_waiting_site(row, m);
         return arena_printf(y->a, "; median requests wait most (%s)%s",
-                            m->cause, in_place(y->a, m));
+                            m->cause, request_site_text(y->a, m));
     }
-    put_computing(row, m);
+    set_computing_site(row, m);
     return arena_printf(y->a, "; median requests compute most%s: %s",
-                        in_place(y->a, m), why_ns(y->a, m->median_ns));
+                        request_site_text(y->a, m), why_ns(y->a, m->median_ns));
 }
 
-static void parts_text(struct saying *y)
+static void add_findings_of_parts(struct saying *y)
 {
     const Ips__RequestParts *all = y->s->all;
     uint64_t ns[PARTS], mean = all->ns / all->requests;
-    read_parts(all, ns);
+    compute_mean_parts(all, ns);
     for (int i = 0; i < PARTS; i++) {
         uint32_t ppm = why_ppm(ns[i], mean);
         if (ppm < WHY_SERVICE_PART_PPM)
@@ -148,7 +148,7 @@ static void parts_text(struct saying *y)
             y->a, "%" PRIu64 " requests of %s; most of their time in %s%s",
             y->s->requests, y->s->service, all->most,
             location_text(y, row, i, ns));
-        row->supposes = ips_wire_text(words[i].supposes);
+        row->supposes = ips_unconst_text(words[i].supposes);
         row->gain_ns = row->bound_ns = ns[i];
         row->gain_ppm = ppm;
         row->path_ns = mean;
@@ -169,13 +169,13 @@ static const char *more_text(struct saying *y, Ips__WhyRow *row)
     const Ips__RequestMore *m = y->s->more[0];
     const char *ns = why_ns(y->a, m->slow_ns - m->median_ns);
     if (!*m->cause) {
-        put_computing(row, m);
+        set_computing_site(row, m);
         return arena_printf(y->a, "; %s more than the median computing%s", ns,
-                            in_place(y->a, m));
+                            request_site_text(y->a, m));
     }
-    put_waiting(row, m);
+    set_waiting_site(row, m);
     return arena_printf(y->a, "; %s more than the median waiting (%s)%s", ns,
-                        m->cause, in_place(y->a, m));
+                        m->cause, request_site_text(y->a, m));
 }
 
 /* Reports what the slowest requests spend more time on than those around the
@@ -190,8 +190,8 @@ static void say_tail(struct saying *y)
              median = mid->ns / mid->requests;
     if (slowest < WHY_SERVICE_TAIL * median || slowest == median)
         return;
-    read_parts(slow, slow_ns);
-    read_parts(mid, mid_ns);
+    compute_mean_parts(slow, slow_ns);
+    compute_mean_parts(mid, mid_ns);
     int most = 0;
     uint64_t more[PARTS];
     for (int i = 0; i < PARTS; i++) {
@@ -211,14 +211,14 @@ static void say_tail(struct saying *y)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
                                  more_text(y, row));
-    row->supposes = ips_wire_text("they take as long as the median");
+    row->supposes = ips_unconst_text("they take as long as the median");
     /* Per mean request: only the slowest 1% gain. */
     row->gain_ns = row->bound_ns =
         (slowest - median) * slow->requests / y->s->requests;
     row->gain_ppm = why_ppm(row->gain_ns, y->s->mean_ns);
     row->path_ns = slowest;
     row->object = slow->most;
-    row->other = ips_wire_text(words[most].kind);
+    row->other = ips_unconst_text(words[most].kind);
     row->command = arena_printf(y->a, "ipsq requests %s --top %" PRIu64, y->run,
                                 slow->requests);
 }
@@ -234,7 +234,7 @@ static int by_gain(const void *a, const void *b)
 
 static void say_latency(struct saying *y)
 {
-    parts_text(y);
+    add_findings_of_parts(y);
     say_tail(y);
     if (y->to->n_findings)
         qsort(y->to->findings, y->to->n_findings, sizeof(*y->to->findings),
@@ -314,8 +314,8 @@ static const char *no_finding_text(const Ips__ServiceRow *s, struct arena *a)
            "answered on it, or marked requests with ips_mark()";
 }
 
-void why_service(const Ips__RequestsAnswer *from, const char *run,
-                 const char *asked, struct arena *a, Ips__WhyAnswer *to)
+void why_explain_service(const Ips__RequestsAnswer *from, const char *run,
+                         const char *asked, struct arena *a, Ips__WhyAnswer *to)
 {
     const Ips__ServiceRow *s = from->n_services ? from->services[0] : NULL;
     struct saying y = {.s = s, .run = run, .a = a, .to = to};
@@ -323,17 +323,17 @@ void why_service(const Ips__RequestsAnswer *from, const char *run,
     bool many = any && s->requests >= WHY_SERVICE_MANY;
     bool complete = from->certificate && from->certificate->complete;
     bool both = strcmp(asked, "requests") == 0;
-    to->answers = ips_wire_text(asked);
-    to->shape = ips_wire_text(any ? "service" : "batch");
+    to->answers = ips_unconst_text(asked);
+    to->shape = ips_unconst_text(any ? "service" : "batch");
     y.sure = many && complete ? "high" : many ? "fair" : "low";
     y.sure_why = !complete ? "the answer is incomplete"
                  : many    ? ""
                            : "few requests";
-    to->sure = ips_wire_text(y.sure);
-    to->sure_why = ips_wire_text(y.sure_why);
+    to->sure = ips_unconst_text(y.sure);
+    to->sure_why = ips_unconst_text(y.sure_why);
     to->wall_ns = any ? s->mean_ns : 0;
     if (!any) {
-        to->shape_says = ips_wire_text(no_finding_text(s, a));
+        to->shape_says = ips_unconst_text(no_finding_text(s, a));
         return;
     }
     to->shape_says = arena_printf(

@@ -22,7 +22,8 @@
 /* Fills answers, shape_text, sure and findings of `to`; all strings belong to
  * the arena or to `from`. `run` is used in commands that show more. `asked` is
  * latency, throughput, or requests (both, findings about latency first). */
-void why_service(const Ips__RequestsAnswer *from, const char *run,
-                 const char *asked, struct arena *a, Ips__WhyAnswer *to);
+void why_explain_service(const Ips__RequestsAnswer *from, const char *run,
+                         const char *asked, struct arena *a,
+                         Ips__WhyAnswer *to);
 
 #endif

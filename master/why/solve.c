@@ -22,7 +22,8 @@ static int make_votes(struct why_solving *y)
     y->procedures = y->d->w.t.procedure_count;
     for (int k = 0; k < WHY_FEATURES; k++) {
         struct why_votes *v = &y->votes[k];
-        if (!v->process) /* why_remake() has allocated that of WHY_F_DELAY */
+        if (!v->process) /* why_replace_by_quiet_graph() has allocated that of
+                            WHY_F_DELAY */
             v->process = calloc((size_t)y->processes + 1, sizeof(*v->process));
         v->waiter = calloc((size_t)y->processes + 1, sizeof(*v->waiter));
         v->procedure = calloc((size_t)y->procedures + 1, sizeof(*v->procedure));
@@ -81,8 +82,9 @@ bool why_is_recording(const struct why_solving *y, uint32_t procedure)
 /* Returns the procedure with the most votes among those that occur in `process`
  * (UINT32_MAX: in any). Votes are summed over all processes. Returns UINT32_MAX
  * if none has votes. */
-static uint32_t most_of_process(const struct why_solving *y,
-                                const struct why_votes *v, uint32_t process)
+static uint32_t most_voted_procedure(const struct why_solving *y,
+                                     const struct why_votes *v,
+                                     uint32_t process)
 {
     const struct entities *t = &y->d->w.t;
     uint32_t best = UINT32_MAX;
@@ -103,8 +105,9 @@ static uint32_t most_of_process(const struct why_solving *y,
     return best;
 }
 
-void why_place_of(struct why_solving *y, const struct why_votes *v,
-                  struct why_location *out)
+void why_set_most_voted_location(struct why_solving *y,
+                                 const struct why_votes *v,
+                                 struct why_location *out)
 {
     uint32_t process =
         y->processes ? why_most_votes(v->process, y->processes) : 0;
@@ -112,7 +115,7 @@ void why_place_of(struct why_solving *y, const struct why_votes *v,
         process = UINT32_MAX;
     else
         out->object = why_process_name(y, process);
-    uint32_t p = most_of_process(y, v, process);
+    uint32_t p = most_voted_procedure(y, v, process);
     if (p != UINT32_MAX)
         why_put_procedure(y, p, v->procedure[p], out);
 }
@@ -195,7 +198,7 @@ static int by_node(const void *a, const void *b)
     return (p->of > q->of) - (p->of < q->of);
 }
 
-static void put_node(struct filling *f, uint32_t i, size_t *at)
+static void put_features_of_arc(struct filling *f, uint32_t i, size_t *at)
 {
     struct why_solving *y = f->y;
     const struct ips_concurrent *b = &y->concurrent;
@@ -232,7 +235,7 @@ static int make_features(struct why_solving *y)
                           ? WHY_F_OUTSIDE
                           : IPS_NO_FEATURE;
         if (i != g->chains[c].first)
-            put_node(&f, i, &at);
+            put_features_of_arc(&f, i, &at);
         else
             while (at < y->concurrent.count &&
                    y->concurrent.share[at].node == i)
@@ -275,7 +278,7 @@ static int vote_outside(struct why_solving *y)
         i = e->crossed[i] ? g->xpred[i] : i - 1;
         c = ips_chain_of(g, i);
     }
-    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    a->cause = why_set_most_voted_wait(y, &ballot, &a->wait_at);
     free(ballot.wait);
     return rc;
 }
@@ -297,7 +300,7 @@ static void drop_chatter(struct why_solving *y)
     y->concurrent.count = kept;
 }
 
-static void count_concurrent(struct why_solving *y)
+static void vote_for_concurrent(struct why_solving *y)
 {
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
@@ -331,7 +334,7 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     a->ns = y->ns[of];
     if (a->ns == 0)
         return 0;
-    why_place_of(y, &y->votes[of], &a->location);
+    why_set_most_voted_location(y, &y->votes[of], &a->location);
     if (y->processes) {
         uint32_t w = why_most_votes(y->votes[of].waiter, y->processes);
         a->other_ns = y->votes[of].waiter[w];
@@ -374,8 +377,8 @@ static int fill_features(struct why_solving *y)
     struct ips_whatif_base b = y->s.base;
     b.f = &y->f;
     b.share = y->ns;
-    (void)ips_feature_shares(y->s.g, &y->s.scenario, &y->d->w.path.est, &y->f,
-                             y->ns);
+    (void)ips_compute_feature_shares(y->s.g, &y->s.scenario, &y->d->w.path.est,
+                                     &y->f, y->ns);
     uint32_t alike = spread_ppm(y, WHY_F_ALIKE);
     uint32_t other = spread_ppm(y, WHY_F_OTHER);
     uint32_t alone = spread_ppm(y, WHY_F_ALONE);
@@ -417,10 +420,10 @@ static void fill_cores(struct why_solving *y)
     v->process = v->waiter; /* reuse as zeroes: DELAY has no waiters */
     for (uint32_t c = 0; c < y->s.g->chain_count; c++)
         v->process[y->process_of[c]] += y->concurrent.oversubscription[c];
-    why_place_of(y, v, &own->location);
+    why_set_most_voted_location(y, v, &own->location);
     for (uint32_t p = 0; p < y->processes; p++)
         v->process[p] = ips_sub_sat(delayed[p], v->process[p]);
-    why_place_of(y, v, &others->location);
+    why_set_most_voted_location(y, v, &others->location);
     v->process = delayed;
     others->threads = own->threads;
     others->cores = own->cores;
@@ -474,7 +477,7 @@ static void release_solving(struct why_solving *y)
 void why_solve(struct query *q)
 {
     struct why_solving y = {.d = why_of(q)};
-    y.d->w.remake = why_remake;
+    y.d->w.remake = why_replace_by_quiet_graph;
     y.d->facts.t_max_cpu_ns = y.d->facts.t_max_sched_ns = UINT64_MAX;
     int rc = whatif_prepare(q, &y.s);
     if (rc == 0)
@@ -484,17 +487,17 @@ void why_solve(struct query *q)
     if (rc == 0)
         why_mark_shared_waits(&y);
     if (rc == 0)
-        rc = why_crossings(&y);
+        rc = why_evaluate_messages(&y);
     if (rc == 0)
         rc = find_concurrent(&y);
     if (rc == 0) {
         drop_chatter(&y);
-        rc = why_one_by_one(&y);
+        rc = why_find_sequential_children(&y);
     }
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
-        count_concurrent(&y);
+        vote_for_concurrent(&y);
         rc = vote_outside(&y);
     }
     if (rc == 0) {
@@ -503,16 +506,16 @@ void why_solve(struct query *q)
     if (rc == 0) {
         y.d->facts.quiet_ns = y.d->w.t_max_ns;
         fill_cores(&y);
-        rc = why_phases(&y);
+        rc = why_examine_phases(&y);
     }
     if (rc == 0)
         rc = why_lock_cost(&y);
     if (rc == 0)
-        rc = why_procedures(&y);
+        rc = why_find_procedures(&y);
     if (rc == 0)
-        rc = why_callers(&y);
+        rc = why_find_common_caller(&y);
     if (rc == 0)
-        rc = why_locks(&y);
+        rc = why_fill_lock_amount(&y);
     if (rc == 0)
         rc = why_other_weightings(&y);
     release_solving(&y);

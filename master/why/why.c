@@ -71,7 +71,8 @@ static bool is_chatty(const struct why_facts *f)
 
 /* Whether the phase has a large share of the path while phases with clearly
  * more busy cores also have a considerable share. */
-static bool is_phase(const struct why_facts *f, const struct why_phase *p)
+static bool is_phase_finding(const struct why_facts *f,
+                             const struct why_phase *p)
 {
     uint64_t own = why_own_ns(f);
     return why_ppm(p->amount.ns, own) >= WHY_PHASE_PPM &&
@@ -112,7 +113,7 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
 
 /* Whether each request is expensive and at least half of the path's computing
  * is in one procedure and what it calls. */
-static bool is_request(const struct why_facts *f)
+static bool is_each_request_expensive(const struct why_facts *f)
 {
     const struct why_common *c = &f->common;
     return c->amount.ns > 0 && !f->windowed && f->asked > 0 &&
@@ -153,8 +154,8 @@ static struct candidate make_candidate(const struct why_facts *f,
     return (struct candidate){kind, gain_ppm(f, kind, amount), amount};
 }
 
-static void consider_amount(struct list *l, enum why_kind kind,
-                            const struct why_amount *amount)
+static void add_candidate(struct list *l, enum why_kind kind,
+                          const struct why_amount *amount)
 {
     if (arena_reserve(l->a, &l->item, l->count, &l->cap, sizeof(*l->item)))
         l->item[l->count++] = make_candidate(l->f, kind, amount);
@@ -197,7 +198,7 @@ static bool has_lock(const struct list *l)
 }
 
 /* Whether other findings already explain most of the phase's time. */
-static bool phase_named(const struct list *l, const struct why_phase *p)
+static bool is_phase_explained(const struct list *l, const struct why_phase *p)
 {
     uint64_t ns = 0;
     for (size_t i = 0; i < l->count; i++) {
@@ -226,26 +227,26 @@ static struct why_finding finding_of(const struct list *l,
         x.from_ns = a->phase->from_ns;
         x.to_ns = a->phase->to_ns;
     }
-    why_say(l->f, l->a, &x, a);
+    why_write_finding_texts(l->f, l->a, &x, a);
     x.sure = why_how_sure(l->f, l->a, &x, a, &x.sure_why);
     return x;
 }
 
-static void is_nearest(struct candidate *nearest, struct candidate c)
+static void update_nearest(struct candidate *nearest, struct candidate c)
 {
     if (!nearest->amount || c.gain_ppm > nearest->gain_ppm)
         *nearest = c;
 }
 
-static void consider_largest(struct list *l, enum why_kind k,
-                             const struct why_amount *a,
-                             struct candidate *nearest)
+static void add_candidate_or_nearest(struct list *l, enum why_kind k,
+                                     const struct why_amount *a,
+                                     struct candidate *nearest)
 {
     uint32_t least = k == WHY_IMBALANCE ? WHY_UNEVEN_PPM : WHY_LEAST_PPM;
     if (gain_ppm(l->f, k, a) >= least)
-        consider_amount(l, k, a);
+        add_candidate(l, k, a);
     else
-        is_nearest(nearest, make_candidate(l->f, k, a));
+        update_nearest(nearest, make_candidate(l->f, k, a));
 }
 
 static void choose_procedures(struct list *l, bool chatty,
@@ -261,19 +262,19 @@ static void choose_procedures(struct list *l, bool chatty,
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
             why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
-            consider_amount(l, WHY_PROCEDURE, a);
+            add_candidate(l, WHY_PROCEDURE, a);
         else
-            is_nearest(nearest, make_candidate(f, WHY_PROCEDURE, a));
+            update_nearest(nearest, make_candidate(f, WHY_PROCEDURE, a));
     }
-    if (!hot && !is_spread(f) && is_request(f))
-        consider_largest(l, WHY_PROCEDURE, &f->common.amount, nearest);
+    if (!hot && !is_spread(f) && is_each_request_expensive(f))
+        add_candidate_or_nearest(l, WHY_PROCEDURE, &f->common.amount, nearest);
 }
 
 static void choose_findings(struct list *l, struct candidate *nearest)
 {
     const struct why_facts *f = l->f;
     if (f->hang.ns) {
-        consider_amount(l, WHY_HANG, &f->amount[WHY_HANG]);
+        add_candidate(l, WHY_HANG, &f->amount[WHY_HANG]);
         if (l->count)
             l->item[0].gain_ppm = UINT32_MAX; /* ranks first */
     }
@@ -283,13 +284,15 @@ static void choose_findings(struct list *l, struct candidate *nearest)
     for (int i = 0; i < WHY_KIND_COUNT; i++) {
         enum why_kind k = (enum why_kind)i;
         if (may_be_finding(f, k, chatty))
-            consider_largest(l, k, &f->amount[k], nearest);
+            add_candidate_or_nearest(l, k, &f->amount[k], nearest);
         if (k == WHY_SERIAL)
-            consider_largest(l, k, &f->one_by_one, nearest);
+            add_candidate_or_nearest(l, k, &f->one_by_one, nearest);
     }
     for (size_t i = 0; i < f->phases; i++) {
-        if (is_phase(f, &f->phase[i]) && !phase_named(l, &f->phase[i]))
-            consider_largest(l, WHY_PHASE, &f->phase[i].amount, nearest);
+        if (is_phase_finding(f, &f->phase[i]) &&
+            !is_phase_explained(l, &f->phase[i]))
+            add_candidate_or_nearest(l, WHY_PHASE, &f->phase[i].amount,
+                                     nearest);
     }
     choose_procedures(l, chatty, nearest);
 }
@@ -353,7 +356,7 @@ bool why_find(const struct why_facts *f, struct arena *a,
     if (l.count)
         qsort(l.item, l.count, sizeof(*l.item), by_gain);
     if (is_spread(f))
-        consider_amount(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
+        add_candidate(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
     for (size_t i = 0; i < l.count && i < WHY_TOP; i++)
         out->finding[out->count++] = finding_of(&l, &l.item[i]);
     out->left_out = l.count - out->count;

@@ -306,8 +306,9 @@ bool why_find(const struct why_facts *f, struct arena *a,
               struct why_findings *out);
 
 /* why/finding_text.c: sets the texts of a finding from its numbers. */
-void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
-             const struct why_amount *amount);
+void why_write_finding_texts(const struct why_facts *f, struct arena *a,
+                             struct why_finding *x,
+                             const struct why_amount *amount);
 /* Returns the confidence in a finding, or in the whole answer if x is NULL.
  * Sets *because to the reason. */
 enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,

@@ -45,7 +45,7 @@ uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns)
     return window_of(y)->is_set ? ns_within(window_of(y), end, ns) : ns;
 }
 
-bool why_holds(const struct why_solving *y, uint64_t at)
+bool why_is_in_window(const struct why_solving *y, uint64_t at)
 {
     const struct path_window *w = window_of(y);
     return !w->is_set || (at > w->from_ns && (!w->to_ns || at <= w->to_ns));
@@ -62,8 +62,8 @@ void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
 }
 
 /* Returns the part inside the window of `ns` spread evenly over [from, to]. */
-static uint64_t spread_ns(const struct path_window *w, uint64_t ns,
-                          uint64_t from, uint64_t to)
+static uint64_t spread_ns_in_window(const struct path_window *w, uint64_t ns,
+                                    uint64_t from, uint64_t to)
 {
     uint64_t all = ips_sub_sat(to, from), in = ns_within(w, to, all);
     return in == all ? ns : all ? (uint64_t)((ips_u128)ns * in / all) : 0;
@@ -94,15 +94,15 @@ static void cut_arc(struct why_solving *y, uint32_t i, uint64_t in)
     uint64_t done = ips_min_u64(ips_add_sat(begin, g->w[i]), end);
     uint64_t work = ips_sub_sat(done, ips_min_u64(y->outside[i], done - begin));
     bool whole = ns_within(w, end, end - begin) == end - begin &&
-                 (end > begin || why_holds(y, end));
+                 (end > begin || why_is_in_window(y, end));
     if (whole)
         return;
     y->cpu[i] = ips_min_u64(y->cpu[i], in);
-    y->delay[i] = spread_ns(w, y->delay[i], begin, work);
+    y->delay[i] = spread_ns_in_window(w, y->delay[i], begin, work);
     y->outside[i] = ns_within(w, done, y->outside[i]);
 }
 
-int why_cut(struct why_solving *y)
+int why_cut_to_window(struct why_solving *y)
 {
     struct ips_graph *g = &y->d->w.path.merged;
     size_t n = (size_t)g->node_count + 1;

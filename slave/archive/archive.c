@@ -26,7 +26,7 @@ static int archive_path(const char *dir, char out[IPS_PATH_BYTES],
 
 /* Returns the offset at which the last complete block of a truncated file
  * ends. */
-static uint64_t whole_blocks(int fd, uint64_t size)
+static uint64_t end_of_whole_blocks(int fd, uint64_t size)
 {
     struct slave_block b;
     uint64_t at = 0;
@@ -59,7 +59,7 @@ int slave_archive_open(struct slave_archive *a, const char *dir,
     uint64_t size = (uint64_t)st.st_size;
     if (size < committed) {
         *missing = committed - size;
-        committed = whole_blocks(fd, size);
+        committed = end_of_whole_blocks(fd, size);
     }
     if (size > committed && ftruncate(fd, (off_t)committed) < 0) {
         rc = ips_err_errno(err, "cut %s", path);
@@ -78,7 +78,7 @@ void slave_archive_close(struct slave_archive *a)
     a->fd = -1;
 }
 
-static uint64_t block_check(const struct slave_block *b, const uint8_t *data)
+static uint64_t block_checksum(const struct slave_block *b, const uint8_t *data)
 {
     uint64_t h = slave_wordhash(0, b, offsetof(struct slave_block, check));
     return slave_wordhash(h, data, b->bytes);
@@ -109,7 +109,7 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
                             .bytes = p->bytes,
                             .plain_bytes = p->plain_bytes,
                             .raw_bytes = p->raw_bytes};
-    b.check = block_check(&b, p->data);
+    b.check = block_checksum(&b, p->data);
     uint64_t at = a->length + a->staged;
     int rc = write_all(a->fd, &b, sizeof(b), at, err);
     if (rc == 0)
@@ -120,7 +120,7 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
 }
 
 /* Returns the size of as many whole frames as fit into one block. */
-static size_t block_of(const uint8_t *p, size_t len)
+static size_t bytes_for_one_block(const uint8_t *p, size_t len)
 {
     size_t at = 0;
     while (at < len) {
@@ -143,7 +143,7 @@ int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
     int rc = 0;
     for (size_t n = 0; rc == 0 && len > 0; len -= n, p += n) {
         struct slave_packed packed;
-        n = block_of(p, len);
+        n = bytes_for_one_block(p, len);
         rc = slave_pack_encode(pack, p, n, mult_q32, &packed, err);
         if (rc == 0)
             rc = stage_block(a, &packed, err);
@@ -182,8 +182,8 @@ static int report_damage(size_t at, uint64_t length, struct ips_err *err)
 
 /* Copies the header of the block at `at`, and verifies it and the checksum of
  * the block. */
-static int block_at(const uint8_t *data, size_t len, size_t at,
-                    struct slave_block *b, struct ips_err *err)
+static int verify_block_at(const uint8_t *data, size_t len, size_t at,
+                           struct slave_block *b, struct ips_err *err)
 {
     size_t left = len - at;
     if (left >= sizeof(*b)) {
@@ -196,14 +196,15 @@ static int block_at(const uint8_t *data, size_t len, size_t at,
                 "directory of the run");
         if (b->magic == SLAVE_BLOCK_MAGIC && b->bytes <= left - sizeof(*b) &&
             b->raw_bytes <= SLAVE_PACK_RAW_MAX && b->raw_bytes % 8 == 0 &&
-            block_check(b, data + at + sizeof(*b)) == b->check)
+            block_checksum(b, data + at + sizeof(*b)) == b->check)
             return 0;
     }
     return report_damage(at, len, err);
 }
 
-int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
-                        struct slave_packed *out, struct ips_err *err)
+int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
+                             uint8_t *to, struct slave_packed *out,
+                             struct ips_err *err)
 {
     struct slave_block b;
     *out = (struct slave_packed){0};
@@ -212,7 +213,7 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
         b.raw_bytes > SLAVE_PACK_RAW_MAX || b.raw_bytes % 8 != 0 ||
         pread(a->fd, to, b.bytes, (off_t)(at + sizeof(b))) !=
             (ssize_t)b.bytes ||
-        block_check(&b, to) != b.check)
+        block_checksum(&b, to) != b.check)
         return report_damage(at, a->length, err);
     *out = (struct slave_packed){to, b.bytes, b.plain_bytes, b.raw_bytes};
     return 0;
@@ -226,10 +227,10 @@ struct unpacking {
     void *arg;
 };
 
-static int show_frame(const struct unpacking *u, const uint8_t *data,
-                      size_t len, struct ips_err *err)
+static int call_seen_for_frames(const struct unpacking *u, const uint8_t *data,
+                                size_t len, struct ips_err *err)
 {
-    const struct slave_archive_map m = {data, len};
+    const struct slave_archive_unpack m = {data, len};
     const struct slave_frame *f;
     int rc = 0;
     for (size_t at = 0; rc == 0 && (f = slave_archive_next(&m, &at));)
@@ -237,8 +238,8 @@ static int show_frame(const struct unpacking *u, const uint8_t *data,
     return rc;
 }
 
-static int unpack_block(const struct unpacking *u, uint8_t *out,
-                        struct ips_err *err)
+static int unpack_checked_blocks(const struct unpacking *u, uint8_t *out,
+                                 struct ips_err *err)
 {
     struct slave_block b;
     struct slave_pack *pack = slave_pack_new();
@@ -251,22 +252,22 @@ static int unpack_block(const struct unpacking *u, uint8_t *out,
         if (slave_pack_decode(pack, &packed, out, NULL) < 0)
             rc = report_damage(at, u->len, err);
         else if (u->seen)
-            rc = show_frame(u, out, b.raw_bytes, err);
+            rc = call_seen_for_frames(u, out, b.raw_bytes, err);
         out += b.raw_bytes;
     }
     slave_pack_free(pack);
     return rc;
 }
 
-static int unpack_all(const struct unpacking *u, struct slave_archive_map *out,
-                      struct ips_err *err)
+static int unpack_all(const struct unpacking *u,
+                      struct slave_archive_unpack *out, struct ips_err *err)
 {
     struct slave_block b;
     size_t raw = 0;
     int rc = 0;
     for (size_t at = u->from; rc == 0 && at < u->len;
          at += sizeof(b) + b.bytes) {
-        rc = block_at(u->data, u->len, at, &b, err);
+        rc = verify_block_at(u->data, u->len, at, &b, err);
         raw += b.raw_bytes;
     }
     if (rc < 0 || raw == 0)
@@ -277,7 +278,7 @@ static int unpack_all(const struct unpacking *u, struct slave_archive_map *out,
                            "%zu bytes to unpack the archive", raw);
     out->data = room;
     out->length = raw;
-    return unpack_block(u, room, err);
+    return unpack_checked_blocks(u, room, err);
 }
 
 static int open_archive(const char *dir, struct ips_err *err)
@@ -296,13 +297,14 @@ int slave_archive_fd(const char *dir)
     return fd < 0 ? -1 : fd;
 }
 
-int slave_archive_map_from(const char *dir, int fd, uint64_t from,
-                           uint64_t committed, struct slave_archive_map *out,
-                           slave_frame_seen *seen, void *arg,
-                           struct ips_err *err)
+int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
+                              uint64_t committed,
+                              struct slave_archive_unpack *out,
+                              slave_frame_seen *seen, void *arg,
+                              struct ips_err *err)
 {
     struct stat st;
-    *out = (struct slave_archive_map){0};
+    *out = (struct slave_archive_unpack){0};
     if (committed <= from)
         return 0;
     int own = fd < 0 ? open_archive(dir, err) : -1, rc = 0;
@@ -332,24 +334,25 @@ int slave_archive_map_from(const char *dir, int fd, uint64_t from,
     if (p != MAP_FAILED)
         munmap(p, (size_t)committed);
     if (rc < 0)
-        slave_archive_unmap(out);
+        slave_archive_free_unpacked(out);
     return rc;
 }
 
-int slave_archive_map(const char *dir, int fd, uint64_t committed,
-                      struct slave_archive_map *out, struct ips_err *err)
+int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
+                         struct slave_archive_unpack *out, struct ips_err *err)
 {
-    return slave_archive_map_from(dir, fd, 0, committed, out, NULL, NULL, err);
+    return slave_archive_unpack_from(dir, fd, 0, committed, out, NULL, NULL,
+                                     err);
 }
 
-void slave_archive_unmap(struct slave_archive_map *m)
+void slave_archive_free_unpacked(struct slave_archive_unpack *m)
 {
     ips_free_large((void *)(uintptr_t)m->data);
-    *m = (struct slave_archive_map){0};
+    *m = (struct slave_archive_unpack){0};
 }
 
-const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,
-                                             size_t *at)
+const struct slave_frame *
+slave_archive_next(const struct slave_archive_unpack *m, size_t *at)
 {
     if (*at >= m->length)
         return NULL;

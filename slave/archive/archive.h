@@ -65,9 +65,9 @@ int slave_archive_sync(struct slave_archive *a,
 
 /* Reads the payload of the block at `at` into `to` (SLAVE_PACK_OUT_MAX bytes)
  * and verifies its checksum. The caller must know where the archive ends. */
-int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
-                        struct slave_packed *out,
-                        struct ips_err *err) IPS_MUST_USE;
+int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
+                             uint8_t *to, struct slave_packed *out,
+                             struct ips_err *err) IPS_MUST_USE;
 
 /*
  * repack.c: a block holds what one turn found, so a slow program's blocks are
@@ -89,8 +89,9 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
 uint64_t slave_repack_length(const struct slave_repack *r);
 /* Call after the commit: renames archive.new to archive, and makes `a` the new
  * archive. Frees `r`. */
-int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_repack_replace_archive(struct slave_repack *r,
+                                 struct slave_archive *a,
+                                 struct ips_err *err) IPS_MUST_USE;
 /* Renames archive.new if it has the committed length, else removes it. Call at
  * the start of the slave and before the archive is opened for writing. On an
  * error the rename failed, and archive.new must be kept. */
@@ -98,33 +99,34 @@ int slave_repack_recover(const char *dir, uint64_t committed,
                          struct ips_err *err) IPS_MUST_USE;
 
 /* The committed frames of an archive, unpacked in memory (common/large.h). */
-struct slave_archive_map {
+struct slave_archive_unpack {
     const uint8_t *data; /* NULL: no frames */
     size_t length;
 };
 /* Reads, checks and unpacks the whole archive, from `fd` or, if it is -1, from
  * DIR/archive; about 20 ns a record. IPS_E_CORRUPT: damaged (the message has
  * the offset); IPS_E_VERSION: of an earlier version. */
-int slave_archive_map(const char *dir, int fd, uint64_t committed,
-                      struct slave_archive_map *out,
-                      struct ips_err *err) IPS_MUST_USE;
-/* slave_archive_map_from() does the same for the bytes [from, committed) only;
- * a block must begin at `from`. It calls `seen` (may be NULL) for each frame
- * right after it was unpacked, while the frame is in the CPU's cache; a
+int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
+                         struct slave_archive_unpack *out,
+                         struct ips_err *err) IPS_MUST_USE;
+/* slave_archive_unpack_from() does the same for the bytes [from, committed)
+ * only; a block must begin at `from`. It calls `seen` (may be NULL) for each
+ * frame right after it was unpacked, while the frame is in the CPU's cache; a
  * negative result ends the unpacking. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
-int slave_archive_map_from(const char *dir, int fd, uint64_t from,
-                           uint64_t committed, struct slave_archive_map *out,
-                           slave_frame_seen *seen, void *arg,
-                           struct ips_err *err) IPS_MUST_USE;
-void slave_archive_unmap(struct slave_archive_map *m);
+int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
+                              uint64_t committed,
+                              struct slave_archive_unpack *out,
+                              slave_frame_seen *seen, void *arg,
+                              struct ips_err *err) IPS_MUST_USE;
+void slave_archive_free_unpacked(struct slave_archive_unpack *m);
 
 /* Opens DIR/archive for reading; the caller closes it. -1: there is none. */
 int slave_archive_fd(const char *dir);
 
 /* Returns the frame at offset *at and moves *at past it; NULL: the end. */
-const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,
-                                             size_t *at);
+const struct slave_frame *
+slave_archive_next(const struct slave_archive_unpack *m, size_t *at);
 
 #endif

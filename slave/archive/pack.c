@@ -68,7 +68,7 @@ struct slave_pack *slave_pack_new(void)
 
 /* ---- encoding ---- */
 
-static int by_stream(const void *va, const void *vb)
+static int compare_frames_by_stream(const void *va, const void *vb)
 {
     const struct slave_frame *const *a = va, *const *b = vb;
     if ((*a)->stream != (*b)->stream)
@@ -160,8 +160,8 @@ static bool is_noise(struct slave_pack *p, const struct pack_bytes *b)
     return !ZSTD_isError(n) && n > NOISE_BYTES - NOISE_BYTES / 32;
 }
 
-static int compress_column(struct slave_pack *p, struct slave_packed *out,
-                           struct ips_err *err)
+static int compress_columns(struct slave_pack *p, struct slave_packed *out,
+                            struct ips_err *err)
 {
     struct pack_coder *c = &p->coder;
     ZSTD_outBuffer to = {p->out, SLAVE_PACK_OUT_MAX, 0};
@@ -211,14 +211,14 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
     for (size_t at = 0; at < len;
          at += sizeof(**p->order) + p->order[count++]->bytes)
         p->order[count] = (const struct slave_frame *)(const void *)(from + at);
-    qsort(p->order, count, sizeof(*p->order), by_stream);
+    qsort(p->order, count, sizeof(*p->order), compare_frames_by_stream);
     for (int i = 0; i < PACK_COLUMNS; i++)
         p->coder.column[i] =
             (struct pack_bytes){.data = p->columns + (size_t)i * COLUMN_BYTES};
     pack_begin(&p->coder, mult_q32);
     put_frames(p, count, &out->raw_bytes);
     pack_end(&p->coder);
-    return compress_column(p, out, err);
+    return compress_columns(p, out, err);
 }
 
 /* ---- decoding ---- */

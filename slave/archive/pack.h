@@ -14,7 +14,8 @@
  *
  * Encoder and decoder are one function with a constant switch, so that they
  * cannot predict differently. Only for calls, the most frequent records, there
- * is a hand-written decoder (near_call), used while no column is near its end.
+ * is a hand-written decoder (decode_call_unchecked), used while no column is
+ * near its end.
  *
  * Invariants: no input makes the decoder write beyond `raw_bytes`, read beyond
  * what it was given, or allocate; every failure is IPS_E_CORRUPT.

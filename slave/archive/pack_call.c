@@ -28,8 +28,9 @@ static inline struct sized make_sized(uint64_t v, unsigned flag)
                               (uint8_t)(lows + (v != 0) + (flag ? 0x80 : 0))};
 }
 
-static inline struct sized size_cpu(uint64_t now, uint64_t before,
-                                    uint64_t ticks, uint64_t mult_q32)
+static inline struct sized split_predicted_cpu(uint64_t now, uint64_t before,
+                                               uint64_t ticks,
+                                               uint64_t mult_q32)
 {
     uint64_t ran = (uint64_t)((ips_u128)ticks * mult_q32 >> 32);
     uint64_t if_ran = pack_zigzag(now - before - ran),
@@ -48,7 +49,7 @@ struct run {
 };
 
 static inline __attribute__((always_inline)) struct run
-run_begin(const struct pack_coder *c)
+load_encoder_state(const struct pack_coder *c)
 {
 #define END(col) (c->column[col].data + c->column[col].len)
     return (struct run){.kind = END(PACK_KIND),
@@ -75,8 +76,8 @@ run_begin(const struct pack_coder *c)
 #undef END
 }
 
-static inline __attribute__((always_inline)) void run_end(struct pack_coder *c,
-                                                          const struct run *r)
+static inline __attribute__((always_inline)) void
+store_encoder_state(struct pack_coder *c, const struct run *r)
 {
 #define END(col, p) c->column[col].len = (size_t)((p)-c->column[col].data)
     END(PACK_KIND, r->kind);
@@ -155,7 +156,7 @@ put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
     uint32_t likely = *then ? (uint32_t)(*then - 1) : r->link;
     *then = (uint64_t)a + 1;
     *r->kind++ = (uint8_t)k;
-    r->a = put_value(r->a, pack_half(a, likely));
+    r->a = put_value(r->a, pack_half_difference(a, likely));
     r->type = type;
 }
 
@@ -183,12 +184,13 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     put_head(r, c, type, a, k);
     const struct sized t = make_sized(pack_zigzag(w[1] - r->last_t), 0),
                        t_ret = make_sized(pack_zigzag(w[2] - w[1]), 0),
-                       x = size_cpu(w[3], r->cpu_now, w[1] - r->cpu_t,
-                                    c->mult_q32),
-                       y = size_cpu(w[4], w[3], w[2] - w[1], c->mult_q32);
+                       x = split_predicted_cpu(w[3], r->cpu_now,
+                                               w[1] - r->cpu_t, c->mult_q32),
+                       y = split_predicted_cpu(w[4], w[3], w[2] - w[1],
+                                               c->mult_q32);
     uint64_t five = pack_zigzag(w[5] - last[5]);
-    uint32_t low = pack_half(w[7], last[7]),
-             high = pack_half(w[7] >> 32, last[7] >> 32);
+    uint32_t low = pack_half_difference(w[7], last[7]),
+             high = pack_half_difference(w[7] >> 32, last[7] >> 32);
     memcpy(last + 1, w + 1, 7 * sizeof(*w));
     *r->t++ = t.byte;
     *r->t_ret++ = t_ret.byte;
@@ -202,7 +204,7 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     r->record_t = w[1];
     r->last_t = r->cpu_t = w[2];
     r->cpu_now = w[4];
-    r->link = pack_link_of(w, CALL_WORDS);
+    r->link = pack_likely_next_channel(w, CALL_WORDS);
 }
 
 /* Encodes a SEND_SHORT or RECV_SHORT. */
@@ -213,8 +215,8 @@ put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
     put_head(r, c, type, a, k);
     const struct sized t = make_sized(pack_zigzag(w[1] - r->last_t), 0);
-    uint32_t low = pack_half(w[2], last[2]),
-             high = pack_half(w[2] >> 32, last[2] >> 32);
+    uint32_t low = pack_half_difference(w[2], last[2]),
+             high = pack_half_difference(w[2] >> 32, last[2] >> 32);
     memcpy(last + 1, w + 1, (SHORT_WORDS - 1) * sizeof(*w));
     *r->t++ = t.byte;
     unsigned first = t.lows > 32 ? 32 : t.lows;
@@ -231,7 +233,7 @@ put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
 size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 {
     size_t at = 0;
-    struct run r = run_begin(c);
+    struct run r = load_encoder_state(c);
     while (bytes - at >= SHORT_WORDS * sizeof(uint64_t)) {
         uint64_t w[CALL_WORDS];
         uint32_t word, k;
@@ -254,6 +256,6 @@ size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         at += count * sizeof(*w);
     }
     if (at)
-        run_end(c, &r);
+        store_encoder_state(c, &r);
     return at;
 }

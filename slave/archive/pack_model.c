@@ -123,7 +123,7 @@ static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
 
 /* Returns the next `bits` bits of the column PACK_BITS, at most 56, without a
  * check for its end: 8 more bytes must be readable. */
-ALWAYS_INLINE uint64_t near_bits(struct pack_coder *c, unsigned bits)
+ALWAYS_INLINE uint64_t get_bits_unchecked(struct pack_coder *c, unsigned bits)
 {
     uint64_t word;
     memcpy(&word, c->column[PACK_BITS].data + (c->bit >> 3), sizeof(word));
@@ -252,7 +252,7 @@ ALWAYS_INLINE void code_halves(struct pack_coder *c, bool enc,
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 32) {
         if (enc)
-            put_value(c, col, pack_half(*w >> shift, from >> shift));
+            put_value(c, col, pack_half_difference(*w >> shift, from >> shift));
         else
             v |= (((uint32_t)decode_zigzag(get_value(c, col)) +
                    (from >> shift)) &
@@ -282,8 +282,8 @@ ALWAYS_INLINE void code_text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* Does the same as code_words() for the roles "tRCDLSH" of the most frequent
  * records, without its unpredictable switch statement. */
-ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
-                              uint32_t type, uint32_t a, uint64_t *last)
+ALWAYS_INLINE void code_call_words(struct pack_coder *c, bool enc, uint64_t *w,
+                                   uint32_t type, uint32_t a, uint64_t *last)
 {
     code_stamp(c, enc, PACK_T, c->last_t, &w[1]);
     c->record_t = last[1] = w[1];
@@ -311,7 +311,7 @@ ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
 
 /* Sets c->sure: for how many consecutive calls the columns have enough
  * bytes. */
-static void count_sure(struct pack_coder *c)
+static void count_calls_that_surely_fit(struct pack_coder *c)
 {
     static const uint8_t columns[] = {
         PACK_T,    PACK_T_RET,    PACK_CPU,      PACK_CPU_RET,
@@ -328,8 +328,9 @@ static void count_sure(struct pack_coder *c)
     c->sure = (uint32_t)sure;
 }
 
-ALWAYS_INLINE uint64_t near_sized(struct pack_coder *c, enum pack_column column,
-                                  unsigned *flag, bool *bad)
+ALWAYS_INLINE uint64_t get_sized_unchecked(struct pack_coder *c,
+                                           enum pack_column column,
+                                           unsigned *flag, bool *bad)
 {
     struct pack_bytes *b = &c->column[column];
     uint8_t byte = b->data[b->at++];
@@ -341,11 +342,11 @@ ALWAYS_INLINE uint64_t near_sized(struct pack_coder *c, enum pack_column column,
         *bad |= bits > 64;
         return bits > 64 ? 0 : get_bits(c, bits - 1) | 1ULL << (bits - 1);
     }
-    return near_bits(c, bits - 1) | 1ULL << (bits - 1);
+    return get_bits_unchecked(c, bits - 1) | 1ULL << (bits - 1);
 }
 
-ALWAYS_INLINE uint64_t near_number(struct pack_coder *c,
-                                   enum pack_column column, bool *bad)
+ALWAYS_INLINE uint64_t get_number_unchecked(struct pack_coder *c,
+                                            enum pack_column column, bool *bad)
 {
     struct pack_bytes *b = &c->column[column];
     uint8_t byte = b->data[b->at++];
@@ -361,69 +362,76 @@ ALWAYS_INLINE uint64_t near_number(struct pack_coder *c,
     return v;
 }
 
-ALWAYS_INLINE uint64_t near_cpu(struct pack_coder *c, enum pack_column column,
-                                uint64_t t, bool *bad)
+ALWAYS_INLINE uint64_t decode_cpu_unchecked(struct pack_coder *c,
+                                            enum pack_column column, uint64_t t,
+                                            bool *bad)
 {
     uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
     unsigned flag;
-    uint64_t v = decode_zigzag(near_sized(c, column, &flag, bad));
+    uint64_t v = decode_zigzag(get_sized_unchecked(c, column, &flag, bad));
     c->cpu_t = t;
     return c->cpu += (flag ? 0 : ran) + v;
 }
 
-static uint64_t near_site(struct pack_coder *c, uint32_t key, bool *bad)
+static uint64_t decode_site_unchecked(struct pack_coder *c, uint32_t key,
+                                      bool *bad)
 {
     uint64_t *after = &c->successor[key % PACK_SUCCESSORS];
     struct pack_bytes *site = &c->column[PACK_SITE];
     if (site->data[site->at++])
         c->near = *after =
-            c->near + decode_zigzag(near_number(c, PACK_SITE, bad));
+            c->near + decode_zigzag(get_number_unchecked(c, PACK_SITE, bad));
     return c->site = *after;
 }
 
-static uint64_t near_halves(struct pack_coder *c, enum pack_column col,
-                            uint64_t from, bool *bad)
+static uint64_t decode_halves_unchecked(struct pack_coder *c,
+                                        enum pack_column col, uint64_t from,
+                                        bool *bad)
 {
-    uint32_t low = (uint32_t)decode_zigzag(near_number(c, col, bad)),
-             high = (uint32_t)decode_zigzag(near_number(c, col, bad));
+    uint32_t low = (uint32_t)decode_zigzag(get_number_unchecked(c, col, bad)),
+             high = (uint32_t)decode_zigzag(get_number_unchecked(c, col, bad));
     return (uint64_t)((uint32_t)(from >> 32) + high) << 32 |
            (uint32_t)((uint32_t)from + low);
 }
 
 /* Decodes a short send or receive like code_words(), without checks for the
  * columns' ends. */
-static void near_short(struct pack_coder *c, uint64_t *w, uint32_t type,
-                       uint32_t a, uint64_t *last)
+static void decode_short_unchecked(struct pack_coder *c, uint64_t *w,
+                                   uint32_t type, uint32_t a, uint64_t *last)
 {
     unsigned flag;
     bool bad = false;
-    uint64_t t = c->last_t + decode_zigzag(near_sized(c, PACK_T, &flag, &bad));
+    uint64_t t =
+        c->last_t + decode_zigzag(get_sized_unchecked(c, PACK_T, &flag, &bad));
     c->record_t = c->last_t = w[1] = last[1] = t;
-    w[2] = last[2] =
-        near_halves(c, (enum pack_column)(PACK_WORD + 2), last[2], &bad);
-    w[3] = last[3] =
-        near_site(c, pack_hash(type, a, c->site ^ 3ULL << 56), &bad);
+    w[2] = last[2] = decode_halves_unchecked(
+        c, (enum pack_column)(PACK_WORD + 2), last[2], &bad);
+    w[3] = last[3] = decode_site_unchecked(
+        c, pack_hash(type, a, c->site ^ 3ULL << 56), &bad);
     c->bad |= bad;
 }
 
-/* Decodes a call like call_words(), without checks for the columns' ends. */
-static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
-                      uint32_t a, uint64_t *last)
+/* Decodes a call like code_call_words(), without checks for the columns' ends.
+ */
+static void decode_call_unchecked(struct pack_coder *c, uint64_t *w,
+                                  uint32_t type, uint32_t a, uint64_t *last)
 {
     unsigned flag;
     bool bad = false;
-    uint64_t t = c->last_t + decode_zigzag(near_sized(c, PACK_T, &flag, &bad));
-    uint64_t t_ret = t + decode_zigzag(near_sized(c, PACK_T_RET, &flag, &bad));
+    uint64_t t =
+        c->last_t + decode_zigzag(get_sized_unchecked(c, PACK_T, &flag, &bad));
+    uint64_t t_ret =
+        t + decode_zigzag(get_sized_unchecked(c, PACK_T_RET, &flag, &bad));
     c->record_t = w[1] = last[1] = t;
     c->last_t = w[2] = last[2] = t_ret;
-    w[3] = last[3] = near_cpu(c, PACK_CPU, t, &bad);
-    w[4] = last[4] = near_cpu(c, PACK_CPU_RET, t_ret, &bad);
+    w[3] = last[3] = decode_cpu_unchecked(c, PACK_CPU, t, &bad);
+    w[4] = last[4] = decode_cpu_unchecked(c, PACK_CPU_RET, t_ret, &bad);
     enum pack_column five = (enum pack_column)(PACK_WORD + 5),
                      seven = (enum pack_column)(PACK_WORD + 7);
-    w[5] = last[5] += decode_zigzag(near_number(c, five, &bad));
-    w[6] = last[6] =
-        near_site(c, pack_hash(type, a, c->site ^ 6ULL << 56), &bad);
-    w[7] = last[7] = near_halves(c, seven, last[7], &bad);
+    w[5] = last[5] += decode_zigzag(get_number_unchecked(c, five, &bad));
+    w[6] = last[6] = decode_site_unchecked(
+        c, pack_hash(type, a, c->site ^ 6ULL << 56), &bad);
+    w[7] = last[7] = decode_halves_unchecked(c, seven, last[7], &bad);
     c->bad |= bad;
 }
 
@@ -437,20 +445,20 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
         c->context[pack_hash(type, by_a ? a : 0, 0) % PACK_CONTEXTS];
     if (role == call_roles && count == CALL_WORDS) {
         if (!enc && c->sure == 0)
-            count_sure(c);
+            count_calls_that_surely_fit(c);
         if (enc || c->sure == 0) {
-            call_words(c, enc, w, type, a, last);
+            code_call_words(c, enc, w, type, a, last);
         } else {
-            near_call(c, w, type, a, last);
+            decode_call_unchecked(c, w, type, a, last);
             c->sure--;
         }
         return;
     }
     if (!enc && role == short_roles && count == SHORT_WORDS) {
         if (c->sure == 0)
-            count_sure(c);
+            count_calls_that_surely_fit(c);
         if (c->sure) {
-            near_short(c, w, type, a, last);
+            decode_short_unchecked(c, w, type, a, last);
             c->sure--;
             return;
         }
@@ -547,11 +555,11 @@ ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
     *w = (uint64_t)a << 32 | word;
 }
 
-ALWAYS_INLINE void code_rest(struct pack_coder *c, const uint64_t *w,
-                             unsigned count)
+ALWAYS_INLINE void remember_type_and_channel(struct pack_coder *c,
+                                             const uint64_t *w, unsigned count)
 {
     c->type = (uint32_t)w[0] & 0xffu;
-    c->link = pack_link_of(w, count);
+    c->link = pack_likely_next_channel(w, count);
 }
 
 void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
@@ -565,7 +573,7 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         memcpy(w, rec, bytes);
     code_head(c, true, w);
     code_words(c, true, w, count);
-    code_rest(c, w, count);
+    remember_type_and_channel(c, w, count);
 }
 
 size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
@@ -577,7 +585,7 @@ size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
     if (c->bad || count < 2 || count * sizeof(*w) > room)
         return 0;
     code_words(c, false, w, count);
-    code_rest(c, w, count);
+    remember_type_and_channel(c, w, count);
     if (c->bad)
         return 0;
     if (count == CALL_WORDS)

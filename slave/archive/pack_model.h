@@ -80,7 +80,7 @@ static inline uint64_t pack_zigzag(uint64_t v)
 
 /* The difference of the low halves of two words, as an unsigned number that is
  * small if the difference is small (zigzag). */
-static inline uint32_t pack_half(uint64_t now, uint64_t from)
+static inline uint32_t pack_half_difference(uint64_t now, uint64_t from)
 {
     int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);
     return (uint32_t)pack_zigzag((uint64_t)(int64_t)step);
@@ -90,7 +90,8 @@ static inline uint32_t pack_hint_of(uint32_t word)
     return (word ^ word >> 8 ^ word >> 16) & 0xff;
 }
 /* Returns the channel that the record after `w` probably uses. */
-static inline uint32_t pack_link_of(const uint64_t *w, unsigned count)
+static inline uint32_t pack_likely_next_channel(const uint64_t *w,
+                                                unsigned count)
 {
     uint32_t a = (uint32_t)(w[0] >> 32);
     if (a || ((uint32_t)w[0] & 0xffu) != IPS_REC_BLOCK || count < 8)

@@ -60,7 +60,8 @@ static struct slave_batch *first_off(struct slave_record_queue *h)
     return b;
 }
 
-static struct slave_batch *unused_batch(struct slave_record_queue *h)
+static struct slave_batch *
+get_or_make_unused_batch(struct slave_record_queue *h)
 {
     struct slave_batch *b = h->unused;
     if (b) {
@@ -86,7 +87,7 @@ void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
         memcpy(b->data + b->len, *buffer, len);
         b->len += len;
         b->until = until;
-    } else if ((b = unused_batch(h))) {
+    } else if ((b = get_or_make_unused_batch(h))) {
         uint8_t *mine = b->data;
         *b = (struct slave_batch){
             .from = from, .until = until, .len = len, .data = *buffer};

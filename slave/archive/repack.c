@@ -89,7 +89,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
                  : ips_err_set(err, IPS_E_BUSY, "the archive has grown");
     while (rc == 0 && r->at < r->from_length && r->at < stop) {
         struct slave_packed p;
-        rc = slave_archive_block(a, r->at, r->packed, &p, err);
+        rc = slave_archive_read_block(a, r->at, r->packed, &p, err);
         if (rc == 0 && r->len + p.raw_bytes > SLAVE_PACK_RAW_MAX)
             rc = flush_pack(r, pack, mult_q32, err);
         if (rc == 0)
@@ -111,8 +111,8 @@ uint64_t slave_repack_length(const struct slave_repack *r)
     return r->to.length;
 }
 
-int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
-                      struct ips_err *err)
+int slave_repack_replace_archive(struct slave_repack *r,
+                                 struct slave_archive *a, struct ips_err *err)
 {
     char old[IPS_PATH_BYTES + 16], new[IPS_PATH_BYTES + 16];
     snprintf(old, sizeof(old), "%s/archive", r->dir);

@@ -13,7 +13,7 @@
 #include "common/lock.h"
 #include "common/paths.h"
 
-int slave_lock_make_pool(const char *pool, struct ips_err *err)
+int slave_lock_make_pool_directory(const char *pool, struct ips_err *err)
 {
     struct stat st;
     if (lstat(pool, &st) < 0) {
@@ -80,7 +80,7 @@ void slave_lock_release(int fd)
     close(fd);
 }
 
-int slave_lock_pool(const char *pool)
+int slave_lock_try_pool_lock(const char *pool)
 {
     int fd = open_lock(pool, IPS_POOL_LOCK, NULL);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {

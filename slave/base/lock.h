@@ -13,7 +13,8 @@
 
 /* Creates the pool directory if it does not exist: mode 0711 for root, else
  * 0700. */
-int slave_lock_make_pool(const char *pool, struct ips_err *err) IPS_MUST_USE;
+int slave_lock_make_pool_directory(const char *pool,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 /* Takes slave.lock. Returns the descriptor, or IPS_E_BUSY (the message names
  * the holder's pid). */
@@ -22,6 +23,6 @@ void slave_lock_release(int fd);
 
 /* Takes pool.lock without waiting: while it is held, no run is created or
  * joined. Returns the descriptor (close releases the lock), or -1. */
-int slave_lock_pool(const char *pool);
+int slave_lock_try_pool_lock(const char *pool);
 
 #endif

@@ -11,8 +11,8 @@
 
 #include "common/log.h"
 
-enum slave_sched_class slave_sched_class_request(enum slave_sched_class now,
-                                                 unsigned fill, bool waited_for)
+enum slave_sched_class slave_sched_class_choose(enum slave_sched_class now,
+                                                unsigned fill, bool waited_for)
 {
     static const unsigned enter_nice = 250, enter_normal = 500;
     unsigned down = 50;
@@ -45,8 +45,8 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-void slave_sched_class_apply(struct event_base *base,
-                             enum slave_sched_class level)
+void slave_sched_class_run_loop(struct event_base *base,
+                                enum slave_sched_class level)
 {
     struct loop l = {base, level};
     pthread_t thread;

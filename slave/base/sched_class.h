@@ -25,13 +25,12 @@ enum slave_sched_class {
 /* Chooses the scheduling class; has no side effects. `fill`: 1/1000 of the pool
  * in use. `waited_for`: a client waits for an answer. A class is left only when
  * `fill` is 50 below the value at which it was entered (hysteresis). */
-enum slave_sched_class slave_sched_class_request(enum slave_sched_class now,
-                                                 unsigned fill,
-                                                 bool waited_for);
+enum slave_sched_class slave_sched_class_choose(enum slave_sched_class now,
+                                                unsigned fill, bool waited_for);
 
 /* Runs the event loop, in a thread of that class, until
  * event_base_loopbreak. */
-void slave_sched_class_apply(struct event_base *base,
-                             enum slave_sched_class level);
+void slave_sched_class_run_loop(struct event_base *base,
+                                enum slave_sched_class level);
 
 #endif

@@ -195,7 +195,7 @@ uint64_t slave_work_current_id(struct slave_work *w)
     return id;
 }
 
-struct slave_job *slave_work_take(struct slave_work *w)
+struct slave_job *slave_work_take_finished(struct slave_work *w)
 {
     pthread_mutex_lock(&w->lock);
     struct slave_job *job = queue_get(&w->done);

@@ -55,9 +55,9 @@ struct slave_job {
 
 struct slave_work;
 
-/* `on_ready` is called on the worker thread whenever slave_work_take has a job;
- * it wakes the loop. `graphs` is borrowed; only the worker may use it from now
- * on. */
+/* `on_ready` is called on the worker thread whenever slave_work_take_finished
+ * has a job; it wakes the loop. `graphs` is borrowed; only the worker may use
+ * it from now on. */
 int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      void *arg, struct slave_work **out,
                      struct ips_err *err) IPS_MUST_USE;
@@ -72,7 +72,7 @@ void slave_work_drop(struct slave_work *w, struct slave_job *job);
 uint64_t slave_work_current_id(struct slave_work *w);
 /* Returns a job whose step has finished, which belongs to the loop again, or
  * NULL. */
-struct slave_job *slave_work_take(struct slave_work *w);
+struct slave_job *slave_work_take_finished(struct slave_work *w);
 
 /* For steps: makes job->err the job's last reply. */
 void slave_job_fail(struct slave_job *job);

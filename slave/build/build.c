@@ -30,15 +30,15 @@ void *b_calloc(size_t count, size_t size, struct ips_err *err)
 
 int b_run_passes(struct build *b)
 {
-    b_built(b, B_BUILT_READ);
+    b_set_progress(b, B_BUILT_READ);
     int rc = b_scan(b);
     if (rc == 0)
         rc = b_processes(b);
     if (rc == 0)
-        rc = b_links(b);
+        rc = b_link_forks_and_joins(b);
     if (rc < 0)
         return rc;
-    b_states(b);
+    b_find_process_ends(b);
     rc = b_signals(b);
     if (rc == 0)
         rc = b_untraced(b);
@@ -50,16 +50,16 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_sync_match(b);
     if (rc == 0)
-        rc = b_match_found(b);
+        rc = b_match_found_files(b);
     if (rc == 0)
         rc = b_nodes(b);
     if (rc == 0)
-        rc = b_holders(b);
+        rc = b_find_end_releases(b);
     if (b->incremental)
-        b_incremental_arcs(b, false);
+        b_incremental_save_arcs(b, false);
     if (rc == 0)
         rc = b_match(b);
-    b_built(b, B_BUILT_MATCH);
+    b_set_progress(b, B_BUILT_MATCH);
     if (rc == 0)
         rc = b_datagrams(b);
     if (rc < 0)
@@ -68,29 +68,29 @@ int b_run_passes(struct build *b)
     rc = b_poll_arcs(b);
     if (rc < 0)
         return rc;
-    b_packet_bytes(b);
-    b_lifetimes(b);
+    b_restore_packet_bytes(b);
+    b_make_lifetime_arcs(b);
     b_signal_arcs(b);
-    b_stop_arcs(b);
+    b_make_job_stop_arcs(b);
     b_sync_arcs(b);
-    b_found_arcs(b);
+    b_make_found_file_arcs(b);
     if (b->incremental)
-        b_incremental_arcs(b, true);
-    b_finish_threads(b);
-    b_causal(b);
+        b_incremental_save_arcs(b, true);
+    b_set_end_coords(b);
+    b_limit_coords_by_clock(b);
     rc = b_far_ends(b);
     if (rc == 0)
         rc = b_weights(b);
-    b_built(b, B_BUILT_WEIGHTS);
+    b_set_progress(b, B_BUILT_WEIGHTS);
     if (rc == 0)
         rc = b->incremental ? 0 : b_break_cycles(b);
     if (rc == 0)
-        rc = b_wall(b);
+        rc = b_bend_times_and_fit_waits(b);
     if (rc == 0)
         rc = b_tables(b);
     if (rc == 0)
         rc = b_unended_list(b);
-    b_built(b, B_BUILT_ALL);
+    b_set_progress(b, B_BUILT_ALL);
     /* an incremental build calls ips_built_set_peers() for each copy of its
      * result */
     if (rc < 0 || b->incremental)
@@ -166,7 +166,7 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     if (rc == 0)
         rc = b_waits_finish(&b);
     if (rc == 0 && in->waits)
-        rc = b_locks(&b);
+        rc = b_make_lock_rows(&b);
     b_release(&b);
     if (rc < 0) {
         ips_built_release(out);

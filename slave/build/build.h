@@ -301,8 +301,8 @@ void ips_built_release(struct ips_built *b);
 uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
 /* Returns that time for the arc into each node: [g.node_count], ns, freed by
  * ips_free_large(). NULL: out of memory. */
-uint64_t *ips_unended_of(const struct ips_built *b,
-                         struct ips_err *err) IPS_MUST_USE;
+uint64_t *ips_unended_by_node(const struct ips_built *b,
+                              struct ips_err *err) IPS_MUST_USE;
 /* The latest known moment of the machine, local raw ns. Processes and threads
  * without a recorded end count as alive up to this moment. */
 uint64_t ips_built_last_ns(const struct ips_built *b);

@@ -33,7 +33,7 @@
 
 /* Lists the node of an arc for build/wall.c. Without memory for the list,
  * build/wall.c visits all nodes. */
-static void keep_arc(struct build *b, uint32_t v)
+static void list_arc_for_wall(struct build *b, uint32_t v)
 {
     if (B_MORE(b->arcs, NULL) < 0)
         b->bends = true;
@@ -55,18 +55,18 @@ static bool between_threads(const struct ips_graph *g, uint32_t v)
 
 /* May the coordinate of the source of v's arc be lowered? That of a send may,
  * and that of a lock release: both wake the waiter within their call. */
-static bool gives_way(const struct ips_graph *g, uint32_t v)
+static bool is_arc_source_movable(const struct ips_graph *g, uint32_t v)
 {
     uint32_t u = g->xpred[v];
     return g->kind[u] == IPS_NODE_SEND ||
            (g->kind[u] == IPS_NODE_AUX && g->xkind[v] == IPS_X_RESOURCE);
 }
 
-static void send_gives_way(struct build *b, uint32_t v)
+static void limit_source_coord(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
-    if (!between_threads(g, v) || !gives_way(g, v))
+    if (!between_threads(g, v) || !is_arc_source_movable(g, v))
         return;
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(arc_time(g, v), after);
@@ -77,13 +77,13 @@ static void send_gives_way(struct build *b, uint32_t v)
         g->w[u] = ips_min_u64(g->w[u], most);
 }
 
-static void receive_gives_way(struct build *b, uint32_t v)
+static void limit_target_coord(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t u = g->xpred[v];
     if (u == IPS_NO_NODE)
         return;
-    keep_arc(b, v);
+    list_arc_for_wall(b, v);
     b->backwards |= g->t_ns[u] >= g->t_ns[v];
     if (!between_threads(g, v))
         return;
@@ -117,7 +117,7 @@ static void each_arc_of(struct build *b, uint32_t c,
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t end = g->chains[c].first + g->chains[c].count;
-    for (uint32_t i = b_first(b, c); i < end; i++) {
+    for (uint32_t i = b_first_open_node(b, c); i < end; i++) {
         uint64_t eight;
         if (end - i >= 8) {
             memcpy(&eight, g->xkind + i, 8);
@@ -137,9 +137,9 @@ static void each_arc(struct build *b, void (*f)(struct build *, uint32_t))
         each_arc_of(b, c, f);
 }
 
-void b_causal(struct build *b)
+void b_limit_coords_by_clock(struct build *b)
 {
     b->arcs.n = 0;
-    each_arc(b, send_gives_way);
-    each_arc(b, receive_gives_way);
+    each_arc(b, limit_source_coord);
+    each_arc(b, limit_target_coord);
 }

@@ -10,7 +10,7 @@
 /* a stream's header may be stamped this long (ns) before its START */
 #define SLACK_NS 10000000u
 
-static int by_thread(const void *va, const void *vb, void *arg)
+static int compare_chains_by_thread(const void *va, const void *vb, void *arg)
 {
     const struct ips_built *b = arg;
     uint32_t a = *(const uint32_t *)va, c = *(const uint32_t *)vb;
@@ -30,7 +30,7 @@ uint32_t *slave_chain_index(const struct ips_built *b)
         index[i] = i;
     if (index && n) {
         struct ips_built copy = *b; /* the argument of qsort_r is not const */
-        qsort_r(index, n, sizeof(*index), by_thread, &copy);
+        qsort_r(index, n, sizeof(*index), compare_chains_by_thread, &copy);
     }
     return index;
 }
@@ -61,7 +61,7 @@ uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
     return best;
 }
 
-static int in_order(const void *va, const void *vb)
+static int compare_stream_places(const void *va, const void *vb)
 {
     const struct slave_stream_place *a = va, *b = vb;
     CMP3(a->chain, b->chain);
@@ -89,7 +89,7 @@ struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
     }
     free(index);
     if (p && in->stream_count)
-        qsort(p, in->stream_count, sizeof(*p), in_order);
+        qsort(p, in->stream_count, sizeof(*p), compare_stream_places);
     return p;
 }
 
@@ -99,13 +99,13 @@ bool slave_chain_in(const struct ips_built *b, const char *machine,
     char own[256];
     if (chain == IPS_NONE)
         return ips_object_parts(object) <= 1 &&
-               ips_object_machine(object, machine);
+               ips_object_matches_machine(object, machine);
     const struct ips_proc *p = &b->procs[b->g.chains[chain].process];
     snprintf(own, sizeof(own), "/%s/%s/%u", machine, p->name,
              b->g.chains[chain].tid);
-    if (ips_object_in(object, own))
+    if (ips_object_matches(object, own))
         return true;
     snprintf(own, sizeof(own), "/%s/%s/%s", machine, p->name,
              b->threads[chain].name);
-    return ips_object_in(object, own);
+    return ips_object_matches(object, own);
 }

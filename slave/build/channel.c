@@ -203,8 +203,8 @@ static void learn_end(struct build *b, uint32_t end, const struct b_chan *c)
 
 /* Adds the data of a CHAN record to one side of a pipe; makes that end if it is
  * new. */
-static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
-                    const struct b_chan *c)
+static int add_pipe_side(struct build *b, uint32_t pair[2], uint32_t side,
+                         const struct b_chan *c)
 {
     uint32_t *end = &pair[side == IPS_SIDE_WRITE];
     if (*end == IPS_NONE) {
@@ -217,7 +217,8 @@ static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
     return 0;
 }
 
-static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
+static int make_pipe_ends(struct build *b, const struct identity *id,
+                          uint32_t n)
 {
     uint32_t pair[2] = {IPS_NONE, IPS_NONE};
     for (uint32_t i = 0; i < n; i++) {
@@ -227,9 +228,9 @@ static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
         uint32_t sides = r.side;
         int rc = 0;
         if (sides & IPS_SIDE_READ)
-            rc = side_end(b, pair, IPS_SIDE_READ, c);
+            rc = add_pipe_side(b, pair, IPS_SIDE_READ, c);
         if (rc == 0 && (sides & IPS_SIDE_WRITE))
-            rc = side_end(b, pair, IPS_SIDE_WRITE, c);
+            rc = add_pipe_side(b, pair, IPS_SIDE_WRITE, c);
         if (rc < 0)
             return rc;
         if (sides & IPS_SIDE_READ)
@@ -249,7 +250,8 @@ static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
     return 0;
 }
 
-static int bind_socket(struct build *b, const struct identity *id, uint32_t n)
+static int make_socket_end(struct build *b, const struct identity *id,
+                           uint32_t n)
 {
     uint32_t end;
     int rc = add_end(b, &end);
@@ -279,8 +281,8 @@ int b_ends(struct build *b)
                            ids[next].a == ids[i].a && ids[next].b == ids[i].b;
              next++)
             ;
-        rc = ids[i].class == CLASS_PIPE ? bind_pair(b, ids + i, next - i)
-                                        : bind_socket(b, ids + i, next - i);
+        rc = ids[i].class == CLASS_PIPE ? make_pipe_ends(b, ids + i, next - i)
+                                        : make_socket_end(b, ids + i, next - i);
     }
     ips_free_large(ids);
     return rc;
@@ -327,8 +329,8 @@ static int reserve_flow(struct build *b)
     return b->flows ? 0 : IPS_E_NO_MEMORY;
 }
 
-int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
-           uint32_t *flow)
+int b_find_or_add_flow(struct build *b, uint32_t end,
+                       const struct ips_addr *remote, uint32_t *flow)
 {
     struct b_end *base = &b->ends[end];
     *flow = end;

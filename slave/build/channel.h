@@ -17,8 +17,8 @@
  * Positions in one direction of a stream: IPS_POS_SYN is the connect, 1..n are
  * bytes, IPS_POS_EOF is the last close. Positions are absolute: they also count
  * bytes sent before the end was first named. So do `sent_bytes` and
- * `recv_bytes` of struct ips_end, and therefore `peer_sent_bytes` of one end
- * can be compared with positions of the other.
+ * `recv_bytes` of struct ips_end, and therefore `peer_sent_bytes` of one
+ * end can be compared with positions of the other.
  *
  * Positions of datagrams have IPS_POS_EXACT set and are not ordered. Such a
  * position is a hash of the length, the payload hash and the number of earlier

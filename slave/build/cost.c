@@ -116,8 +116,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     if ((type == IPS_REC_BLOCK && b_is_of_tries(io.op)) ||
         (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
         return (struct span){0};
-    uint64_t t = b_time(&s->clock, r.h.word, r.h.t);
-    uint64_t t_ret = b_time(&s->clock, r.h.word, r.t_ret);
+    uint64_t t = b_stamp_to_ns(&s->clock, r.h.word, r.h.t);
+    uint64_t t_ret = b_stamp_to_ns(&s->clock, r.h.word, r.t_ret);
     struct span v = {.is = true,
                      .cpu = r.cpu,
                      .cost = ips_sub_sat(r.cpu_ret, r.cpu),
@@ -137,8 +137,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
 
 /* Whether, by its rule, the agent read the CPU clock at this call. Updates the
  * state of the rule in `s`, so it must see every call once, in order. */
-static bool reads_clock(const struct build *b, struct b_stream *s,
-                        const struct span *v)
+static bool simulate_clock_reading(const struct build *b, struct b_stream *s,
+                                   const struct span *v)
 {
     uint32_t most =
         s->blocks_unread_ns < READ_BLOCKS_NS ? READ_BLOCKS : B_READ_BLOCKS_MIN;
@@ -165,9 +165,9 @@ static uint64_t span_ps(const struct build *b, struct b_stream *s,
     const struct ips_control *c = b->in->control;
     if (v->blocked)
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
-    if (v->is && b_cost_cold(s, v->t, v->t_ret))
+    if (v->is && b_check_cold_call(s, v->t, v->t_ret))
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_COLD));
-    if (v->is && reads_clock(b, s, v))
+    if (v->is && simulate_clock_reading(b, s, v))
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
     return ps;
 }
@@ -250,7 +250,7 @@ static void add_guessed(struct ips_build_counts *sum,
 }
 
 /* Adds up the totals of all streams: guessed CPU time, lost records. */
-void b_scan_sums(struct build *b)
+void b_sum_guesses_and_losses(struct build *b)
 {
     struct ips_build_counts *n = &b->out->counts;
     n->guessed_ns = n->guess_corrected = n->guess_off_ns = 0;

@@ -19,18 +19,20 @@
 
 /* Returns the time off the CPU, in ns, between node i and the one before,
  * outside of calls that slept. */
-static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
+static uint64_t off_cpu_gap_ns(const struct build *b, uint32_t i,
+                               uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
     if (i == first)
         return 0;
-    return b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i], b->cpu_at[i - 1],
-                     b->off[i]);
+    return b_off_cpu_between_calls_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i],
+                                      b->cpu_at[i - 1], b->off[i]);
 }
 
 /* Returns how much of the node's own sleep can be delay after the wake-up, ns.
  */
-static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
+static uint64_t max_wake_delay_ns(const struct build *b, uint32_t i,
+                                  uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t x = g->xpred[i];
@@ -44,7 +46,7 @@ static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
 
 /* Returns how long the thread slept, before node i, in calls without a node,
  * ns: all of it can be delay after wake-ups. */
-static uint64_t call_space(const struct build *b, uint32_t i)
+static uint64_t max_call_delay_ns(const struct build *b, uint32_t i)
 {
     return ips_sub_sat(b->off[i], b->out->g.wait[i]);
 }
@@ -64,17 +66,18 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
     uint32_t first = g->chains[c].first;
     uint64_t gaps = 0, sleeps = 0;
     for (uint32_t i = from; i < to; i++) {
-        gaps = ips_add_sat(gaps, free_gap(b, i, first));
-        sleeps = ips_add_sat(sleeps, wake_space(b, i, first));
-        sleeps = ips_add_sat(sleeps, call_space(b, i));
+        gaps = ips_add_sat(gaps, off_cpu_gap_ns(b, i, first));
+        sleeps = ips_add_sat(sleeps, max_wake_delay_ns(b, i, first));
+        sleeps = ips_add_sat(sleeps, max_call_delay_ns(b, i));
     }
     uint64_t early = ips_min_u64(ns, gaps);
     uint64_t late = ips_min_u64(ns - early, sleeps), born = 0;
     for (uint32_t i = from; i < to; i++) {
-        uint64_t wake = part_of(late, wake_space(b, i, first), sleeps);
-        g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
-                      part_of(late, call_space(b, i), sleeps);
-        if (!b_far(b, i)) { /* the time of the send is not known here */
+        uint64_t wake = part_of(late, max_wake_delay_ns(b, i, first), sleeps);
+        g->delay[i] = part_of(early, off_cpu_gap_ns(b, i, first), gaps) +
+                      part_of(late, max_call_delay_ns(b, i), sleeps);
+        if (!b_may_have_far_peer(
+                b, i)) { /* the time of the send is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
@@ -99,11 +102,12 @@ static void add_unknown(struct build *b, uint32_t c, uint64_t ns)
     row->unknown_ns = ips_add_sat(row->unknown_ns, ns);
 }
 
-static void not_known(struct build *b, uint32_t c, uint32_t from, uint32_t to)
+static void count_delay_unknown(struct build *b, uint32_t c, uint32_t from,
+                                uint32_t to)
 {
     uint32_t first = b->out->g.chains[c].first;
     for (uint32_t i = from; i < to; i++) {
-        add_unknown(b, c, free_gap(b, i, first));
+        add_unknown(b, c, off_cpu_gap_ns(b, i, first));
         b->off[i] = 0;
     }
 }
@@ -111,19 +115,19 @@ static void not_known(struct build *b, uint32_t c, uint32_t from, uint32_t to)
 /* Processes the nodes after the last reading, which was at t. `left`, the delay
  * that is not distributed yet, belongs to the gap that contains the reading;
  * the delay after the reading is not known. */
-static void last_window(struct build *b, uint32_t c, uint32_t from,
-                        uint32_t end, uint64_t t, uint64_t left)
+static void process_last_window(struct build *b, uint32_t c, uint32_t from,
+                                uint32_t end, uint64_t t, uint64_t left)
 {
     uint32_t first = b->out->g.chains[c].first;
     if (from == end || left == 0) {
-        not_known(b, c, from, end);
+        count_delay_unknown(b, c, from, end);
         return;
     }
-    uint64_t gap = free_gap(b, from, first);
+    uint64_t gap = off_cpu_gap_ns(b, from, first);
     uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
     uint64_t rest = deal_out(b, c, from, from + 1, left);
     add_unknown(b, c, ips_min_u64(later, ips_sub_sat(gap, left - rest)));
-    not_known(b, c, from + 1, end);
+    count_delay_unknown(b, c, from + 1, end);
 }
 
 /* Returns the next reading of the chain, or NULL, and moves *w after it. Only
@@ -144,7 +148,7 @@ static const struct b_delay *next_reading(const struct build *b,
 
 /* Was the kernel's sum zero when the chain began, because the thread was new?
  */
-static bool from_nothing(const struct build *b, uint32_t c)
+static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
 {
     uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
     return b->chains[c].fork != IPS_NONE || kind == IPS_START_FORK ||
@@ -155,12 +159,12 @@ struct b_window b_window_first(const struct build *b, uint32_t c)
 {
     return (struct b_window){.node = b->out->g.chains[c].first,
                              .stream = b->chains[c].first_stream,
-                             .has_base = from_nothing(b, c)};
+                             .has_base = is_delay_sum_zero_at_start(b, c)};
 }
 
 /* Returns the first window to process of a chain. In an incremental build,
  * first restores the sums that the earlier windows added. */
-static struct b_window first_window(struct build *b, uint32_t c)
+static struct b_window resume_first_window(struct build *b, uint32_t c)
 {
     if (!b->from)
         return b_window_first(b, c);
@@ -177,22 +181,22 @@ static struct b_window first_window(struct build *b, uint32_t c)
 
 /* Saves the sums at the start of window `w`, after the earlier windows were
  * processed. */
-static void window_begins(struct build *b, uint32_t c, struct b_window *w,
-                          uint64_t dealt)
+static void save_window_state(struct build *b, uint32_t c, struct b_window *w,
+                              uint64_t dealt)
 {
     const struct ips_thread_row *row = &b->out->threads[c];
     w->delay_ns = row->delay_ns;
     w->woken_ns = row->woken_ns;
     w->unknown_ns = row->unknown_ns;
     w->dealt_ns = ips_add_sat(w->dealt_ns, dealt);
-    b_incremental_window(b, c, w);
+    b_incremental_add_window(b, c, w);
 }
 
 static void chain_delays(struct build *b, uint32_t c)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    struct b_window w = first_window(b, c);
+    struct b_window w = resume_first_window(b, c);
     const struct b_delay *d = next_reading(b, &w);
     uint32_t i = w.node;
     b->chains[c].read_delays = d || w.read;
@@ -201,7 +205,7 @@ static void chain_delays(struct build *b, uint32_t c)
         return;
     }
     /* the first reading of a chain changes all its nodes */
-    b->broken |= w.node != b_first(b, c);
+    b->broken |= w.node != b_first_open_node(b, c);
     for (; d; d = next_reading(b, &w)) {
         uint64_t before = b->out->counts.delay_ns;
         uint32_t to = i;
@@ -211,21 +215,21 @@ static void chain_delays(struct build *b, uint32_t c)
             w.left =
                 deal_out(b, c, i, to, ips_add_sat(w.left, d->ns - w.known));
         else
-            not_known(b, c, i, to);
+            count_delay_unknown(b, c, i, to);
         w.has_base = w.read = true;
         w.known = d->ns;
         w.last_t = d->t;
         w.node = i = to;
         if (b->incremental)
-            window_begins(b, c, &w, b->out->counts.delay_ns - before);
+            save_window_state(b, c, &w, b->out->counts.delay_ns - before);
     }
     uint64_t before = b->out->counts.delay_ns;
-    last_window(b, c, i, end, w.last_t, w.left);
+    process_last_window(b, c, i, end, w.last_t, w.left);
     w.node = end; /* an ended chain gets no more readings */
     w.left = 0;
     if (b->incremental)
-        window_begins(b, c, &w, b->out->counts.delay_ns - before);
-    for (i = ips_max_u32(first + 1, b_first(b, c)); i < end; i++)
+        save_window_state(b, c, &w, b->out->counts.delay_ns - before);
+    for (i = ips_max_u32(first + 1, b_first_open_node(b, c)); i < end; i++)
         g->delay[i] = ips_add_sat(g->delay[i], b->off[i - 1]);
 }
 

@@ -229,7 +229,8 @@ static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
 
 /* Matches receive `recv` with a multicast datagram among the sends from `k` on.
  * False: there is none. */
-static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
+static bool match_multicast_receive(const struct match *m, uint32_t k,
+                                    uint32_t recv)
 {
     struct build *b = m->b;
     struct b_dgram *r = &b->dgrams.v[m->recv[recv].index];
@@ -273,7 +274,7 @@ static void match_all(const struct match *m)
                   is_sent_to_many(&b->dgrams.v[m->send[head].index])))))
             head++;
         struct b_dgram *r = &b->dgrams.v[m->recv[i].index];
-        if (r->cut == IPS_CUT_KNOWN || join_one_of_many(m, group, i))
+        if (r->cut == IPS_CUT_KNOWN || match_multicast_receive(m, group, i))
             continue;
         for (uint32_t k = head, tried = 0;
              k < m->sends && m->send[k].key == key && tried < TRIES; k++) {
@@ -388,7 +389,7 @@ static int cmp_same(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-static int position_all(struct build *b)
+static int set_datagram_positions(struct build *b)
 {
     uint32_t n = b->dgrams.n;
     uint32_t *v = b_calloc(n, sizeof(*v), b->err);
@@ -415,7 +416,7 @@ static int position_all(struct build *b)
 
 /* Marks the receives on ends whose peer is on this machine as decided; those
  * without a send count as unmatched. */
-static void decide_external(struct build *b)
+static void decide_local_receives(struct build *b)
 {
     for (uint32_t i = 0; i < b->dgrams.n; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
@@ -450,9 +451,9 @@ int b_datagrams(struct build *b)
     struct match m = {b, send, recv, sends, recvs, next};
     match_all(&m);
     match_cut(&m, send, recv);
-    rc = position_all(b);
+    rc = set_datagram_positions(b);
     if (rc == 0)
-        decide_external(b);
+        decide_local_receives(b);
 out:
     ips_free_large(send);
     ips_free_large(recv);

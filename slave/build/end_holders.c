@@ -62,7 +62,8 @@ static int reserve_table(struct play *p)
 }
 
 /* Finds or adds the holding of (proc, end); stores its index in *at. */
-static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
+static int find_or_add_holding(struct play *p, uint32_t proc, uint32_t end,
+                               uint32_t *at)
 {
     int rc = reserve_table(p);
     if (rc < 0)
@@ -114,14 +115,14 @@ static int release_end(struct play *p, struct holding *h, uint64_t t,
 
 /* ---- handling of events ---- */
 
-static bool chan_plain(const struct b_chan *c)
+static bool is_chan_without_cloexec(const struct b_chan *c)
 {
     struct ips_rec_chan r;
     memcpy(&r, c->rec, sizeof(r));
     return !(r.flags & IPS_CHAN_CLOEXEC);
 }
 
-static int on_named(struct play *p, const struct b_hold *e)
+static int hold_named_ends(struct play *p, const struct b_hold *e)
 {
     struct b_chan *c = &p->b->chans.v[e->arg];
     uint32_t ends[2] = {c->end_recv,
@@ -131,18 +132,18 @@ static int on_named(struct play *p, const struct b_hold *e)
         uint32_t at;
         if (ends[i] == IPS_NONE)
             continue;
-        int rc = holding_of(p, e->proc, ends[i], &at);
+        int rc = find_or_add_holding(p, e->proc, ends[i], &at);
         if (rc < 0)
             return rc;
         hold_end(p, at);
         p->all.v[at].named++;
-        p->all.v[at].plain += chan_plain(c);
+        p->all.v[at].plain += is_chan_without_cloexec(c);
     }
     return 0;
 }
 
-static void shut_down(struct build *b, const struct b_hold *e,
-                      const struct b_chan *c)
+static void record_shutdown(struct build *b, const struct b_hold *e,
+                            const struct b_chan *c)
 {
     bool sends = e->how != IPS_CLOSE_SHUT_RD && c->end_send != IPS_NONE;
     bool receives = e->how != IPS_CLOSE_SHUT_WR && c->end_recv != IPS_NONE;
@@ -163,7 +164,7 @@ static int on_closed(struct play *p, const struct b_hold *e)
     uint32_t ends[2] = {c->end_recv,
                         c->end_send == c->end_recv ? IPS_NONE : c->end_send};
     if (e->how != IPS_CLOSE_FD) {
-        shut_down(b, e, c);
+        record_shutdown(b, e, c);
         return 0;
     }
     bool was_open = c->open;
@@ -172,17 +173,17 @@ static int on_closed(struct play *p, const struct b_hold *e)
         uint32_t at;
         if (ends[i] == IPS_NONE)
             continue;
-        int rc = holding_of(p, e->proc, ends[i], &at);
+        int rc = find_or_add_holding(p, e->proc, ends[i], &at);
         if (rc < 0)
             return rc;
         struct holding *h = &p->all.v[at];
         if (was_open && h->named) {
             h->named--;
-            h->plain -= chan_plain(c) && h->plain;
+            h->plain -= is_chan_without_cloexec(c) && h->plain;
         }
         if (h->named == 0 && h->last_op <= e->t) {
             if (b->incremental && h->traffic)
-                b_incremental_let_go(b, h->traffic - 1);
+                b_incremental_mark_released(b, h->traffic - 1);
             rc = release_end(p, h, e->t, e->node);
         }
         if (rc < 0)
@@ -191,14 +192,14 @@ static int on_closed(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-static int on_forked(struct play *p, const struct b_hold *e)
+static int inherit_ends_at_fork(struct play *p, const struct b_hold *e)
 {
     uint32_t child = e->arg;
     for (uint32_t i = p->list[e->proc]; i != IPS_NONE; i = p->all.v[i].next) {
         uint32_t at, end = p->all.v[i].end;
         if (!p->all.v[i].is_held || p->inherited++ >= INHERIT_MAX)
             continue;
-        int rc = holding_of(p, child, end, &at);
+        int rc = find_or_add_holding(p, child, end, &at);
         if (rc < 0)
             return rc;
         hold_end(p, at);
@@ -210,7 +211,7 @@ static int on_forked(struct play *p, const struct b_hold *e)
 }
 
 /* Handles an exec or the end of a process: releases all ends that it held. */
-static int on_gone(struct play *p, const struct b_hold *e)
+static int release_ends_at_exec_or_exit(struct play *p, const struct b_hold *e)
 {
     const struct b_proc *proc = &p->b->procs[e->proc];
     bool goes_on = e->kind == B_HOLD_EXEC &&
@@ -234,7 +235,7 @@ static int on_gone(struct play *p, const struct b_hold *e)
 
 /* ---- order of events ---- */
 
-static int add_hold(struct build *b, const struct b_hold *e)
+static int append_hold_event(struct build *b, const struct b_hold *e)
 {
     int rc = B_MORE(b->holds, b->err);
     if (rc < 0)
@@ -245,7 +246,7 @@ static int add_hold(struct build *b, const struct b_hold *e)
     return 0;
 }
 
-static bool of_stream(const struct build *b, uint32_t end)
+static bool is_stream_end(const struct build *b, uint32_t end)
 {
     return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen;
 }
@@ -255,11 +256,12 @@ static int add_events(struct build *b)
     int rc = 0;
     for (uint32_t i = 0; i < b->chans.n && rc == 0; i++) {
         const struct b_chan *c = &b->chans.v[i];
-        if (of_stream(b, c->end_recv) || of_stream(b, c->end_send))
-            rc = add_hold(b, &(struct b_hold){.t = c->t,
-                                              .proc = b->images[c->image].proc,
-                                              .arg = i,
-                                              .kind = B_HOLD_CHAN});
+        if (is_stream_end(b, c->end_recv) || is_stream_end(b, c->end_send))
+            rc = append_hold_event(
+                b, &(struct b_hold){.t = c->t,
+                                    .proc = b->images[c->image].proc,
+                                    .arg = i,
+                                    .kind = B_HOLD_CHAN});
     }
     for (uint32_t p = 0; p < b->out->proc_count && rc == 0; p++) {
         const struct b_proc *proc = &b->procs[p];
@@ -267,15 +269,15 @@ static int add_events(struct build *b)
         /* A spawned image writes CHANs for what it inherited, so only fork
          * children inherit here. */
         if (row->parent != IPS_NONE && !proc->spawned)
-            rc = add_hold(b,
-                          &(struct b_hold){.t = proc->fork == IPS_NONE
-                                                    ? row->start_ns
-                                                    : b->forks.v[proc->fork].t,
-                                           .proc = row->parent,
-                                           .arg = p,
-                                           .kind = B_HOLD_FORK});
+            rc = append_hold_event(
+                b, &(struct b_hold){.t = proc->fork == IPS_NONE
+                                             ? row->start_ns
+                                             : b->forks.v[proc->fork].t,
+                                    .proc = row->parent,
+                                    .arg = p,
+                                    .kind = B_HOLD_FORK});
         if (rc == 0 && !row->open)
-            rc = add_hold(
+            rc = append_hold_event(
                 b, &(struct b_hold){.t = proc->last_ns,
                                     .proc = p,
                                     .node = b_end_node(b, proc->end_chain),
@@ -309,7 +311,7 @@ static int play_all(struct play *p)
     for (uint32_t k = 0; k < b->out->traffic_count && rc == 0; k++) {
         const struct ips_traffic *t = &b->out->traffic[k];
         uint32_t at;
-        rc = holding_of(p, t->process, t->end, &at);
+        rc = find_or_add_holding(p, t->process, t->end, &at);
         if (rc < 0)
             return rc;
         p->all.v[at].last_op = b->traffic_last.v[k];
@@ -319,17 +321,17 @@ static int play_all(struct play *p)
         const struct b_hold *e = &b->holds.v[i];
         switch ((enum b_hold_kind)e->kind) {
         case B_HOLD_CHAN:
-            rc = on_named(p, e);
+            rc = hold_named_ends(p, e);
             break;
         case B_HOLD_CLOSE:
             rc = on_closed(p, e);
             break;
         case B_HOLD_FORK:
-            rc = on_forked(p, e);
+            rc = inherit_ends_at_fork(p, e);
             break;
         case B_HOLD_EXEC:
         case B_HOLD_END:
-            rc = on_gone(p, e);
+            rc = release_ends_at_exec_or_exit(p, e);
             break;
         }
     }
@@ -351,7 +353,7 @@ static void index_releases(struct build *b)
             b->ends[i].holders == 0 || b->ends[i].shut_node != IPS_NO_NODE;
 }
 
-int b_holders(struct build *b)
+int b_find_end_releases(struct build *b)
 {
     struct play p = {.b = b};
     int rc = add_events(b);
@@ -373,8 +375,8 @@ int b_holders(struct build *b)
     return rc;
 }
 
-uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
-                          uint32_t sleeper, bool eof)
+uint32_t b_find_release_before(const struct build *b, uint32_t end,
+                               uint64_t t_ns, uint32_t sleeper, bool eof)
 {
     const struct b_end *e = &b->ends[end];
     const struct b_release *v = b->releases.v + e->first_release;

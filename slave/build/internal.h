@@ -25,7 +25,7 @@
  *            caused an end-of-file
  *   match    makes the cross arcs from sends to receives; if an unrecorded
  *            process also writes or reads: build/shared.c
- *   finish   sets the coordinates of END nodes (b_finish_threads)
+ *   finish   sets the coordinates of END nodes (b_set_end_coords)
  *   causal   moves coordinates until no local arc needs more time than the
  *            clock allows
  *   far      finds the ends whose peer may be on another machine
@@ -111,8 +111,8 @@ static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
 /* Returns the next record (NULL at the end), its type and its length in bytes.
  * At an invalid record, skips the rest of the chunk. Expands short ENTER and
  * EXIT records; an expanded record stays valid until the next call. */
-static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
-                                    uint32_t *len)
+static inline const uint8_t *b_next_record(struct b_walk *w, uint32_t *type,
+                                           uint32_t *len)
 {
     while (w->chunk < w->in->chunk_count) {
         const struct ips_chunk *c = &w->in->chunks[w->chunk];
@@ -152,7 +152,7 @@ b_clock_ns(const struct ips_clock *c, uint64_t stamp)
                        ips_mul_q32(c->counter0 - stamp, c->mult_q32));
 }
 static inline __attribute__((always_inline)) uint64_t
-b_time(const struct ips_clock *c, uint32_t word, uint64_t stamp)
+b_stamp_to_ns(const struct ips_clock *c, uint32_t word, uint64_t stamp)
 {
     return word >> 16 & IPS_REC_F_NS ? stamp : b_clock_ns(c, stamp);
 }
@@ -236,10 +236,10 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* ns asleep in calls since the last node */
     struct b_gaps gaps;
-    bool careful;   /* some processes are not recorded: build/shared.c */
-    bool doubtful;  /* an unrecorded process may have read from a stream */
-    bool spun;      /* some thread spun, so b_spun_until() may correct cpu_at
-                       of a node after it was made */
+    bool careful;  /* some processes are not recorded: build/shared.c */
+    bool doubtful; /* an unrecorded process may have read from a stream */
+    bool spun; /* some thread spun, so b_end_spin_at_node() may correct cpu_at
+                  of a node after it was made */
     uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
                        this holds for no end */
     bool backwards; /* some node precedes its cause in time, so the nodes are
@@ -271,7 +271,7 @@ struct build {
                         `exts` that were dropped */
 };
 
-static inline void b_built(const struct build *b, unsigned permille)
+static inline void b_set_progress(const struct build *b, unsigned permille)
 {
     if (b->in->permille)
         atomic_store_explicit(b->in->permille, permille, memory_order_relaxed);
@@ -339,7 +339,7 @@ int b_run_passes(struct build *b) IPS_MUST_USE;
  * run delay to b->delays. */
 int b_scan_more(struct build *b, uint32_t stream,
                 struct b_walk *walk) IPS_MUST_USE;
-void b_scan_sums(struct build *b); /* build/cost.c */
+void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
 /* least number of spare nodes after each chain of an incremental build */
@@ -348,19 +348,20 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
 /* Called before (`done` false) and after (true) pass `match` and the passes
  * that make the other arcs */
-void b_incremental_arcs(struct build *b, bool done);
-void b_incremental_window(struct build *b, uint32_t chain,
-                          const struct b_window *w);
-void b_incremental_bent(struct build *b, uint32_t node, uint32_t by);
-void b_incremental_let_go(struct build *b, uint32_t traffic);
+void b_incremental_save_arcs(struct build *b, bool done);
+void b_incremental_add_window(struct build *b, uint32_t chain,
+                              const struct b_window *w);
+void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by);
+void b_incremental_mark_released(struct build *b, uint32_t traffic);
 void b_incremental_preempted_send(struct build *b, const struct b_op *send,
                                   uint64_t slept);
-struct b_read *b_incremental_read(struct build *b, uint32_t end) IPS_MUST_USE;
+struct b_read *b_incremental_add_read(struct build *b,
+                                      uint32_t end) IPS_MUST_USE;
 /* Sets *row to the traffic row of (end, process); false: there is none. */
-bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
-                           uint32_t *row);
+bool b_incremental_find_traffic_row(const struct build *b, uint32_t end,
+                                    uint32_t proc, uint32_t *row);
 /* Whether the incremental build makes tables only, without arcs. */
-bool b_grow_tables(const struct build *b);
+bool b_incremental_makes_only_tables(const struct build *b);
 /* Returns the spinning of final nodes, *count elements. */
 const struct ips_spun *b_incremental_spun(const struct build *b,
                                           uint32_t *count);
@@ -370,11 +371,11 @@ const struct ips_spun *b_incremental_spun(const struct build *b,
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
 /* build/plain/early.c: matches receives whose sends have nodes already. */
-int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;
+int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
  * while their nodes are made; NULL if pass `match` has to match them. */
-struct inflow *b_early(struct build *b, uint32_t to, uint32_t c);
+struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
 void b_early_no_more(struct build *b, uint32_t to);
 
@@ -387,25 +388,25 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
 /* Called for each BLOCK, and for any record after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
-int b_match_found(struct build *b) IPS_MUST_USE; /* before pass `node` */
-void b_found_arcs(struct build *b);
+int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
+void b_make_found_file_arcs(struct build *b);
 void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t);
 int b_scan_tried(struct build *b, const struct b_stream *s,
                  const struct ips_rec_sync *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
 
-int b_scan(struct build *b) IPS_MUST_USE;      /* build/scan.c */
-int b_processes(struct build *b) IPS_MUST_USE; /* build/process.c */
-int b_links(struct build *b) IPS_MUST_USE;     /* build/link.c */
-int b_signals(struct build *b) IPS_MUST_USE;   /* build/signal.c */
-void b_signal_arcs(struct build *b);           /* build/signal.c */
+int b_scan(struct build *b) IPS_MUST_USE;                 /* build/scan.c */
+int b_processes(struct build *b) IPS_MUST_USE;            /* build/process.c */
+int b_link_forks_and_joins(struct build *b) IPS_MUST_USE; /* build/link.c */
+int b_signals(struct build *b) IPS_MUST_USE;              /* build/signal.c */
+void b_signal_arcs(struct build *b);                      /* build/signal.c */
 /* build/signal.c: returns the process that had this pid at time t, or IPS_NONE.
  * `by_pid`: all processes, sorted by (pid namespace, pid, start). */
 uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
                       uint64_t pidns, uint32_t pid, uint64_t t);
 int b_find_stops(struct build *b,
                  const uint32_t *by_pid) IPS_MUST_USE; /* build/job_control.c */
-void b_stop_arcs(struct build *b);                     /* build/job_control.c */
+void b_make_job_stop_arcs(struct build *b);            /* build/job_control.c */
 int b_untraced(struct build *b) IPS_MUST_USE;          /* build/untraced.c */
 /* build/untraced.c: adds an entry for an UNSEEN record of the stream; for a
  * MODULE only if it is a runtime whose waits have no records. GCC's OpenMP
@@ -423,7 +424,7 @@ int b_sync_match(struct build *b) IPS_MUST_USE; /* build/sync.c */
 int b_nodes(struct build *b) IPS_MUST_USE;      /* build/node.c */
 /* Compares the objects of two records, as for qsort. Read and write locks of
  * one rwlock are the same object. */
-int b_sync_object(const struct b_sync *x, const struct b_sync *y);
+int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
 /* Values of `value` in an ACQUIRE (agent/preload/sync.h): the lock was obtained
  * after repeated tries; the lock was free. */
@@ -432,10 +433,10 @@ bool b_sync_got(const struct b_sync *s);
 /* Whether `s` is the second record of a wait for a condition: that of its
  * mutex. */
 bool b_sync_after_cond(const struct b_sync *s);
-void b_sync_arcs(struct build *b);           /* build/sync.c */
-void b_states(struct build *b);              /* build/process_ends.c */
-int b_holders(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
-int b_match(struct build *b) IPS_MUST_USE;   /* build/match.c */
+void b_sync_arcs(struct build *b);         /* build/sync.c */
+void b_find_process_ends(struct build *b); /* build/process_ends.c */
+int b_find_end_releases(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
+int b_match(struct build *b) IPS_MUST_USE;             /* build/match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
             const uint8_t *p); /* build/cost.c */
 /* Returns the recording overhead, in ps, of a plain send or receive. */
@@ -444,7 +445,8 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
 /* Whether so much time passed since the stream's previous call that the agent's
  * code and data have left the L1 caches. To be called once for each recorded
  * call, in order, because it stores the return of this call. */
-static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
+static inline bool b_check_cold_call(struct b_stream *s, uint64_t t,
+                                     uint64_t t_ret)
 {
     bool cold = ips_sub_sat(t, s->cost_ret_ns) >= IPS_COLD_NS;
     s->cost_ret_ns = t_ret;
@@ -456,23 +458,23 @@ void b_events(struct build *b);     /* build/match.c */
  * side had shut down receiving there before node `other` closed the peer's end
  * (IPS_NO_NODE: no node closed it). Then also makes the arc, unless the node's
  * own thread shut the end down. */
-bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
-                    uint64_t t_ret, uint32_t other);
+bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
+                         uint64_t t_ret, uint32_t other);
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
 int b_poll_arcs(struct build *b) IPS_MUST_USE; /* build/poll.c */
-void b_packet_bytes(struct build *b);          /* build/match.c */
-void b_lifetimes(struct build *b);             /* build/match.c */
-void b_finish_threads(struct build *b);        /* build/process_ends.c */
-void b_causal(struct build *b);                /* build/causal.c */
+void b_restore_packet_bytes(struct build *b);  /* build/match.c */
+void b_make_lifetime_arcs(struct build *b);    /* build/match.c */
+void b_set_end_coords(struct build *b);        /* build/process_ends.c */
+void b_limit_coords_by_clock(struct build *b); /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
 /* Called after all chains have weights: checks that `sum`, over all weights, is
  * not too large, and adds up the CPU time of each process. */
-void b_sum_up(struct build *b, ips_u128 sum);
-int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build/sync_node.c */
-int b_unended_list(struct build *b) IPS_MUST_USE; /* build/spin.c */
-int b_break_cycles(struct build *b) IPS_MUST_USE; /* build/order.c */
-int b_wall(struct build *b) IPS_MUST_USE;         /* build/wall.c */
-void b_delays(struct build *b);                   /* build/delay.c */
+void b_bound_and_sum_weights(struct build *b, ips_u128 sum);
+int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
+int b_unended_list(struct build *b) IPS_MUST_USE;      /* build/spin.c */
+int b_break_cycles(struct build *b) IPS_MUST_USE;      /* build/order.c */
+int b_bend_times_and_fit_waits(struct build *b) IPS_MUST_USE; /* build/wall.c */
+void b_delays(struct build *b); /* build/delay.c */
 struct b_window b_window_first(const struct build *b, uint32_t chain);
 int b_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
 int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
@@ -481,7 +483,7 @@ int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
 /* build/waits.c: only if rows of single waits are wanted. */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
-int b_locks(struct build *b) IPS_MUST_USE; /* build/locks.c */
+int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;
 void b_waits_drop(struct build *b, uint32_t arc);
 
@@ -540,8 +542,9 @@ static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
 }
 /* Sets *flow to the end that represents the datagrams between socket end `end`
  * and address `remote`. Adds that end if there is none. */
-int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
-           uint32_t *flow) IPS_MUST_USE;
+int b_find_or_add_flow(struct build *b, uint32_t end,
+                       const struct ips_addr *remote,
+                       uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
 /* Whether traffic between the two addresses stays in one network namespace.
  * This holds if one is a loopback address, or if both are equal. Other
@@ -552,16 +555,18 @@ bool b_addr_any(const struct ips_addr *a);
 /* Returns how long the thread was off the CPU between the readings (t0, cpu0)
  * and (t, cpu), less the `off` ns that it slept in calls. All in ns. */
 static inline __attribute__((always_inline)) uint64_t
-b_free_ns(uint64_t t, uint64_t t0, uint64_t cpu, uint64_t cpu0, uint64_t off)
+b_off_cpu_between_calls_ns(uint64_t t, uint64_t t0, uint64_t cpu, uint64_t cpu0,
+                           uint64_t off)
 {
     return ips_sub_sat(ips_sub_sat(ips_sub_sat(t, t0), ips_sub_sat(cpu, cpu0)),
                        off);
 }
 static inline __attribute__((always_inline)) void
-b_gap(struct b_gaps *gaps, uint64_t t, uint64_t cpu, uint64_t off)
+b_add_unknown_gap(struct b_gaps *gaps, uint64_t t, uint64_t cpu, uint64_t off)
 {
-    gaps->unknown_ns = ips_add_sat(gaps->unknown_ns,
-                                   b_free_ns(t, gaps->t, cpu, gaps->cpu, off));
+    gaps->unknown_ns = ips_add_sat(
+        gaps->unknown_ns,
+        b_off_cpu_between_calls_ns(t, gaps->t, cpu, gaps->cpu, off));
     gaps->t = t;
     gaps->cpu = cpu;
 }
@@ -589,7 +594,7 @@ static inline uint32_t b_node(struct build *b, enum ips_node_kind kind,
     if (off)
         off[i] = b->off_ns;
     else
-        b_gap(&b->gaps, t_ns, cpu_at, b->off_ns);
+        b_add_unknown_gap(&b->gaps, t_ns, cpu_at, b->off_ns);
     wait[i] = xlen[i] = 0;
     probe[i] = 0;
     sites[i] = site;
@@ -628,7 +633,7 @@ static inline void b_cross(struct build *b, uint32_t node, uint32_t xpred,
 /* Whether the peer of node i's channel may be on another machine. Then the
  * node's time must not be moved, because the two clocks are aligned by such
  * times. */
-static inline bool b_far(const struct build *b, uint32_t i)
+static inline bool b_may_have_far_peer(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
     return b->far && end != UINT32_MAX && b->far[end];
@@ -648,7 +653,7 @@ static inline uint64_t b_moved(uint64_t t, int64_t by)
 }
 /* Whether data for `end` arrives when it is sent, because it passes through
  * memory and no network can delay it. */
-static inline bool b_by_memory(const struct build *b, uint32_t end)
+static inline bool b_is_end_in_memory(const struct build *b, uint32_t end)
 {
     return end == UINT32_MAX || (b->out->ends[end].kind != IPS_CHAN_TCP &&
                                  b->out->ends[end].kind != IPS_CHAN_UDP);
@@ -660,7 +665,7 @@ static inline bool b_corrects_waits_with_weights(const struct build *b)
     return !b->delays.n && !b->incremental && !b->in->general;
 }
 /* The first node of a chain that the passes after `node` process. */
-static inline uint32_t b_first(const struct build *b, uint32_t chain)
+static inline uint32_t b_first_open_node(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;
 }
@@ -682,7 +687,7 @@ static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
  * t_ns, or IPS_NO_NODE. `sleeper`: the chain that slept until then; IPS_NONE if
  * the thread did not sleep. `eof`: a shutdown of `end` counts as its release,
  * too. */
-uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
-                          uint32_t sleeper, bool eof);
+uint32_t b_find_release_before(const struct build *b, uint32_t end,
+                               uint64_t t_ns, uint32_t sleeper, bool eof);
 
 #endif

@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void
 io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
             struct interval *v)
 {
-    b_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
+    b_decode_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
     v->chan = b_chan_find(m->b, m->s->image, r->h.a);
     if (v->chan)
         v->end = send ? v->chan->end_send : v->chan->end_recv;
@@ -44,9 +44,9 @@ static inline void end_seen(struct maker *m, const struct interval *v)
 
 /* ---- pending waits ---- */
 
-void b_wait_idle(struct maker *m)
+void b_count_pending_as_idle(struct maker *m)
 {
-    b_poll_stays(m);
+    b_keep_poll_node(m);
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
@@ -54,7 +54,7 @@ void b_wait_idle(struct maker *m)
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
-    b_unended(m, m->wait.arc, m->wait.blocked_ns, false);
+    b_add_unended(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
         b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
@@ -136,14 +136,14 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
         int rc = B_MORE(b->packets, b->err);
         if (rc < 0)
             return rc;
-        /* only a whole build runs b_packet_bytes() */
+        /* only a whole build runs b_restore_packet_bytes() */
         b->broken |= b->from != NULL;
         b->packets.v[b->packets.n++] = (struct b_packet){node, len};
         len = 1;
     }
     g->xlen[node] = len;
     if (b->from) {
-        struct b_read *read = b_incremental_read(b, v->end);
+        struct b_read *read = b_incremental_add_read(b, v->end);
         if (!read)
             return IPS_E_NO_MEMORY;
         *read = (struct b_read){.t = v->t,
@@ -183,8 +183,8 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
 /* Adds a struct b_ext for a receive whose sender may not be on this machine,
  * and stores its index in *ext; IPS_NONE: the sender is on this machine. */
 static inline __attribute__((always_inline)) int
-add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
-        uint64_t len, uint64_t slept, uint32_t *ext)
+add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
+                uint64_t pos, uint64_t len, uint64_t slept, uint32_t *ext)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[v->end];
@@ -212,15 +212,15 @@ add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
     return 0;
 }
 
-int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
-              uint64_t len, uint64_t slept)
+int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
+                      uint64_t len, uint64_t slept)
 {
     uint32_t ext;
-    return add_ext(m, v, node, 0, len, slept, &ext);
+    return add_ext_receive(m, v, node, 0, len, slept, &ext);
 }
 
-static inline void sent_here(struct maker *m, const struct interval *v,
-                             uint32_t node)
+static inline void set_last_send_of_end(struct maker *m,
+                                        const struct interval *v, uint32_t node)
 {
     struct b_end *e = &m->b->ends[v->end];
     e->send_chain = m->chain;
@@ -239,7 +239,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
                                    v->blocked ? v->blocked_ns : 0, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
         m->b->ends[v->end].connect_node = node;
-    sent_here(m, v, node);
+    set_last_send_of_end(m, v, node);
     return 0;
 }
 
@@ -250,7 +250,7 @@ static int on_broken(struct maker *m, const struct interval *v)
     uint32_t node = b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret,
                            v->end),
              ext;
-    int rc = add_ext(m, v, node, IPS_POS_EOF, 0, 0, &ext);
+    int rc = add_ext_receive(m, v, node, IPS_POS_EOF, 0, 0, &ext);
     return rc < 0 ? rc : add_event(m, v, node, B_BROKEN, ext);
 }
 
@@ -267,7 +267,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (r.op == IPS_OP_CONNECT)
         return on_connect(m, &r, &v);
     if (r.err || r.result < 0)
-        b_unended_call(m, &v, r.err);
+        b_add_unended_call(m, &v, r.err);
     if (r.err == EPIPE || r.err == ECONNRESET)
         return on_broken(m, &v);
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
@@ -275,7 +275,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
         return 0;
     int rc = 0;
     if (datagram && m->have_dgram && m->dgram.h.a == r.h.a)
-        rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
+        rc = b_find_or_add_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
     uint32_t node;
@@ -290,8 +290,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
     }
     if (v.end == IPS_NONE)
         return 0;
-    b_plain_put(m, v.end);
-    sent_here(m, &v, node);
+    b_plain_put_sends(m, v.end);
+    set_last_send_of_end(m, &v, node);
     rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
         return rc;
@@ -300,16 +300,16 @@ int b_on_send(struct maker *m, const uint8_t *p)
     return add_send(m, &r, &v, node);
 }
 
-static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
-                             const struct interval *v, uint32_t node,
-                             uint64_t slept)
+static inline int add_bytes_receive(struct maker *m, const struct ips_rec_io *r,
+                                    const struct interval *v, uint32_t node,
+                                    uint64_t slept)
 {
     struct build *b = m->b;
     bool datagram = b->ends[v->end].datagram;
     uint32_t ext = IPS_NONE;
     int rc = count_traffic(m, v, (uint64_t)r->result, B_RECV);
     if (rc == 0)
-        rc = add_ext(m, v, node, 0, (uint64_t)r->result, slept, &ext);
+        rc = add_ext_receive(m, v, node, 0, (uint64_t)r->result, slept, &ext);
     if (rc < 0)
         return rc;
     if (datagram)
@@ -317,13 +317,14 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     return add_read(m, r, v, node);
 }
 
-static int recv_nothing(struct maker *m, const struct ips_rec_io *r,
-                        const struct interval *v, uint32_t node, uint64_t slept)
+static int add_empty_receive(struct maker *m, const struct ips_rec_io *r,
+                             const struct interval *v, uint32_t node,
+                             uint64_t slept)
 {
     bool accept = r->op == IPS_OP_ACCEPT;
     uint32_t ext;
-    int rc =
-        add_ext(m, v, node, accept ? IPS_POS_SYN : IPS_POS_EOF, 0, slept, &ext);
+    int rc = add_ext_receive(m, v, node, accept ? IPS_POS_SYN : IPS_POS_EOF, 0,
+                             slept, &ext);
     if (rc < 0 || m->b->out->ends[v->end].kind == IPS_CHAN_USER)
         return rc;
     return add_event(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
@@ -341,27 +342,27 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err) {
-        b_unended_call(m, &v, r.err);
+        b_add_unended_call(m, &v, r.err);
         return 0;
     }
     struct spin spin = {0};
     if (m->spin.elapsed_ns)
-        spin = b_spin_before(m, &v);
+        spin = b_pop_spin_before(m, &v);
     if (!wait_fits(m, &r, &v)) {
-        b_poll_stays(m);
-    } else if (b_poll_merges(m, &v)) {
+        b_keep_poll_node(m);
+    } else if (b_merge_poll_into_receive(m, &v)) {
         slept += m->wait.blocked_ns;
-        b_take_wait(m, &v, IPS_WAIT_PEER, &spin);
+        b_take_over_pending_wait(m, &v, IPS_WAIT_PEER, &spin);
     }
     slept += spin.elapsed_ns;
     int rc = 0;
     if (datagram && m->have_dgram && m->dgram.h.a == r.h.a)
-        rc = b_flow(b, v.end, &m->dgram.remote, &v.end);
+        rc = b_find_or_add_flow(b, v.end, &m->dgram.remote, &v.end);
     if (rc < 0)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
     b->out->g.wait[node] = slept;
-    rc = spin.burnt ? b_spun_until(m, node, &spin) : 0;
+    rc = spin.burnt ? b_end_spin_at_node(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
     if (v.end == IPS_NONE) {
@@ -369,9 +370,9 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         return 0;
     }
     if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
-        return recv_bytes(m, &r, &v, node, slept);
+        return add_bytes_receive(m, &r, &v, node, slept);
     end_seen(m, &v);
-    return recv_nothing(m, &r, &v, node, slept);
+    return add_empty_receive(m, &r, &v, node, slept);
 }
 
 int b_on_recvcall(struct maker *m, const uint8_t *p)
@@ -383,8 +384,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     if (v.blocked) /* if a signal handler ended the wait, it was not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
-    b_unended_call(m, &v, r.err);
-    b_wait_idle(m);
+    b_add_unended_call(m, &v, r.err);
+    b_count_pending_as_idle(m);
     return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
 }
 
@@ -397,8 +398,8 @@ static int external_wait(struct maker *m, const struct interval *v,
 {
     uint32_t a = b_node_at_call(m->b, IPS_NODE_AUX, v->cpu, v->t, v->blocked_ns,
                                 IPS_NONE);
-    uint64_t asleep = b_stop_asleep(m, v);
-    int rc = b_stop_within(m);
+    uint64_t asleep = b_sleep_ns_with_job_stop(m, v);
+    int rc = b_add_job_stop_within(m);
     if (rc < 0)
         return rc;
     uint32_t z =
@@ -421,7 +422,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
     }
-    return b_is_nap(m, v) ? 0 : external_wait(m, v, IPS_WAIT_TIMER);
+    return b_count_if_nap(m, v) ? 0 : external_wait(m, v, IPS_WAIT_TIMER);
 }
 
 static int on_disk(struct maker *m, const struct interval *v)
@@ -454,8 +455,8 @@ static struct b_signal_taken *polled_signal(struct maker *m,
 {
     const struct build *b = m->b;
     struct b_signal_taken *y = &b->takings.v[m->next_taking];
-    uint64_t t = b_time(&m->s->clock, r->h.word, r->h.t);
-    uint64_t t_ret = b_time(&m->s->clock, r->h.word, r->t_ret);
+    uint64_t t = b_stamp_to_ns(&m->s->clock, r->h.word, r->h.t);
+    uint64_t t_ret = b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret);
     if (r->ready != IPS_READY_SIGNALFD || m->next_taking >= b->takings.n ||
         !y->polled || y->stream != m->s - b->streams ||
         y->t != ips_max_u64(t, t_ret))
@@ -470,7 +471,7 @@ static void on_polled_signal(struct maker *m, const struct interval *v,
     struct build *b = m->b;
     b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     if (y->kill == IPS_NONE && y->child == IPS_NONE) {
-        b_unended(m, b->nodes, v->blocked_ns, false);
+        b_add_unended(m, b->nodes, v->blocked_ns, false);
         return;
     }
     y->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
@@ -481,7 +482,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
                    struct interval *v)
 {
     struct b_signal_taken *y;
-    struct spin spin = b_spin_before(m, v);
+    struct spin spin = b_pop_spin_before(m, v);
     note_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
      * inner one tells which channel. */
@@ -500,7 +501,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
      * only asks again what is ready. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
-    b_wait_idle(m);
+    b_count_pending_as_idle(m);
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
     if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
@@ -508,15 +509,15 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_chan_find(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
-        b_unended_call(m, v, r->err);
+        b_add_unended_call(m, v, r->err);
         return on_broken(m, v);
     }
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
-        b_unended_call(m, v, r->err);
+        b_add_unended_call(m, v, r->err);
     } else if (r->result == 0) {
         m->row->empty_polls++;
-        if (v->blocked && b_is_nap(m, v))
+        if (v->blocked && b_count_if_nap(m, v))
             return 0;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
@@ -573,17 +574,17 @@ enum ips_wait_cause b_cause_of_op(uint32_t op)
 static void on_other_read(struct maker *m, const struct ips_rec_io *r,
                           struct interval *v, enum ips_wait_cause cause)
 {
-    struct spin spin = b_spin_before(m, v);
+    struct spin spin = b_pop_spin_before(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_count_wait(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
-        b_unended_call(m, v, r->err);
-        b_wait_idle(m);
+        b_add_unended_call(m, v, r->err);
+        b_count_pending_as_idle(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
                                    m->wait.ready == IPS_READY_SIGNALFD)) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
-        b_take_wait(m, v, cause, &spin);
+        b_take_over_pending_wait(m, v, cause, &spin);
     }
     m->sigwait_ret = v->t_ret;
     m->sigwait_cpu = v->cpu;
@@ -592,15 +593,15 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
 
 /* A wait for children that failed. If SIGCHLD is ignored, wait() blocks until
  * the last child has ended and then fails with ECHILD. */
-static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
-                        const struct interval *v)
+static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
+                                const struct interval *v)
 {
     struct build *b = m->b;
     if (v->blocked)
         b_count_wait(m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
                      v->blocked_ns);
     if (r->err != ECHILD)
-        b_unended_call(m, v, r->err);
+        b_add_unended_call(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
     b->broken |= b->from != NULL; /* only a whole build makes such arcs */
@@ -624,8 +625,8 @@ static struct b_sync *polled_object(struct maker *m, const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
     struct b_sync *s = &b->syncs.v[m->next_sync];
-    uint64_t t = b_time(&m->s->clock, r->h.word, r->h.t);
-    uint64_t t_ret = b_time(&m->s->clock, r->h.word, r->t_ret);
+    uint64_t t = b_stamp_to_ns(&m->s->clock, r->h.word, r->h.t);
+    uint64_t t_ret = b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret);
     if (!b_polls_object(r) || m->next_sync >= b->syncs.n || !s->polled ||
         s->stream != m->s - b->streams || s->t_ret != ips_max_u64(t, t_ret))
         return NULL;
@@ -642,14 +643,14 @@ int b_on_block(struct maker *m, const uint8_t *p)
         b_on_tries(m, &r);
         return 0;
     }
-    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_sync *object = polled_object(m, &r);
     if (object) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
             /* not after a nested epoll: there, this poll tells why the outer
              * one returned */
-            b_wait_idle(m);
+            b_count_pending_as_idle(m);
         return b_on_eventfd(m, object, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
@@ -677,18 +678,18 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
         /* if it succeeded, the SIGNAL record that follows has the sender */
         if (r.result < 0)
-            b_unended_call(m, &v, r.err);
+            b_add_unended_call(m, &v, r.err);
         break;
     case IPS_OP_CHILD:
-        return on_vain_wait(m, &r, &v);
+        return on_failed_child_wait(m, &r, &v);
     case IPS_OP_RESOLVE: /* waits for servers that are not traced */
     case IPS_OP_SYSLOG:
         break;
     default:
         if (r.result > 0 && !m->wait.ready) /* the poll waited for what this
                                                call read, not for a channel */
-            b_wait_idle(m);
-        b_unended_call(m, &v, r.err);
+            b_count_pending_as_idle(m);
+        b_add_unended_call(m, &v, r.err);
         break;
     }
     if (v.blocked)

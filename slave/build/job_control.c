@@ -110,7 +110,7 @@ static int add_taking(struct sweep *s, uint32_t i)
     return c.proc != IPS_NONE ? add_change(s, &c) : 0;
 }
 
-static void stop_process(struct sweep *s, uint32_t proc, uint64_t t)
+static void mark_process_stopped(struct sweep *s, uint32_t proc, uint64_t t)
 {
     if (s->state[proc].since_ns != UINT64_MAX)
         return;
@@ -148,7 +148,7 @@ static int on_cont(struct sweep *s, const struct change *c)
     return rc;
 }
 
-static void on_seen(struct sweep *s, const struct change *c)
+static void on_stop_notification(struct sweep *s, const struct change *c)
 {
     struct b_signal_taken *y = &s->b->takings.v[c->which];
     struct state *st = &s->state[c->proc];
@@ -156,7 +156,7 @@ static void on_seen(struct sweep *s, const struct change *c)
     /* The parent's handler may run late, when the stop is over already. */
     if (stop &&
         (st->cont == IPS_NONE || c->t > s->b->kills.v[st->cont].t + WOKEN_NS))
-        stop_process(s, c->proc, c->t);
+        mark_process_stopped(s, c->proc, c->t);
     y->kill = stop ? st->stop_kill : st->cont;
     if (y->kill != IPS_NONE)
         s->b->kills.v[y->kill].is_taken = true;
@@ -171,7 +171,7 @@ static int sweep_changes(struct sweep *s)
         const struct change *c = &s->changes.v[i];
         switch ((enum change_kind)c->kind) {
         case STOPPED:
-            stop_process(s, c->proc, c->t);
+            mark_process_stopped(s, c->proc, c->t);
             s->state[c->proc].stop_kill = c->which;
             break;
         case ASKED:
@@ -181,7 +181,7 @@ static int sweep_changes(struct sweep *s)
             rc = on_cont(s, c);
             break;
         case SEEN:
-            on_seen(s, c);
+            on_stop_notification(s, c);
             break;
         }
     }
@@ -246,13 +246,13 @@ out:
 /* ---- nodes ---- */
 
 /* Reads the times and CPU times of a record; false: it has no CPU time. */
-static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
-                        struct interval *v)
+static bool read_record_clocks(const struct maker *m, uint32_t type,
+                               const uint8_t *p, struct interval *v)
 {
     struct ips_rec_head h;
     uint64_t t_ret;
     memcpy(&h, p, sizeof(h));
-    v->t = v->t_ret = b_time(&m->s->clock, h.word, h.t);
+    v->t = v->t_ret = b_stamp_to_ns(&m->s->clock, h.word, h.t);
     switch (type) {
     case IPS_REC_SEND:
     case IPS_REC_RECV:
@@ -265,7 +265,8 @@ static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
         memcpy(&t_ret, p + 16, 8);
         memcpy(&v->cpu, p + 24, 8);
         memcpy(&v->cpu_ret, p + 32, 8);
-        v->t_ret = ips_max_u64(v->t, b_time(&m->s->clock, h.word, t_ret));
+        v->t_ret =
+            ips_max_u64(v->t, b_stamp_to_ns(&m->s->clock, h.word, t_ret));
         v->cpu_ret = ips_max_u64(v->cpu, v->cpu_ret);
         return true;
     case IPS_REC_START:
@@ -288,7 +289,7 @@ static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
 /* The position of the stop's node among the nodes of a call that slept through
  * the stop. */
 enum where { BEFORE, WITHIN, BEHIND };
-static enum where place_in_call(uint32_t type, const uint8_t *p)
+static enum where choose_node_position(uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io io;
     struct ips_rec_head h;
@@ -333,8 +334,8 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     /* this node belongs to the call, not to the stop */
     uint32_t signal_node = m->signal_node;
     m->signal_node = IPS_NO_NODE;
-    b_waits_count(m, IPS_WAIT_SIGNAL, ns, stop->until);
-    rc = b_waits_record(m, 0, NULL, 0, node);
+    b_waits_add_row(m, IPS_WAIT_SIGNAL, ns, stop->until);
+    rc = b_waits_finish_record(m, 0, NULL, 0, node);
     m->signal_node = signal_node;
     return rc;
 }
@@ -372,7 +373,7 @@ static void place_inside(struct maker *m, const struct b_job_stop *stop,
     s->stopped_ns = ips_min_u64(s->slept, s->stopped_ns + (stop->until - from));
 }
 
-int b_stop_within(struct maker *m)
+int b_add_job_stop_within(struct maker *m)
 {
     struct maker_job_stop *s = &m->job_stop;
     const struct b_job_stop *in = s->in;
@@ -382,7 +383,8 @@ int b_stop_within(struct maker *m)
     return add_node(m, in, in->until + 1, s->cpu, s->slept, s->stopped_ns);
 }
 
-uint64_t b_stop_asleep(const struct maker *m, const struct interval *v)
+uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
+                                  const struct interval *v)
 {
     const struct b_job_stop *in = m->job_stop.in;
     bool longer = in && v->t_ret - in->until > WOKEN_NS;
@@ -390,12 +392,12 @@ uint64_t b_stop_asleep(const struct maker *m, const struct interval *v)
                   : v->blocked_ns;
 }
 
-int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
+int b_add_job_stops_before(struct maker *m, uint32_t type, const uint8_t *p)
 {
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;
     int rc = 0;
-    if (!read_clocks(m, type, p, &v))
+    if (!read_record_clocks(m, type, p, &v))
         return 0;
     for (; s->next < s->end && rc == 0; s->next++) {
         const struct b_job_stop *stop = &m->b->job_stops.v[s->next];
@@ -413,19 +415,19 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
     if (rc < 0 || !s->in)
         return rc;
     s->cpu = v.cpu;
-    enum where where = place_in_call(type, p);
+    enum where where = choose_node_position(type, p);
     if (where == BEHIND)
         /* the whole sleep counts as a wait of the call itself */
         s->stopped_ns = 0;
-    return where == BEFORE ? b_stop_within(m) : 0;
+    return where == BEFORE ? b_add_job_stop_within(m) : 0;
 }
 
-int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
+int b_add_job_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
 {
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;
     int rc = 0;
-    if (!read_clocks(m, type, p, &v))
+    if (!read_record_clocks(m, type, p, &v))
         return 0;
     if (s->in)
         rc = add_node(m, s->in, v.t_ret, v.cpu_ret, 0, s->stopped_ns);
@@ -436,7 +438,7 @@ int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
     return rc;
 }
 
-void b_stop_out_of(struct maker *m, struct interval *v)
+void b_subtract_job_stop(struct maker *m, struct interval *v)
 {
     uint64_t stopped = ips_min_u64(m->job_stop.stopped_ns, v->blocked_ns);
     v->blocked_ns -= stopped;
@@ -444,7 +446,7 @@ void b_stop_out_of(struct maker *m, struct interval *v)
     m->b->off_ns = ips_sub_sat(m->b->off_ns, m->job_stop.slept);
 }
 
-void b_stop_arcs(struct build *b)
+void b_make_job_stop_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->job_stopped.n; i++)
         b_cross(b, b->job_stopped.v[i].node,

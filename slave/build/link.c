@@ -217,8 +217,8 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
  * call was open at time t, when the child started; or IPS_NONE. Children come
  * in order of start. So a fork that cannot match (another kind, with a child,
  * or returned before t) is never tried again. */
-static uint32_t fork_of_order(const struct links *l, uint32_t parent,
-                              uint64_t t)
+static uint32_t find_open_popen_fork(const struct links *l, uint32_t parent,
+                                     uint64_t t)
 {
     struct build *b = l->b;
     uint32_t *next = &b->procs[parent].order_next;
@@ -240,9 +240,9 @@ static uint32_t fork_of_order(const struct links *l, uint32_t parent,
     return IPS_NONE;
 }
 
-/* Prepares fork_of_order(): sets where the forks of each process begin in
- * by_proc, and when calls of popen and system returned. */
-static void prepare_order(struct links *l)
+/* Prepares find_open_popen_fork(): sets where the forks of each process begin
+ * in by_proc, and when calls of popen and system returned. */
+static void prepare_popen_search(struct links *l)
 {
     struct build *b = l->b;
     for (uint32_t p = 0; p < b->out->proc_count; p++)
@@ -272,8 +272,9 @@ static void link_thread(struct links *l, uint32_t chain)
     link_child_to_fork(b, f, chain);
 }
 
-static uint32_t fork_of_process(struct links *l, const struct ips_proc *row,
-                                const struct b_stream *s, uint32_t *parent)
+static uint32_t find_fork_and_parent(struct links *l,
+                                     const struct ips_proc *row,
+                                     const struct b_stream *s, uint32_t *parent)
 {
     struct build *b = l->b;
     uint32_t f = IPS_NONE;
@@ -295,7 +296,7 @@ static uint32_t fork_of_process(struct links *l, const struct ips_proc *row,
         *parent = proc_of_pid(l, s->ppid, row->pidns, row->start_ns);
     if (f == IPS_NONE && s->start_kind == IPS_START_IMAGE &&
         *parent != IPS_NONE)
-        f = fork_of_order(l, *parent, row->start_ns);
+        f = find_open_popen_fork(l, *parent, row->start_ns);
     return f;
 }
 
@@ -307,7 +308,7 @@ static void link_process(struct links *l, uint32_t p)
     if (first->main == IPS_NONE || row->root)
         return;
     const struct b_stream *s = &b->streams[first->main];
-    uint32_t parent = IPS_NONE, f = fork_of_process(l, row, s, &parent);
+    uint32_t parent = IPS_NONE, f = find_fork_and_parent(l, row, s, &parent);
     if (f != IPS_NONE) {
         parent = l->fork_proc[f];
         link_child_to_fork(b, f, s->chain);
@@ -434,12 +435,12 @@ static int index_all(struct links *l)
     return 0;
 }
 
-int b_links(struct build *b)
+int b_link_forks_and_joins(struct build *b)
 {
     struct links l = {.b = b};
     int rc = index_all(&l);
     if (rc == 0) {
-        prepare_order(&l);
+        prepare_popen_search(&l);
         for (uint32_t c = 0; c < b->out->g.chain_count; c++) {
             uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
             if (kind == IPS_START_THREAD || kind == IPS_START_TASK)

@@ -73,12 +73,12 @@ static uint64_t moment_of(const struct b_sync *s)
     return s->release ? s->t : s->t_ret;
 }
 
-static int in_order(const void *va, const void *vb, void *arg)
+static int compare_syncs_by_object(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     const struct b_sync *x = &b->syncs.v[i], *y = &b->syncs.v[k];
-    int c = b_sync_object(x, y);
+    int c = b_compare_sync_objects(x, y);
     if (c)
         return c;
     CMP3(chain_of(b, x), chain_of(b, y));
@@ -139,16 +139,16 @@ static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
 /* Adds a row for a lock that the chain took at time t, or at the end of its
  * last wait that was over at `asked`, if that is later. If the chain began
  * after t, it takes the lock at its start. */
-static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
-                         uint64_t asked)
+static int put_guessed_hold_start(struct locks *l, uint32_t chain, uint64_t t,
+                                  uint64_t asked)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain];
     struct ips_replay_cut cut, last;
     uint32_t end = c->first + c->count - 1;
-    if (!ips_replay_cut_at(g, c, t, &cut))
+    if (!ips_replay_find_cut_at_time(g, c, t, &cut))
         cut = (struct ips_replay_cut){.node = end, .w = g->w[end]};
-    if (!ips_replay_cut_at(g, c, asked, &last))
+    if (!ips_replay_find_cut_at_time(g, c, asked, &last))
         last.node = end;
     if (cut.node == c->first)
         cut = (struct ips_replay_cut){.node = c->first + 1};
@@ -163,7 +163,8 @@ static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
 
 /* Does the record have a node at which the row can be? Only the lock may decide
  * the time of that node. */
-static bool at_node(const struct locks *l, const struct b_sync *s)
+static bool has_node_timed_by_lock(const struct locks *l,
+                                   const struct b_sync *s)
 {
     return s->node != IPS_NO_NODE &&
            (s->release || l->b->out->g.xkind[s->node] == IPS_X_RESOURCE);
@@ -177,13 +178,13 @@ static bool at_node(const struct locks *l, const struct b_sync *s)
 static int put_record_row(struct locks *l, const struct b_sync *s,
                           uint32_t units)
 {
-    if (at_node(l, s))
+    if (has_node_timed_by_lock(l, s))
         return put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release,
                        units);
     return put_between(l, s, units);
 }
 
-static int by_time(const void *va, const void *vb)
+static int compare_release_times(const void *va, const void *vb)
 {
     uint64_t x = *(const uint64_t *)va, y = *(const uint64_t *)vb;
     return (x > y) - (x < y);
@@ -197,7 +198,8 @@ static void list_release_times(struct locks *l, const uint32_t *order,
         if (l->b->syncs.v[order[k]].release)
             l->release_ns[l->given_count++] = l->b->syncs.v[order[k]].t;
     if (l->given_count)
-        qsort(l->release_ns, l->given_count, sizeof(*l->release_ns), by_time);
+        qsort(l->release_ns, l->given_count, sizeof(*l->release_ns),
+              compare_release_times);
 }
 
 /* Estimates when a thread obtained the lock that it released at `until` and for
@@ -245,8 +247,9 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
             rc = put_record_row(l, had, 1);
         } else if (s->used) {
             uint64_t asked = ips_min_u64(l->asked[order[k]], s->t);
-            rc = put_had_since(l, chain_of(l->b, s),
-                               estimate_hold_start(l, asked, s->t), asked);
+            rc = put_guessed_hold_start(l, chain_of(l->b, s),
+                                        estimate_hold_start(l, asked, s->t),
+                                        asked);
         }
         if (rc == 0 && (had || s->used))
             rc = put_record_row(l, s, 1);
@@ -268,8 +271,9 @@ static bool of_file(const struct b_sync *s)
 
 /* Returns the index after the records from order[k] on that belong to one
  * chain. */
-static uint32_t chain_end(const struct locks *l, const uint32_t *order,
-                          uint32_t k, uint32_t n)
+static uint32_t end_of_chain_records(const struct locks *l,
+                                     const uint32_t *order, uint32_t k,
+                                     uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
     uint32_t c = chain_of(l->b, &v[order[k]]);
@@ -278,7 +282,8 @@ static uint32_t chain_end(const struct locks *l, const uint32_t *order,
     return k;
 }
 
-static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
+static int add_single_holder_rows(struct locks *l, const uint32_t *order,
+                                  uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
     int rc = 0;
@@ -287,7 +292,7 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
             return 0;
     list_release_times(l, order, n);
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
-        next = chain_end(l, order, k, n);
+        next = end_of_chain_records(l, order, k, n);
         l->chain_begin = l->out->lock_count;
         rc = add_chain(l, order + k, next - k);
     }
@@ -296,7 +301,7 @@ static int add_owned(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* ---- semaphores --------------------------------------------------------- */
 
-static int by_moment(const void *va, const void *vb, void *arg)
+static int compare_syncs_by_moment(const void *va, const void *vb, void *arg)
 {
     const struct b_sync *v = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -314,7 +319,7 @@ static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
     struct b_sync *v = l->b->syncs.v;
     uint32_t *sorted = l->sorted, units = 0, have = 0;
     memcpy(sorted, order, (size_t)n * sizeof(*sorted));
-    qsort_r(sorted, n, sizeof(*sorted), by_moment, v);
+    qsort_r(sorted, n, sizeof(*sorted), compare_syncs_by_moment, v);
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[sorted[k]];
         if (s->release)
@@ -397,7 +402,7 @@ static uint32_t readers_of(const struct locks *l, const uint32_t *order,
         threads++;
     }
     memcpy(l->sorted, order, (size_t)n * sizeof(*l->sorted));
-    qsort_r(l->sorted, n, sizeof(*l->sorted), by_moment, v);
+    qsort_r(l->sorted, n, sizeof(*l->sorted), compare_syncs_by_moment, v);
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[l->sorted[k]];
         if (!is_read(s) || (!s->release && !b_sync_got(s)))
@@ -418,7 +423,8 @@ static int put_following_row(struct locks *l, uint64_t t, bool gives,
                    units);
 }
 
-static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
+static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
+                           uint32_t readers)
 {
     uint32_t count = is_read(s) ? 1 : readers;
     uint64_t t = moment_of(s);
@@ -457,7 +463,7 @@ static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
                 continue;
             has[kind]++;
         }
-        rc = put_units(l, s, readers);
+        rc = put_rwlock_rows(l, s, readers);
     }
     return rc;
 }
@@ -468,7 +474,7 @@ static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
     int rc = 0;
     for (uint32_t k = 0, next;
          k < n && rc == 0 && readers <= READERS_MAX && l->all; k = next) {
-        next = chain_end(l, order, k, n);
+        next = end_of_chain_records(l, order, k, n);
         l->chain_begin = l->out->lock_count;
         rc = add_reader(l, order + k, next - k, readers);
     }
@@ -495,7 +501,7 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     int rc = 0;
     l->begin = l->out->lock_count;
     if (has_single_holder(first))
-        rc = add_owned(l, order, n);
+        rc = add_single_holder_rows(l, order, n);
     else if (first->kind == IPS_SYNC_SEMAPHORE)
         rc = add_semaphore_rows(l, order, n);
     else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
@@ -533,7 +539,7 @@ static void count_waiters(struct locks *l)
     }
 }
 
-static int by_place(const void *va, const void *vb)
+static int compare_lock_rows_by_place(const void *va, const void *vb)
 {
     const struct ips_lock_row *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -561,7 +567,7 @@ static void fill_cpu_at_nodes(const struct build *b, uint64_t *cpu)
     }
 }
 
-int b_locks(struct build *b)
+int b_make_lock_rows(struct build *b)
 {
     struct locks l = {.b = b,
                       .out = b->in->waits,
@@ -582,17 +588,18 @@ int b_locks(struct build *b)
     if (rc == 0 && n) {
         fill_cpu_at_nodes(b, l.cpu);
         count_waiters(&l);
-        qsort_r(l.order, n, sizeof(*l.order), in_order, b);
+        qsort_r(l.order, n, sizeof(*l.order), compare_syncs_by_object, b);
     }
     for (uint32_t i = 0, next; i < n && rc == 0; i = next) {
-        for (next = i + 1;
-             next < n && b_sync_object(&b->syncs.v[l.order[i]],
-                                       &b->syncs.v[l.order[next]]) == 0;)
+        for (next = i + 1; next < n && b_compare_sync_objects(
+                                           &b->syncs.v[l.order[i]],
+                                           &b->syncs.v[l.order[next]]) == 0;)
             next++;
         rc = add_object(&l, l.order + i, next - i);
     }
     if (rc == 0 && l.out->lock_count)
-        qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock), by_place);
+        qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock),
+              compare_lock_rows_by_place);
     ips_free_large(l.order);
     ips_free_large(l.sorted);
     ips_free_large(l.cpu);

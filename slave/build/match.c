@@ -119,8 +119,8 @@ struct users {
     bool not_one;
 };
 
-static void one_byte_user(const struct build *b, struct users *u,
-                          uint32_t chain, uint64_t len)
+static void add_one_byte_user(const struct build *b, struct users *u,
+                              uint32_t chain, uint64_t len)
 {
     uint32_t p = b->out->g.chains[chain].process, k = 0;
     u->not_one |= len != 1;
@@ -143,7 +143,7 @@ static uint32_t token_givers(const struct build *b, uint32_t from,
     struct users u = {.procs = procs, .max = USERS_MAX};
     struct b_sending s = b_first_send(b, e);
     for (bool first = true; s.op && !u.not_one; first = false) {
-        one_byte_user(b, &u, s.op->chain, first ? 1 : s.op->len);
+        add_one_byte_user(b, &u, s.op->chain, first ? 1 : s.op->len);
         b_next_send(b, &s);
     }
     return u.not_one ? 0 : u.n;
@@ -166,7 +166,7 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
     uint32_t givers = token_givers(b, from, give);
     for (uint32_t i = 0; i < e->read_count && givers > 1 && !u.not_one; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        one_byte_user(b, &u, r->chain, r->len);
+        add_one_byte_user(b, &u, r->chain, r->len);
     }
     for (uint32_t i = 0; i < givers && !u.not_one; i++)
         for (uint32_t k = 0; k < u.n; k++)
@@ -273,7 +273,7 @@ static int list_reads(struct build *b)
 }
 
 /* Sets the positions of receives whose sender may be on another machine. */
-static int position_exts(struct build *b)
+static int set_ext_positions(struct build *b)
 {
     uint64_t *pos = b_calloc(b->out->end_count, sizeof(*pos), b->err);
     if (!pos)
@@ -285,7 +285,7 @@ static int position_exts(struct build *b)
             const struct b_read *r = &b->reads[e->first_read + k];
             pos[i] = ips_add_sat(pos[i], r->len);
             if (r->ext != IPS_NONE)
-                b->exts.v[r->ext].pos = b_pos(pos[i]);
+                b->exts.v[r->ext].pos = b_clamp_pos(pos[i]);
         }
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
@@ -294,7 +294,7 @@ static int position_exts(struct build *b)
         if (!x->len || e->datagram || e->local || e->listed)
             continue;
         pos[x->end] = ips_add_sat(pos[x->end], x->len);
-        x->pos = b_pos(pos[x->end]);
+        x->pos = b_clamp_pos(pos[x->end]);
     }
     ips_free_large(pos);
     return 0;
@@ -323,7 +323,7 @@ static int match_listed(struct build *b, uint32_t to)
         return b_match_shared(b, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
-        struct b_op *send = sender_of(b, &f, r->len);
+        struct b_op *send = find_sender_or_count(b, &f, r->len);
         if (!send || tokens)
             clear_send_of_receive(b, r->node);
         if (!send)
@@ -375,8 +375,8 @@ static inline bool match_whole_message(struct build *b, struct inflow *f,
 
 /* Returns a bit set: bit k is set if node k (of n, at most 64) is a receive
  * without a known send. */
-static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
-                            uint32_t n)
+static uint64_t unmatched_receive_bits(const uint8_t *kind,
+                                       const uint8_t *xkind, uint32_t n)
 {
     const uint64_t each = 0x0101010101010101ULL;
     uint64_t bits = 0;
@@ -397,13 +397,14 @@ static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
 }
 
 /* Matches all receives that are not listed, in the order of their nodes. */
-static void match_nodes(struct build *b, struct inflow *flows)
+static void match_unlisted_receives(struct build *b, struct inflow *flows)
 {
     const struct ips_graph *g = &b->out->g;
     const bool general = b->in->general;
     for (uint32_t from = 0; from < g->node_count; from += 64) {
-        uint64_t left = receives_of(g->kind + from, g->xkind + from,
-                                    ips_min_u32(g->node_count - from, 64));
+        uint64_t left =
+            unmatched_receive_bits(g->kind + from, g->xkind + from,
+                                   ips_min_u32(g->node_count - from, 64));
         for (; left; left &= left - 1) {
             uint32_t i = from + (uint32_t)__builtin_ctzll(left);
             uint64_t len = g->xlen[i];
@@ -412,12 +413,12 @@ static void match_nodes(struct build *b, struct inflow *flows)
             struct inflow *f = &flows[g->site[i]];
             if (!general && match_whole_message(b, f, i, len))
                 continue;
-            struct b_op *send = sender_of(b, f, len);
+            struct b_op *send = find_sender_or_count(b, f, len);
             if (!send) {
                 clear_send_of_receive(b, i);
                 continue;
             }
-            struct b_matched x = b_sent_alone_by(
+            struct b_matched x = b_link_sole_receive(
                 b, f, send, g->t_ns[i], b->cpu_at[i], g->w[i], g->wait[i], len);
             g->w[i] = x.coord;
             g->xpred[i] = x.xpred;
@@ -443,7 +444,7 @@ static int match_data(struct build *b)
         any |= flows[to].open;
     }
     if (any && rc == 0)
-        match_nodes(b, flows);
+        match_unlisted_receives(b, flows);
     ips_free_large(flows);
     return rc;
 }
@@ -469,7 +470,7 @@ static void mark_send_preempted(struct build *b, struct b_op *send)
 
 /* Makes the arc to each send that blocked for space, from the last receive that
  * returned before it: that receive made the space. */
-void b_match_full_sends(struct build *b, struct b_full_sends *k)
+void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
     uint32_t r = 0, got = 0;
@@ -490,21 +491,22 @@ void b_match_full_sends(struct build *b, struct b_full_sends *k)
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
         if (!during && r < k->count && reads[r].t <= send->t_ret)
             last = reads[r].node;
-        if (ips_sub_sat(b_pos(sent), b_pos(read)) <= k->always)
+        if (ips_sub_sat(b_clamp_pos(sent), b_clamp_pos(read)) <= k->always)
             mark_send_preempted(b, send);
         else if (last != IPS_NO_NODE)
             b_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
     }
 }
 
-void b_full_sends_far(struct build *b, struct b_sending s)
+void b_mark_far_sends_preempted(struct build *b, struct b_sending s)
 {
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
             mark_send_preempted(b, s.op);
 }
 
-static void match_full_sends(struct build *b, uint32_t from, uint32_t to)
+static void match_blocked_sends_of_end(struct build *b, uint32_t from,
+                                       uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
     struct b_full_sends k = {
@@ -515,7 +517,7 @@ static void match_full_sends(struct build *b, uint32_t from, uint32_t to)
         .count = e->listed ? e->read_count : 0,
         .last = IPS_NO_NODE,
         .always = b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
-    b_match_full_sends(b, &k);
+    b_match_blocked_sends(b, &k);
 }
 
 static void match_blocked_sends(struct build *b)
@@ -525,9 +527,9 @@ static void match_blocked_sends(struct build *b)
         if (b->ends[i].datagram)
             continue;
         if (b->ends[i].local && b->ends[peer].send_blocked)
-            match_full_sends(b, peer, i);
+            match_blocked_sends_of_end(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_full_sends_far(b, b_first_send(b, &b->ends[i]));
+            b_mark_far_sends_preempted(b, b_first_send(b, &b->ends[i]));
     }
 }
 
@@ -539,7 +541,7 @@ int b_match(struct build *b)
     if (rc == 0)
         rc = list_reads(b);
     if (rc == 0)
-        rc = position_exts(b);
+        rc = set_ext_positions(b);
     if (rc < 0)
         return rc;
     /* before match_data(): this sets coordinates of sends, which arcs may lower
@@ -557,7 +559,7 @@ int b_match(struct build *b)
 
 /* For ends in packet mode, g.xlen counted messages to match positions. Now it
  * gets the bytes. */
-void b_packet_bytes(struct build *b)
+void b_restore_packet_bytes(struct build *b)
 {
     for (uint32_t i = 0; i < b->packets.n; i++) {
         uint64_t *len = &b->out->g.xlen[b->packets.v[i].node];
@@ -575,8 +577,8 @@ static uint32_t sleeper_of(const struct build *b, uint32_t node)
     return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
 }
 
-bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
-                    uint64_t t_ret, uint32_t other)
+bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
+                         uint64_t t_ret, uint32_t other)
 {
     const struct b_end *e = &b->ends[end];
     const uint64_t *t = b->out->g.t_ns;
@@ -594,7 +596,7 @@ static void match_event(struct build *b, const struct b_event *e)
     /* for a peer that is not local, ips_built_set_peers() makes the arc */
     if (!b->ends[e->end].local) {
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
-            b_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
+            b_link_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
             b->exts.v[e->ext].is_decided = true;
         return;
     }
@@ -605,10 +607,10 @@ static void match_event(struct build *b, const struct b_event *e)
         break;
     case B_EOF:
     case B_BROKEN:
-        node = b_release_before(b, from, e->t_ret, sleeper_of(b, e->node),
-                                e->kind == B_EOF);
+        node = b_find_release_before(b, from, e->t_ret, sleeper_of(b, e->node),
+                                     e->kind == B_EOF);
         if (e->kind == B_EOF &&
-            b_own_shutdown(b, e->node, e->end, e->t_ret, node))
+            b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))
             return;
         if (node == IPS_NO_NODE && b->ends[from].release_count) {
             /* The peer's close has a later time than the end-of-file that it
@@ -671,7 +673,7 @@ static void link_failed_wait(struct build *b, const struct b_vain *x)
                 IPS_X_LIFETIME, 0);
 }
 
-void b_lifetimes(struct build *b)
+void b_make_lifetime_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->vains.n; i++)
         link_failed_wait(b, &b->vains.v[i]);

@@ -14,7 +14,7 @@ struct inflow {
     uint64_t read, sent;
     bool whole;  /* the peer is closed, so a missing send was never recorded */
     bool open;   /* its receives are visited in the order of nodes */
-    bool memory; /* bytes arrive through memory: b_by_memory() */
+    bool memory; /* bytes arrive through memory: b_is_end_in_memory() */
     /* some receives were matched when they were made (build/plain/early.c) */
     bool early;
     bool late; /* no further receive may be matched when it is made */
@@ -28,7 +28,7 @@ static inline struct inflow b_inflow(const struct build *b, uint32_t to)
     struct inflow f = {.send = b_first_send(b, e),
                        .read = b->ends[to].recv_before,
                        .sent = e->sent_before,
-                       .memory = b_by_memory(b, to)};
+                       .memory = b_is_end_in_memory(b, to)};
     if (f.send.op)
         f.sent = ips_add_sat(f.sent, f.send.op->len);
     return f;
@@ -40,13 +40,14 @@ static inline struct b_op *b_find_sender(const struct build *b,
                                          struct inflow *f, uint64_t len)
 {
     f->read = ips_add_sat(f->read, len);
-    while (f->send.op && b_pos(f->sent) < b_pos(f->read)) {
+    while (f->send.op && b_clamp_pos(f->sent) < b_clamp_pos(f->read)) {
         b_next_send(b, &f->send);
         if (f->send.op)
             f->sent = ips_add_sat(f->sent, f->send.op->len);
     }
     struct b_op *op = f->send.op;
-    if (op && b_pos(f->read) > ips_sub_sat(b_pos(f->sent), op->len)) {
+    if (op &&
+        b_clamp_pos(f->read) > ips_sub_sat(b_clamp_pos(f->sent), op->len)) {
         __builtin_prefetch(op + 4, 1);
         return op;
     }
@@ -55,8 +56,8 @@ static inline struct b_op *b_find_sender(const struct build *b,
 
 /* Like b_find_sender(), and counts a receive without a send as unmatched or
  * pending. */
-static inline struct b_op *sender_of(struct build *b, struct inflow *f,
-                                     uint64_t len)
+static inline struct b_op *find_sender_or_count(struct build *b,
+                                                struct inflow *f, uint64_t len)
 {
     struct b_op *op = b_find_sender(b, f, len);
     if (op)
@@ -110,12 +111,11 @@ struct b_matched {
  *
  * The coordinate of the send is limited already. So the receive moves only if
  * its CPU after the arc does not fit into the time between send and receive at
- * all; b_gives_way() has the general case. */
-static inline struct b_matched b_sent_alone_by(struct build *b,
-                                               const struct inflow *f,
-                                               struct b_op *send, uint64_t t_ns,
-                                               uint64_t cpu_at, uint64_t coord,
-                                               uint64_t wait, uint64_t len)
+ * all; b_limit_receive_coord() has the general case. */
+static inline struct b_matched
+b_link_sole_receive(struct build *b, const struct inflow *f, struct b_op *send,
+                    uint64_t t_ns, uint64_t cpu_at, uint64_t coord,
+                    uint64_t wait, uint64_t len)
 {
     uint64_t after = ips_sub_sat(cpu_at, coord);
     uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
@@ -123,7 +123,8 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
         send->past_cpu_ns = room;
         b->out->g.w[send->node] = b->cpu_at[send->node] + room;
     }
-    if (f->read != f->sent || len < send->len || f->read != b_pos(f->read))
+    if (f->read != f->sent || len < send->len ||
+        f->read != b_clamp_pos(f->read))
         return (struct b_matched){coord, f->send.position, B_X_SENT};
     if (after > time) {
         coord = cpu_at - time;
@@ -142,11 +143,12 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
 /* A value with bits above this one is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
-/* b_sent_alone_by() for the common case: all bytes up to `read`, this receive
- * included, were received as whole messages, and the time between send and
- * receive is more than enough for the CPU of both sides. `after`: CPU of the
- * receive after the arc. Returns the kind of its arc; 0: not the common case.
- * Whether a receive slept is unpredictable, so there is no branch on it. */
+/* b_link_sole_receive() for the common case: all bytes up to `read`, this
+ * receive included, were received as whole messages, and the time between send
+ * and receive is more than enough for the CPU of both sides. `after`: CPU of
+ * the receive after the arc. Returns the kind of its arc; 0: not the common
+ * case. Whether a receive slept is unpredictable, so there is no branch on it.
+ */
 static inline __attribute__((always_inline)) uint8_t
 b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
                       uint64_t wait, uint64_t read, bool memory)
@@ -165,8 +167,9 @@ b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
 /* Returns the coordinate of a receive, limited so that its CPU after the arc
  * fits into the time since `send`, whose coordinate is limited already
  * (build/causal.c). */
-static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
-                                   uint64_t t_ns, uint64_t cpu_at)
+static inline uint64_t b_limit_receive_coord(const struct b_op *send,
+                                             uint64_t coord, uint64_t t_ns,
+                                             uint64_t cpu_at)
 {
     uint64_t time = ips_sub_sat(t_ns, send->t);
     uint64_t room = ips_sub_sat(time, send->past_cpu_ns);
@@ -185,13 +188,14 @@ bool b_is_doubtful(const struct build *b, const struct b_read *r,
                    const struct b_op *send, bool whole);
 /* b_is_shared(): did an unrecorded process write or read the stream, too? The
  * receives of the end must be listed. If it did, b_match_shared() matches the
- * receives whose sends are certain, and afterwards b_shared_poll() a poll. */
+ * receives whose sends are certain, and afterwards b_link_shared_poll() a poll.
+ */
 bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
-void b_shared_poll(struct build *b, const struct b_poll *p);
+void b_link_shared_poll(struct build *b, const struct b_poll *p);
 
-/* Input of b_match_full_sends(): the sends of one end, and the receives of the
- * other. */
+/* Input of b_match_blocked_sends(): the sends of one end, and the receives of
+ * the other. */
 struct b_full_sends {
     struct b_sending send; /* the first send */
     /* bytes sent before it, and read before reads[0] */
@@ -206,9 +210,9 @@ struct b_full_sends {
  * unread did not wait for space: it was off the CPU because it was preempted.
  */
 #define B_ROOM_ALWAYS_BYTES 4096u
-void b_match_full_sends(struct build *b, struct b_full_sends *k);
+void b_match_blocked_sends(struct build *b, struct b_full_sends *k);
 /* For a channel whose other end is on another machine: how much that end has
  * read is not known here, so only the length of a send decides. */
-void b_full_sends_far(struct build *b, struct b_sending send);
+void b_mark_far_sends_preempted(struct build *b, struct b_sending send);
 
 #endif

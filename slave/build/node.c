@@ -12,7 +12,7 @@
  * coordinate of the call. A call that started after the signal may be one of
  * the signal's handler: the record of the interrupted call follows later, so
  * such signals are kept. */
-void b_take_signal(struct maker *m, struct interval *v)
+void b_find_ending_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
     uint32_t first = 0;
@@ -39,8 +39,8 @@ void b_take_signal(struct maker *m, struct interval *v)
 
 /* ---- closes, processes ---- */
 
-static int add_hold(struct maker *m, enum b_hold_kind kind, uint64_t t,
-                    uint32_t arg, uint32_t node, uint32_t how)
+static int add_hold_event(struct maker *m, enum b_hold_kind kind, uint64_t t,
+                          uint32_t arg, uint32_t node, uint32_t how)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->holds, b->err);
@@ -62,7 +62,7 @@ static int on_close(struct maker *m, const uint8_t *p)
     struct ips_rec_close r;
     memcpy(&r, p, sizeof(r));
     struct build *b = m->b;
-    uint64_t t = b_time(&m->s->clock, r.h.word, r.h.t);
+    uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     const struct b_chan *c = b_chan_find(b, m->s->image, r.h.a);
     if (!c || r.how < IPS_CLOSE_FD || r.how > IPS_CLOSE_SHUT_RDWR)
         return 0;
@@ -70,19 +70,19 @@ static int on_close(struct maker *m, const uint8_t *p)
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
     uint32_t node = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
-    return add_hold(m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node,
-                    r.how);
+    return add_hold_event(m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node,
+                          r.how);
 }
 
 static int on_exec(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_exec r;
     memcpy(&r, p, sizeof(r));
-    uint64_t t = b_time(&m->s->clock, r.h.word, r.h.t);
+    uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* the exec failed */
     uint32_t node = b_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
-    return add_hold(m, B_HOLD_EXEC, t, m->s->image, node, 0);
+    return add_hold_event(m, B_HOLD_EXEC, t, m->s->image, node, 0);
 }
 
 /* Whether the parent sleeps in a fork of this kind until the child executes its
@@ -126,7 +126,7 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
@@ -195,7 +195,7 @@ static void on_signal(struct maker *m)
     if (y->node != IPS_NO_NODE) {
         /* its cross arc or node says what it waited for */
     } else if (y->t == m->sigwait_ret && !needs_no_arc(m->b, y)) {
-        b_unended(m, m->b->nodes, m->sigwait_slept, false);
+        b_add_unended(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* drop the oldest */
         memmove(m->taken_signal, m->taken_signal + 1,
@@ -208,7 +208,7 @@ static void on_signal(struct maker *m)
 
 /* Whether a record of this type, after a poll, shows that the thread's next
  * step is not the receive that the poll waited for. */
-static bool is_no_receive(uint32_t type)
+static bool rules_out_receive(uint32_t type)
 {
     return type == IPS_REC_SEND || type == IPS_REC_CLOSE ||
            type == IPS_REC_FORK || type == IPS_REC_JOIN ||
@@ -235,8 +235,8 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
                      uint32_t len)
 {
     int rc = 0;
-    if (m->wait.pending && is_no_receive(type))
-        b_poll_stays(m);
+    if (m->wait.pending && rules_out_receive(type))
+        b_keep_poll_node(m);
     switch (type) {
     case IPS_REC_SEND:
         rc = b_on_send(m, p);
@@ -320,29 +320,30 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         int plainly = plain ? b_plain_nodes(m, walk) : 0;
         if (plainly < 0)
             return plainly;
-        p = b_next(walk, &type, &len);
+        p = b_next_record(walk, &type, &len);
         if (!p)
             break;
-        int rc = stops ? b_stop_before(m, type, p) : 0;
+        int rc = stops ? b_add_job_stops_before(m, type, p) : 0;
         uint32_t before = b->nodes;
         m->wait.merged = false;
         if (rc == 0)
             rc = make_node(m, type, p, len);
         before -= m->wait.merged; /* the receive replaced the poll's node */
         if (rc == 0 && stops)
-            rc = b_stop_after(m, type, p);
+            rc = b_add_job_stop_after(m, type, p);
         if (!b->tables)
             b_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
-            rc = b_waits_record(m, type, p, len, before);
+            rc = b_waits_finish_record(m, type, p, len, before);
         if (rc < 0)
             return rc;
     }
-    b_plain_put_all(m);
+    b_plain_flush_slots(m);
     return 0;
 }
 
-static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
+static int make_nodes_of_stream(struct maker *m, uint32_t stream,
+                                struct b_walk *walk)
 {
     struct b_stream *s = &m->b->streams[stream];
     walk->in = s->in;
@@ -358,14 +359,14 @@ static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
     m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)
-        b_waits_stream(m);
+        b_waits_begin_stream(m);
     return b_stream_nodes(m, walk);
 }
 
-static int end_stream(struct maker *m)
+static int finish_pending_wait(struct maker *m)
 {
-    b_wait_idle(m);
-    return m->b->notes ? b_waits_record(m, 0, NULL, 0, m->b->nodes) : 0;
+    b_count_pending_as_idle(m);
+    return m->b->notes ? b_waits_finish_record(m, 0, NULL, 0, m->b->nodes) : 0;
 }
 
 int b_chain_nodes(struct maker *m, struct b_walk *walk)
@@ -378,9 +379,9 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
     begin_chain(m);
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
         memset(walk, 0, sizeof(*walk));
-        int rc = begin_stream(m, i, walk);
+        int rc = make_nodes_of_stream(m, i, walk);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
-            rc = end_stream(m);
+            rc = finish_pending_wait(m);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
             rc = b_unfinished_call(m, i);
         if (rc < 0)
@@ -389,13 +390,13 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
     return 0;
 }
 
-int b_chain_end(struct maker *m)
+int b_make_chain_end(struct maker *m)
 {
     struct build *b = m->b;
     struct ips_chain *chain = &b->out->g.chains[m->chain];
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
-    int rc = end_stream(m);
+    int rc = finish_pending_wait(m);
     if (rc == 0)
         rc = b_unfinished_call(m, c->last_stream);
     if (rc < 0)
@@ -415,7 +416,7 @@ int b_chain_end(struct maker *m)
     return 0;
 }
 
-void b_chain_maker(struct build *b, uint32_t c, struct maker *m)
+void b_init_chain_maker(struct build *b, uint32_t c, struct maker *m)
 {
     *m = (struct maker){.b = b,
                         .row = &b->out->threads[c],
@@ -449,14 +450,15 @@ int b_nodes(struct build *b)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m;
         struct b_walk walk;
-        b_chain_maker(b, c, &m);
+        b_init_chain_maker(b, c, &m);
         rc = b_chain_nodes(&m, &walk);
         if (rc == 0)
-            rc = b_chain_end(&m);
+            rc = b_make_chain_end(&m);
         if (rc < 0)
             return rc;
-        b_built(b, B_BUILT_READ + (unsigned)((B_BUILT_NODES - B_BUILT_READ) *
-                                             (uint64_t)b->nodes / room));
+        b_set_progress(b, B_BUILT_READ +
+                              (unsigned)((B_BUILT_NODES - B_BUILT_READ) *
+                                         (uint64_t)b->nodes / room));
     }
     size_t n = (size_t)b->nodes + 1;
     ips_graph_shrink(g, b->nodes);

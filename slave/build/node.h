@@ -64,7 +64,7 @@ struct maker_job_stop {
                                     and has no node yet; or NULL */
     uint64_t slept;      /* the node's wait: from the call until SIGCONT */
     uint64_t stopped_ns; /* part of the call that the process was stopped, for
-                            b_interval */
+                            b_decode_interval */
 };
 
 /* The thread's consecutive operations on one end in one direction. They are
@@ -116,22 +116,22 @@ struct interval {
     uint32_t end;
 };
 
-/* build/waits.c, if rows of single waits are wanted. b_waits_count() adds a
+/* build/waits.c, if rows of single waits are wanted. b_waits_add_row() adds a
  * wait of `ns`, which ended at end_ns, and b_waits_pending() that of a poll;
- * `taken`: the current record takes it over. b_waits_stream() starts a stream.
- * b_waits_record() is called after every record, with the number of nodes
- * before it. */
-void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
-                   uint64_t end_ns);
+ * `taken`: the current record takes it over. b_waits_begin_stream() starts a
+ * stream. b_waits_finish_record() is called after every record, with the number
+ * of nodes before it. */
+void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
+                     uint64_t end_ns);
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken);
 /* Notes the call site `site` at which the thread released a lock that another
  * thread waited for. */
-void b_waits_release(struct maker *m, uint32_t node, uint64_t site,
-                     uint64_t t_ns);
-void b_waits_stream(struct maker *m);
-int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
-                   uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
+void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
+                         uint64_t t_ns);
+void b_waits_begin_stream(struct maker *m);
+int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
+                          uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
 
 static inline void b_add_wait(struct maker *m, enum ips_wait_cause cause,
                               uint64_t ns)
@@ -144,7 +144,7 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
 {
     b_add_wait(m, cause, ns);
     if (m->b->notes)
-        b_waits_count(m, cause, ns, m->last_ret);
+        b_waits_add_row(m, cause, ns, m->last_ret);
 }
 
 /* build/dgram.c: adds the datagrams that a send or a receive moved. */
@@ -154,39 +154,43 @@ int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
 
 /* build/node.c: b_chain_nodes() makes the nodes of a chain, except END;
  * b_stream_nodes() makes those of a stream's records from `walk` on;
- * b_chain_end() makes END. */
-void b_chain_maker(struct build *b, uint32_t chain, struct maker *m);
+ * b_make_chain_end() makes END. */
+void b_init_chain_maker(struct build *b, uint32_t chain, struct maker *m);
 int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-int b_chain_end(struct maker *m) IPS_MUST_USE;
+int b_make_chain_end(struct maker *m) IPS_MUST_USE;
 
 /* Notes which signal ended the sleep of the call, if one did. */
-void b_take_signal(struct maker *m, struct interval *v);
+void b_find_ending_signal(struct maker *m, struct interval *v);
 
-/* build/job_control.c, for processes that were stopped: b_stop_before() and
- * b_stop_after() are called around each record, b_stop_within() between the two
- * nodes of a sleep. They add the node of a stop that ended there.
- * b_stop_out_of() subtracts the stop from the call's wait. */
-int b_stop_before(struct maker *m, uint32_t type,
-                  const uint8_t *p) IPS_MUST_USE;
-int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p) IPS_MUST_USE;
-int b_stop_within(struct maker *m) IPS_MUST_USE;
-void b_stop_out_of(struct maker *m, struct interval *v);
+/* build/job_control.c, for processes that were stopped:
+ * b_add_job_stops_before() and b_add_job_stop_after() are called around each
+ * record, b_add_job_stop_within() between the two nodes of a sleep. They add
+ * the node of a stop that ended there. b_subtract_job_stop() subtracts the stop
+ * from the call's wait. */
+int b_add_job_stops_before(struct maker *m, uint32_t type,
+                           const uint8_t *p) IPS_MUST_USE;
+int b_add_job_stop_after(struct maker *m, uint32_t type,
+                         const uint8_t *p) IPS_MUST_USE;
+int b_add_job_stop_within(struct maker *m) IPS_MUST_USE;
+void b_subtract_job_stop(struct maker *m, struct interval *v);
 /* Returns how long a call slept, ns. The time that the process was stopped
  * counts if the thread slept on after the stop. To be called before
- * b_stop_within(). */
-uint64_t b_stop_asleep(const struct maker *m, const struct interval *v);
+ * b_add_job_stop_within(). */
+uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
+                                  const struct interval *v);
 
 /* Stores in *v the corrected times of a record with a call and a return, and
  * adds the time slept to off_ns. Inline and with the result by pointer, because
  * this runs for nearly every record: a returned struct would be copied, which
  * stalls on pending stores. */
-static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
-                              uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret,
-                              struct interval *v)
+static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
+                                     uint64_t t_ret, uint64_t cpu,
+                                     uint64_t cpu_ret, struct interval *v)
 {
-    v->t_ret = ips_max_u64(b_time(&m->s->clock, word, t_ret), m->last_ret);
-    v->t = ips_min_u64(b_time(&m->s->clock, word, t), v->t_ret);
+    v->t_ret =
+        ips_max_u64(b_stamp_to_ns(&m->s->clock, word, t_ret), m->last_ret);
+    v->t = ips_min_u64(b_stamp_to_ns(&m->s->clock, word, t), v->t_ret);
     v->cpu = cpu;
     v->cpu_ret = ips_max_u64(cpu_ret, cpu);
     v->blocked_ns = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
@@ -198,12 +202,12 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
     if (v->blocked)
         m->b->off_ns = ips_add_sat(m->b->off_ns, v->blocked_ns);
     if (m->job_stop.stopped_ns)
-        b_stop_out_of(m, v);
+        b_subtract_job_stop(m, v);
     if (m->taken_count)
-        b_take_signal(m, v);
+        b_find_ending_signal(m, v);
 }
 
-/* The part of a call, in ns, that b_interval() did not add to off_ns. */
+/* The part of a call, in ns, that b_decode_interval() did not add to off_ns. */
 static inline uint64_t b_awake_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
@@ -221,8 +225,8 @@ void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
                           const struct interval *v, uint64_t len, bool send);
 /* build/io.c: adds a struct b_ext for a receive of bytes, if the sender may be
  * on another machine. */
-int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
-              uint64_t len, uint64_t slept) IPS_MUST_USE;
+int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
+                      uint64_t len, uint64_t slept) IPS_MUST_USE;
 /* build/io.c: each processes one record. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
@@ -241,13 +245,14 @@ static inline bool b_is_ready_signal(const struct b_signal_taken *y)
 }
 /* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
  * that the event that woke it left no arc; see struct ips_unended. */
-void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
-/* Like b_unended(), for a call that failed with `err`, unless a signal from a
- * recorded sender, a timer or the call's own timeout ended it. */
-void b_unended_call(struct maker *m, const struct interval *v, uint32_t err);
+void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
+/* Like b_add_unended(), for a call that failed with `err`, unless a signal from
+ * a recorded sender, a timer or the call's own timeout ended it. */
+void b_add_unended_call(struct maker *m, const struct interval *v,
+                        uint32_t err);
 /* Ends the pending wait, if there is one: the poll's node keeps it, or it
  * counts as a poll after which nothing was read. */
-void b_wait_idle(struct maker *m);
+void b_count_pending_as_idle(struct maker *m);
 
 /* build/poll.c: Called when the poll `r` tells what the pending wait waited
  * for. If that is an end of a stream, the wait gets a node. */
@@ -255,10 +260,10 @@ void b_poll_node(struct maker *m, const struct ips_rec_io *r);
 /* Called when the receive `v` from the channel of the pending poll follows.
  * True: the receive takes over the wait, and the poll's node is removed. False:
  * the poll's node keeps the wait. */
-bool b_poll_merges(struct maker *m, const struct interval *v);
+bool b_merge_poll_into_receive(struct maker *m, const struct interval *v);
 /* If the pending poll has a node: the node keeps the wait, which is no longer
  * pending. */
-void b_poll_stays(struct maker *m);
+void b_keep_poll_node(struct maker *m);
 
 /* Whether the pending wait was for an epoll nested in the one that slept. */
 static inline bool b_polled_epoll(const struct maker *m)
@@ -267,27 +272,27 @@ static inline bool b_polled_epoll(const struct maker *m)
 }
 
 /* build/retry.c */
-/* b_on_tries() makes the nodes of BLOCKs with op MADE or FOUND. b_is_nap()
- * returns whether the sleep `v` is a nap between tries: either a recorded
- * thread let the last try succeed, or the tries test a condition that no record
- * shows. It counts such a nap. */
+/* b_on_tries() makes the nodes of BLOCKs with op MADE or FOUND.
+ * b_count_if_nap() returns whether the sleep `v` is a nap between tries: either
+ * a recorded thread let the last try succeed, or the tries test a condition
+ * that no record shows. It counts such a nap. */
 void b_on_tries(struct maker *m, const struct ips_rec_io *r);
-bool b_is_nap(struct maker *m, const struct interval *v);
+bool b_count_if_nap(struct maker *m, const struct interval *v);
 
 /* build/spin.c */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_on_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
-struct spin b_spin_before(struct maker *m, struct interval *v);
+struct spin b_pop_spin_before(struct maker *m, struct interval *v);
 /* The call `v` takes over the pending wait: its coordinate, and its spinning,
  * which is added to *spin. */
-void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
-                 struct spin *spin);
+void b_take_over_pending_wait(struct maker *m, struct interval *v,
+                              enum ips_wait_cause cause, struct spin *spin);
 /* Records that the spinning `s` ended with node `node`, and takes the CPU burnt
  * out of cpu_at of that node. */
-int b_spun_until(struct maker *m, uint32_t node,
-                 const struct spin *s) IPS_MUST_USE;
+int b_end_spin_at_node(struct maker *m, uint32_t node,
+                       const struct spin *s) IPS_MUST_USE;
 
 /* build/unfinished.c: adds the call that the thread was in when the stream
  * ended, if it was in a call. */

@@ -54,7 +54,7 @@ static bool is_finished(const struct run *r, uint32_t c)
 }
 
 /* Ends the wait of chain c by dropping its arc. */
-static void let_go(struct run *r, uint32_t c)
+static void drop_waiting_arc(struct run *r, uint32_t c)
 {
     struct ips_graph *g = r->g;
     uint32_t i = r->at[c], x = g->xpred[i];
@@ -90,7 +90,7 @@ static void break_circle(struct run *r, uint32_t c, uint32_t round)
         }
         c = ips_chain_of(g, x);
     } while (c != first);
-    let_go(r, worst);
+    drop_waiting_arc(r, worst);
 }
 
 static void run_all(struct run *r)
@@ -111,7 +111,7 @@ static void run_all(struct run *r)
         }
         for (uint32_t c = 0; c < chains; c++)
             if (!is_finished(r, c))
-                let_go(r, c);
+                drop_waiting_arc(r, c);
     }
 }
 

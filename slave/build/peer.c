@@ -37,7 +37,8 @@ static int cmp_entry(const void *va, const void *vb)
  * network namespaces, a peer could belong to any of them: then marks them
  * uncertain, and they are joined neither here nor with an end on another
  * machine. */
-static bool is_uncertain(struct build *b, const struct entry *v, uint32_t n)
+static bool mark_if_uncertain(struct build *b, const struct entry *v,
+                              uint32_t n)
 {
     uint32_t others = 0;
     for (uint32_t i = 0; i + 1 < n && !others; i++)
@@ -63,7 +64,7 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
             head = tail = i;
         struct entry e = v[i];
         if (tail > head && v[head].side != e.side &&
-            is_uncertain(b, v + head, tail - head)) {
+            mark_if_uncertain(b, v + head, tail - head)) {
             b->ends[e.end].uncertain = true;
             b->out->counts.ambiguous++;
         } else if (tail > head && v[head].side != e.side)
@@ -113,8 +114,8 @@ static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
 /* Makes entries of Unix ends whose peer's inode is not known. They are joined
  * by socket name and by the pid that connected, in order of time. Returns the
  * number of entries. */
-static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
-                           struct entry *out)
+static uint32_t make_unix_entries(const struct build *b, const uint32_t *v,
+                                  uint32_t n, struct entry *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -140,7 +141,7 @@ static void put_addr(uint8_t *out, const struct ips_addr *a)
     memcpy(out + 2, a->addr, 16);
 }
 
-static uint32_t tcp_names(const struct build *b, struct entry *out)
+static uint32_t make_tcp_entries(const struct build *b, struct entry *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < b->out->end_count; i++) {
@@ -170,7 +171,7 @@ static uint32_t tcp_names(const struct build *b, struct entry *out)
 /* Makes the entries of USER ends, sorted by name. The two tasks that use one
  * name are joined; with more tasks the choice is ambiguous. Returns the number
  * of entries. */
-static uint32_t user_names(struct build *b, struct entry *out)
+static uint32_t make_user_entries(struct build *b, struct entry *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < b->out->end_count; i++) {
@@ -187,8 +188,9 @@ static uint32_t user_names(struct build *b, struct entry *out)
 
 /* Returns the index of the first of v[from, to), except `not`, whose end has
  * `side`; or `to`. */
-static uint32_t user_of(const struct build *b, const struct entry *v,
-                        uint32_t from, uint32_t to, uint8_t side, uint32_t not )
+static uint32_t find_entry_of_side(const struct build *b, const struct entry *v,
+                                   uint32_t from, uint32_t to, uint8_t side,
+                                   uint32_t not )
 {
     while (from < to &&
            (from == not || !(b->out->ends[v[from].end].side & side)))
@@ -196,7 +198,7 @@ static uint32_t user_of(const struct build *b, const struct entry *v,
     return from;
 }
 
-static void join_users(struct build *b, const struct entry *v, uint32_t n)
+static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
 {
     for (uint32_t i = 0, next; i < n; i = next) {
         for (next = i + 1;
@@ -205,11 +207,11 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
             ;
         if (next - i > 2)
             b->out->counts.ambiguous += next - i - 2;
-        uint32_t w = user_of(b, v, i, next, IPS_SIDE_WRITE, next);
-        uint32_t r = user_of(b, v, i, next, IPS_SIDE_READ, w);
+        uint32_t w = find_entry_of_side(b, v, i, next, IPS_SIDE_WRITE, next);
+        uint32_t r = find_entry_of_side(b, v, i, next, IPS_SIDE_READ, w);
         if (r == next) { /* the first writer is also the only reader */
             r = w;
-            w = user_of(b, v, i, next, IPS_SIDE_WRITE, r);
+            w = find_entry_of_side(b, v, i, next, IPS_SIDE_WRITE, r);
         }
         if (w < next && r < next)
             join_ends(b, v[w].end, v[r].end);
@@ -256,10 +258,10 @@ int b_peers(struct build *b)
     if (units)
         qsort_r(v, units, sizeof(*v), cmp_ino, b);
     join_inodes(b, v, units);
-    join_entries(b, entries, unix_names(b, v, units, entries), true);
-    join_entries(b, entries, tcp_names(b, entries), false);
-    uint32_t users = user_names(b, entries);
-    join_users(b, entries, users);
+    join_entries(b, entries, make_unix_entries(b, v, units, entries), true);
+    join_entries(b, entries, make_tcp_entries(b, entries), false);
+    uint32_t users = make_user_entries(b, entries);
+    join_user_ends(b, entries, users);
     rc = 0;
 out:
     ips_free_large(v);

@@ -90,8 +90,8 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
     } else {
         return false;
     }
-    r->t = b_time(clock, word, t);
-    r->t_ret = b_time(clock, word, t_ret);
+    r->t = b_stamp_to_ns(clock, word, t);
+    r->t_ret = b_stamp_to_ns(clock, word, t_ret);
     return r->t <= r->t_ret;
 }
 
@@ -104,7 +104,7 @@ static inline uint64_t b_plain_slept(const struct b_plain *r)
 /* Notes that the stream sends to, or receives from, channel `id`
  * (build/plain/early.c). */
 static inline __attribute__((always_inline)) void
-b_plain_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
+b_plain_mark_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
 {
     id = ips_min_u32(id, B_USED_IDS - 1);
     used[2 * id + receive] = 1;
@@ -157,11 +157,11 @@ int b_plain_begin(struct build *b) IPS_MUST_USE;
 int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 /* Adds the sends of `end` that a slot holds to the end's blocks, so that the
  * general path may add one. */
-void b_plain_put(struct maker *m, uint32_t end);
+void b_plain_put_sends(struct maker *m, uint32_t end);
 /* Called when a receive of `end` takes the general path: no later receive of
  * that end is matched when it is made. */
 void b_plain_stop_early_match(struct maker *m, uint32_t end);
 /* Adds the sums of all slots to the tables and frees the slots. */
-void b_plain_put_all(struct maker *m);
+void b_plain_flush_slots(struct maker *m);
 
 #endif

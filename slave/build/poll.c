@@ -52,7 +52,7 @@ void b_poll_node(struct maker *m, const struct ips_rec_io *r)
     make_node(m, &m->wait, r->h.a);
 }
 
-bool b_poll_merges(struct maker *m, const struct interval *v)
+bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
 {
     struct build *b = m->b;
     struct wait *w = &m->wait;
@@ -61,7 +61,7 @@ bool b_poll_merges(struct maker *m, const struct interval *v)
         return true;
     if (node + 1 != b->nodes ||
         ips_sub_sat(v->cpu, w->cpu_ret) > MERGE_CPU_NS) {
-        b_poll_stays(m);
+        b_keep_poll_node(m);
         return false;
     }
     b->broken |= b_final(b, node);
@@ -80,7 +80,7 @@ static int note_poll(struct maker *m, const struct wait *w)
     struct build *b = m->b;
     const struct b_end *e = &b->ends[w->end];
     bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
-    if (b->tables || (b->incremental && b_grow_tables(b)))
+    if (b->tables || (b->incremental && b_incremental_makes_only_tables(b)))
         return 0; /* an incremental build of tables makes no arcs */
     int rc = B_MORE(b->polls, b->err);
     if (rc == 0)
@@ -96,7 +96,7 @@ static int note_poll(struct maker *m, const struct wait *w)
     return rc;
 }
 
-void b_poll_stays(struct maker *m)
+void b_keep_poll_node(struct maker *m)
 {
     struct wait *w = &m->wait;
     if (!w->pending || w->node == IPS_NO_NODE)
@@ -106,8 +106,8 @@ void b_poll_stays(struct maker *m)
         b_add_wait(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
         b_waits_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
-    m->b->poll_failed |=
-        b_spun_until(m, w->node, &w->spin) < 0 || note_poll(m, &m->wait) < 0;
+    m->b->poll_failed |= b_end_spin_at_node(m, w->node, &w->spin) < 0 ||
+                         note_poll(m, &m->wait) < 0;
 }
 
 uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
@@ -239,7 +239,7 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
     }
     if (!send)
         return true;
-    bool before = send->t_ret <= p->t && b_by_memory(b, p->end);
+    bool before = send->t_ret <= p->t && b_is_end_in_memory(b, p->end);
     if (send->t > p->t_ret || before)
         return before;
     if (tokens) {
@@ -271,15 +271,15 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
     bool local = b->ends[p->end].local;
     bool hung_up = p->why & (IPS_READY_HUP | IPS_READY_ERR);
     if (local && (hung_up || ended_before(b, from, p->t_ret)))
-        node = b_release_before(b, from, p->t_ret,
-                                ips_chain_of(&b->out->g, p->node), true);
+        node = b_find_release_before(b, from, p->t_ret,
+                                     ips_chain_of(&b->out->g, p->node), true);
     /* The stream was open at the call, so a close stamped before the call did
      * not end the poll. An exec or a process end may have: it closes
      * descriptors some time after its record. */
     if (node != IPS_NO_NODE && b->out->g.kind[node] == IPS_NODE_AUX &&
         b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
         node = IPS_NO_NODE;
-    if (!b_own_shutdown(b, p->node, p->end, p->t_ret, node))
+    if (!b_link_own_shutdown(b, p->node, p->end, p->t_ret, node))
         b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
@@ -292,7 +292,7 @@ struct poll_room {
     uint32_t at, last;
 };
 
-static struct poll_room room_begin(const struct pollings *k, uint32_t end)
+static struct poll_room init_poll_room(const struct pollings *k, uint32_t end)
 {
     const struct build *b = k->b;
     const uint32_t to = b->out->ends[end].peer_end;
@@ -320,15 +320,15 @@ static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
     for (uint32_t i = r->at; i < r->last && v[i].t <= p->t_ret; i++)
         if (v[i].t_ret <= p->t_ret || node == IPS_NO_NODE)
             node = v[i].node;
-    if (r->sent > r->read || b_by_memory(b, p->end))
+    if (r->sent > r->read || b_is_end_in_memory(b, p->end))
         b_cross(b, p->node, node, IPS_X_ROOM, 0);
 }
 
 /* For a poll whose peer is not on this machine: adds a struct b_ext, as for a
  * receive of the next byte, or of an end-of-file after a hang-up. `more`: bytes
  * were read later. */
-static int polled_elsewhere(struct build *b, const struct b_poll *p,
-                            uint64_t read, bool more)
+static int add_poll_of_far_peer(struct build *b, const struct b_poll *p,
+                                uint64_t read, bool more)
 {
     bool ended = (p->why & IPS_READY_HUP) && !more;
     if (p->why == IPS_READY_OUT)
@@ -336,7 +336,7 @@ static int polled_elsewhere(struct build *b, const struct b_poll *p,
     int rc = B_MORE(b->exts, b->err);
     if (rc == 0)
         b->exts.v[b->exts.n++] = (struct b_ext){
-            .pos = ended ? IPS_POS_EOF : b_pos(ips_add_sat(read, 1)),
+            .pos = ended ? IPS_POS_EOF : b_clamp_pos(ips_add_sat(read, 1)),
             .len = !ended,
             .reply_ns = p->reply_ns,
             .blocked_ns = p->slept,
@@ -350,7 +350,8 @@ static int polled_elsewhere(struct build *b, const struct b_poll *p,
 
 /* Makes the arcs of polls.v[i, returned value), which are all polls of one end.
  * *rc: 0 or an error. */
-static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
+static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
+                                      int *rc)
 {
     struct build *b = k->b;
     const uint32_t end = b->polls.v[i].end;
@@ -361,7 +362,7 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
     struct poll_room room = {0};
     if (local) {
         f = b_inflow(b, end);
-        room = room_begin(k, end);
+        room = init_poll_room(k, end);
         tokens = b->ends[end].listed &&
                  b_carries_tokens(b, b->out->ends[end].peer_end, end);
     }
@@ -372,11 +373,11 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
         if (!local) {
             link_close_to_poll(b, p);
             if (b->out->g.xkind[p->node] == IPS_X_NONE)
-                *rc = polled_elsewhere(b, p, f.read, at < last);
+                *rc = add_poll_of_far_peer(b, p, f.read, at < last);
             continue;
         }
         if (b->ends[end].shared && p->why & IPS_READY_IN)
-            b_shared_poll(b, p);
+            b_link_shared_poll(b, p);
         bool read =
             p->why & IPS_READY_IN &&
             (b->ends[end].shared || link_send_to_poll(b, &f, p, tokens));
@@ -409,7 +410,7 @@ int b_poll_arcs(struct build *b)
     qsort(b->polls.v, b->polls.n, sizeof(*b->polls.v), cmp_poll);
     rc = collect_reads(&k);
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
-        i = arcs_of_end(&k, i, &rc);
+        i = make_poll_arcs_of_end(&k, i, &rc);
     if (b->exts.n)
         qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v), cmp_ext);
     ips_free_large(k.wanted);

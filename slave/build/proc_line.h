@@ -77,10 +77,10 @@ static inline void slave_mark_keep(struct slave_proc_line *line,
     memcpy(p->text, record + sizeof(r), bytes);
 }
 
-static inline const uint8_t *slave_mark_whole(struct slave_proc_line *line,
-                                              const struct ips_clock *clock,
-                                              const struct ips_rec_head *h,
-                                              uint32_t *type, uint32_t *len)
+static inline const uint8_t *slave_expand_mark(struct slave_proc_line *line,
+                                               const struct ips_clock *clock,
+                                               const struct ips_rec_head *h,
+                                               uint32_t *type, uint32_t *len)
 {
     if (!line->mark_known || h->t < line->mark_t || h->a == 0 ||
         h->a > IPS_MARK_PLACES || line->mark_text[h->a - 1].bytes == 0)
@@ -97,10 +97,10 @@ static inline const uint8_t *slave_mark_whole(struct slave_proc_line *line,
     return (const uint8_t *)&line->mark;
 }
 
-static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
-                                            const struct ips_clock *clock,
-                                            const uint8_t *record,
-                                            uint32_t *type, uint32_t *len)
+static inline const uint8_t *slave_expand_io(struct slave_proc_line *line,
+                                             const struct ips_clock *clock,
+                                             const uint8_t *record,
+                                             uint32_t *type, uint32_t *len)
 {
     struct ips_rec_io_short r;
     memcpy(&r, record, sizeof(r));
@@ -148,7 +148,7 @@ static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
     }
     case IPS_REC_SEND_SHORT:
     case IPS_REC_RECV_SHORT:
-        return slave_io_whole(line, clock, record, type, len);
+        return slave_expand_io(line, clock, record, type, len);
     case IPS_REC_ENTER_SHORT:
     case IPS_REC_EXIT_SHORT:
     case IPS_REC_MARK_SHORT:
@@ -160,7 +160,7 @@ static inline const uint8_t *slave_expand_record(struct slave_proc_line *line,
     struct ips_rec_head h;
     memcpy(&h, record, sizeof(h));
     if (*type == IPS_REC_MARK_SHORT)
-        return slave_mark_whole(line, clock, &h, type, len);
+        return slave_expand_mark(line, clock, &h, type, len);
     if (!line->known || h.t < line->last.h.t)
         return NULL;
     *type = *type == IPS_REC_ENTER_SHORT ? IPS_REC_ENTER : IPS_REC_EXIT;

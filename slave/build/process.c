@@ -282,7 +282,7 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
 /* Chooses the chain whose END is the end of the process: the thread that called
  * exit, else the main thread; if the main thread ended only itself, the thread
  * with the last record. */
-static void choose_end(struct build *b, uint32_t p)
+static void choose_end_chain(struct build *b, uint32_t p)
 {
     struct b_proc *proc = &b->procs[p];
     const struct ips_proc *row = &b->out->procs[p];
@@ -331,7 +331,7 @@ int b_processes(struct build *b)
     if (rc < 0)
         goto out;
     for (uint32_t p = 0; p < count; p++)
-        choose_end(b, p);
+        choose_end_chain(b, p);
 out:
     ips_free_large(found);
     ips_free_large(threads);

@@ -13,7 +13,8 @@ struct ended {
     uint64_t end_ns, status, dead_ns;
 };
 
-static struct ended collect_end(const struct build *b, const struct b_proc *p)
+static struct ended collect_process_end(const struct build *b,
+                                        const struct b_proc *p)
 {
     struct ended e = {0};
     const struct b_image *im = &b->images[p->first_image + p->image_count - 1];
@@ -35,8 +36,8 @@ static struct ended collect_end(const struct build *b, const struct b_proc *p)
     return e;
 }
 
-static void end_text(struct ips_proc *row, const struct ended *e,
-                     const struct b_join *j)
+static void set_process_end_text(struct ips_proc *row, const struct ended *e,
+                                 const struct b_join *j)
 {
     const char *what = "exit";
     unsigned number = (unsigned)(e->status & 0xff);
@@ -72,16 +73,16 @@ static bool pid_reused(const struct build *b, const struct b_proc *p)
     return x->pid == y->pid && x->pidns == y->pidns;
 }
 
-void b_states(struct build *b)
+void b_find_process_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct b_proc *p = &b->procs[i];
         struct ips_proc *row = &b->out->procs[i];
         const struct b_join *j =
             p->join == IPS_NONE ? NULL : &b->joins.v[p->join];
-        struct ended e = collect_end(b, p);
+        struct ended e = collect_process_end(b, p);
         row->open = !e.final && !e.dead && !j && !pid_reused(b, p);
-        end_text(row, &e, j);
+        set_process_end_text(row, &e, j);
         b->out->open |= row->open;
         if (row->open)
             continue;
@@ -162,7 +163,7 @@ static void apply_thread_cpu(struct build *b)
 /* Sets rusage_cpu_ns of each process: the CPU that its parent's wait reported,
  * less the CPU that its own waits reported for its children. Each report
  * includes all descendants. */
-static void own_rusage(struct build *b)
+static void compute_own_rusage(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         uint32_t j = b->procs[i].join;
@@ -186,7 +187,7 @@ static void own_rusage(struct build *b)
 
 /* Charges the CPU of the process that no thread recorded to the end of the main
  * thread, as far as there was time before the parent's wait returned. */
-static void finish_process(struct build *b, uint32_t p)
+static void charge_unattributed_cpu(struct build *b, uint32_t p)
 {
     const struct b_proc *proc = &b->procs[p];
     struct ips_proc *row = &b->out->procs[p];
@@ -209,13 +210,13 @@ static void finish_process(struct build *b, uint32_t p)
         ips_add_sat(b->out->counts.unattributed_ns, row->unattributed_ns);
 }
 
-void b_finish_threads(struct build *b)
+void b_set_end_coords(struct build *b)
 {
     apply_thread_cpu(b);
-    own_rusage(b);
+    compute_own_rusage(b);
     for (uint32_t p = 0; p < b->out->proc_count; p++)
-        finish_process(b, p);
+        charge_unattributed_cpu(b, p);
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
-        if (b_end_node(b, c) >= b_first(b, c))
+        if (b_end_node(b, c) >= b_first_open_node(b, c))
             b->out->g.w[b_end_node(b, c)] = b->chains[c].cpu_known;
 }

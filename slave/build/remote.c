@@ -39,7 +39,7 @@ static int end_outs(struct build *b, uint32_t end)
     struct b_sending s = b_first_send(b, e);
     for (; s.op && rc == 0; b_next_send(b, &s)) {
         pos = ips_add_sat(pos, s.op->len);
-        rc = add_out(b, s.op->node, end, b_pos(pos), s.op->len);
+        rc = add_out(b, s.op->node, end, b_clamp_pos(pos), s.op->len);
     }
     return rc < 0 ? rc : add_out(b, last_close(b, end), end, IPS_POS_EOF, 0);
 }
@@ -74,7 +74,8 @@ static int all_outs(struct build *b)
 
 /* Returns the array *v, and sets *v to NULL; in an incremental build, which
  * needs the array itself, returns a copy. NULL: out of memory, or no array. */
-static void *array_of(const struct build *b, void **v, uint32_t n, size_t size)
+static void *move_or_copy_array(const struct build *b, void **v, uint32_t n,
+                                size_t size)
 {
     void *to = *v;
     if (!b->incremental)
@@ -101,8 +102,10 @@ int b_keep_peer_data(struct build *b, struct ips_built *out)
     m->ext_count = b->exts.n;
     m->out_count = b->outs.n;
     m->base = out->counts;
-    m->exts = array_of(b, (void **)&b->exts.v, b->exts.n, sizeof(*m->exts));
-    m->outs = array_of(b, (void **)&b->outs.v, b->outs.n, sizeof(*m->outs));
+    m->exts =
+        move_or_copy_array(b, (void **)&b->exts.v, b->exts.n, sizeof(*m->exts));
+    m->outs =
+        move_or_copy_array(b, (void **)&b->outs.v, b->outs.n, sizeof(*m->outs));
     return b->incremental && (!m->exts || !m->outs) ? IPS_E_NO_MEMORY : 0;
 }
 
@@ -177,8 +180,9 @@ static void decide_receive(struct ips_built *b, const struct b_ext *x,
         (struct ips_remote_in){.node = x->node, .end = x->end, .pos = pos};
 }
 
-static int take_rows(struct ips_built *b, const struct ips_peer_row *rows,
-                     uint32_t count, struct peer *peers, struct ips_err *err)
+static int set_end_peers(struct ips_built *b, const struct ips_peer_row *rows,
+                         uint32_t count, struct peer *peers,
+                         struct ips_err *err)
 {
     for (uint32_t i = 0; i < b->end_count; i++)
         b->ends[i].peer = (enum ips_end_peer)b->more->base_peer[i];
@@ -208,7 +212,7 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     int rc = IPS_E_NO_MEMORY;
     if (!peers || !in || !out)
         goto out;
-    rc = take_rows(b, rows, count, peers, err);
+    rc = set_end_peers(b, rows, count, peers, err);
     if (rc < 0)
         goto out;
     ips_free_large(g->in);

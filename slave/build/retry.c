@@ -7,7 +7,7 @@
  * connect or of a wait for a child, an ACQUIRE those for a lock. A receive
  * that finds nothing has a record each time (RECVCALL); this file combines
  * these records, and a sleep directly after one is a nap. The second reading
- * calls b_is_nap() for each sleep.
+ * calls b_count_if_nap() for each sleep.
  *
  * Tests of a flag in memory have no record, nor has the write of the flag by
  * another thread. Several sleeps at one call site, with no record and no work
@@ -45,8 +45,8 @@ static int add_retry(struct build *b, const struct b_stream *s, uint64_t t,
     return 0;
 }
 
-static int add_made(struct build *b, const struct b_stream *s,
-                    const struct ips_rec_io *r, uint64_t t)
+static int add_made_file(struct build *b, const struct b_stream *s,
+                         const struct ips_rec_io *r, uint64_t t)
 {
     int rc = b->nodes ? 0 : B_MORE(b->mades, b->err);
     if (rc < 0 || b->nodes) /* b->nodes: an incremental build adds records, and
@@ -62,8 +62,9 @@ static int add_made(struct build *b, const struct b_stream *s,
     return 0;
 }
 
-static int add_found(struct build *b, const struct b_stream *s,
-                     const struct ips_rec_io *r, uint64_t t, uint64_t t_ret)
+static int add_found_file(struct build *b, const struct b_stream *s,
+                          const struct ips_rec_io *r, uint64_t t,
+                          uint64_t t_ret)
 {
     struct b_retry *made;
     int rc = add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
@@ -107,9 +108,9 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_RETRY)
         return add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_MADE)
-        return add_made(b, s, r, t);
+        return add_made_file(b, s, r, t);
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_FOUND)
-        return add_found(b, s, r, t, t_ret);
+        return add_found_file(b, s, r, t, t_ret);
     if (type == IPS_REC_RECVCALL && r->err == EAGAIN) {
         add_tries(s->tries, &s->try_count, &y);
         return 0;
@@ -208,14 +209,14 @@ static bool shows_an_act(uint32_t type)
     }
 }
 
-static bool is_like(const struct b_naps *y, uint64_t ns)
+static bool is_nap_of_similar_length(const struct b_naps *y, uint64_t ns)
 {
     uint64_t shorter = ips_min_u64(y->ns, ns), longer = ips_max_u64(y->ns, ns);
     return longer <= ips_add_sat(ips_add_sat(shorter, shorter), NAP_LATE_NS);
 }
 
-static bool naps_go_on(const struct b_naps *y, const struct ips_rec_io *r,
-                       uint64_t ns)
+static bool continues_nap_run(const struct b_naps *y,
+                              const struct ips_rec_io *r, uint64_t ns)
 {
     return y->count && r->site && y->site == r->site &&
            ns <= ips_add_sat(ips_add_sat(y->ns, y->ns), NAP_ODD_NS) &&
@@ -252,14 +253,14 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
             y->count = 0;
         return 0;
     }
-    uint64_t t = b_time(&s->clock, r.h.word, r.h.t);
-    uint64_t t_ret = b_time(&s->clock, r.h.word, r.t_ret);
+    uint64_t t = b_stamp_to_ns(&s->clock, r.h.word, r.h.t);
+    uint64_t t_ret = b_stamp_to_ns(&s->clock, r.h.word, r.t_ret);
     uint64_t ns = ips_sub_sat(t_ret, t);
     uint64_t look =
         ips_max_u64(LOOK_MIN_NS, ips_min_u64(LOOK_MAX_NS, y->ns / LOOK_PARTS));
-    bool like = is_like(y, ns);
+    bool like = is_nap_of_similar_length(y, ns);
     y->odd += !like || ips_sub_sat(r.cpu, y->cpu_ret) > look;
-    if (!naps_go_on(y, &r, ns)) {
+    if (!continues_nap_run(y, &r, ns)) {
         *y = (struct b_naps){.site = r.site, .from = t};
         like = true;
     }
@@ -314,7 +315,7 @@ static void find_made(struct build *b, const uint32_t *order, struct b_retry *y)
     x->used = true;
 }
 
-int b_match_found(struct build *b)
+int b_match_found_files(struct build *b)
 {
     uint32_t found = 0;
     for (uint32_t i = 0; i < b->retries.n; i++)
@@ -347,7 +348,8 @@ static void on_made(struct maker *m)
     struct build *b = m->b;
     struct b_made *x = &b->mades.v[m->next_made];
     if (m->next_made >= b->mades.n || x->stream != m->s - b->streams)
-        return; /* an incremental build does not store later MADEs (add_made) */
+        return; /* an incremental build does not store later MADEs
+                   (add_made_file) */
     m->next_made++;
     if (x->used)
         x->node = tries_node(m, x->t, x->cpu);
@@ -373,10 +375,11 @@ void b_on_tries(struct maker *m, const struct ips_rec_io *r)
     if (r->op == IPS_OP_MADE)
         on_made(m);
     else if (r->op == IPS_OP_FOUND)
-        on_found(m, b_time(&m->s->clock, r->h.word, r->t_ret), r->cpu_ret);
+        on_found(m, b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret),
+                 r->cpu_ret);
 }
 
-void b_found_arcs(struct build *b)
+void b_make_found_file_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->retries.n; i++) {
         const struct b_retry *y = &b->retries.v[i];
@@ -401,7 +404,7 @@ static bool has_cause(const struct build *b, const struct b_retry *y)
 
 /* A shell naps by running a child that sleeps. Returns whether the process is
  * such a child: its parent started it and waited for it between two tries. */
-static bool naps_for_parent(const struct build *b, uint32_t proc)
+static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
 {
     const struct b_proc *p = &b->procs[proc];
     if (p->join == IPS_NONE || p->fork == IPS_NONE)
@@ -427,7 +430,7 @@ static bool naps_for_parent(const struct build *b, uint32_t proc)
 /* limit of the conditions that a thread tries in turn */
 #define TURNS 8u
 
-static bool is_nap_of_known(struct maker *m, const struct interval *v)
+static bool count_nap_of_retry(struct maker *m, const struct interval *v)
 {
     struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams), at = m->next_retry;
@@ -448,7 +451,7 @@ static bool is_nap_of_known(struct maker *m, const struct interval *v)
         b->out->counts.idle += !y->whole;
         return true;
     }
-    if (!naps_for_parent(b, m->proc))
+    if (!is_nap_child_of_parent(b, m->proc))
         return false;
     b_count_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
     b->out->counts.idle++;
@@ -495,13 +498,13 @@ static bool is_nap_of_run(struct maker *m, const struct interval *v)
     }
 }
 
-bool b_is_nap(struct maker *m, const struct interval *v)
+bool b_count_if_nap(struct maker *m, const struct interval *v)
 {
-    if (is_nap_of_known(m, v))
+    if (count_nap_of_retry(m, v))
         return true;
     if (!is_nap_of_run(m, v))
         return false;
-    b_unended(m, m->b->nodes, v->blocked_ns, false);
+    b_add_unended(m, m->b->nodes, v->blocked_ns, false);
     b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     m->b->out->counts.idle++;
     return true;

@@ -125,7 +125,7 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
-    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
@@ -138,7 +138,8 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
         type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
     c->b->send_capacity += type == IPS_REC_SEND;
     if (type == IPS_REC_SEND || type == IPS_REC_RECV)
-        b_plain_used(c->b->used, &c->b->used_top, r.h.a, type == IPS_REC_RECV);
+        b_plain_mark_used(c->b->used, &c->b->used_top, r.h.a,
+                          type == IPS_REC_RECV);
     if (type != IPS_REC_BLOCK)
         return 0;
     rc = scan_signal_poll(c, &r, t_ret);
@@ -169,7 +170,7 @@ static int scan_fork(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_fork r;
     memcpy(&r, p, sizeof(r));
-    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, r.cpu_ret);
     c->s->node_capacity += 2;
@@ -208,7 +209,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
     b_scan_tried_join(c->b, c->s, c->t);
-    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, r.cpu_ret);
     c->s->node_capacity++;
@@ -323,7 +324,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_sync r;
     memcpy(&r, p, sizeof(r));
-    uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
+    uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
@@ -555,13 +556,13 @@ static int scan_stream(struct build *b, uint32_t index)
             s->exec_last = false;
             c.polled &= !received;
         }
-        p = b_next(&walk, &type, &len);
+        p = b_next_record(&walk, &type, &len);
         if (!p)
             break;
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
-        c.t = b_time(&s->clock, c.word, h.t);
+        c.t = b_stamp_to_ns(&s->clock, c.word, h.t);
         s->events++;
         int rc = scan_record(&c, type, p, len);
         if (rc < 0)
@@ -573,12 +574,12 @@ static int scan_stream(struct build *b, uint32_t index)
         s->first_cpu = 0;
     b->node_capacity += s->node_capacity;
     b->out->counts.events += s->events;
-    return b_early_scanned(b, index);
+    return b_collect_channel_uses(b, index);
 }
 
 /* Whether an incremental build can add this record: it must not name, start or
  * end something, or change an earlier decision. */
-static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
+static bool can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
 {
     struct ips_rec_io r;
     switch (type) {
@@ -627,7 +628,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         struct ips_rec_head h;
         if (plain && !s->napped_count && b_plain_scan(b, s, walk, &received))
             s->try_count = s->naps.count = 0;
-        p = b_next(walk, &type, &len);
+        p = b_next_record(walk, &type, &len);
         if (!p)
             break;
         s->events++;
@@ -635,8 +636,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
             continue;
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
-        c.t = b_time(&s->clock, c.word, h.t);
-        b->broken |= !may_continue(type, p, len) || s->end_kind ||
+        c.t = b_stamp_to_ns(&s->clock, c.word, h.t);
+        b->broken |= !can_add_incrementally(type, p, len) || s->end_kind ||
                      s->exec_last || s->empty || s->in->dead;
         int rc = b->broken ? 0 : scan_record(&c, type, p, len);
         if (rc < 0)
@@ -689,6 +690,6 @@ int b_scan(struct build *b)
         if (rc < 0)
             return rc;
     }
-    b_scan_sums(b);
+    b_sum_guesses_and_losses(b);
     return 0;
 }

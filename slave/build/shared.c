@@ -91,7 +91,7 @@ bool b_is_shared(struct build *b, uint32_t to)
 
 /* ---- collecting sends, receives and empty moments ---- */
 
-static int by_time(const void *va, const void *vb)
+static int compare_empty_moments(const void *va, const void *vb)
 {
     CMP3(*(const uint64_t *)va, *(const uint64_t *)vb);
     return 0;
@@ -119,7 +119,8 @@ static int collect_empty(struct shared *k)
             rc = add_empty(k, p->t);
     }
     if (k->empty.n)
-        qsort(k->empty.v, k->empty.n, sizeof(*k->empty.v), by_time);
+        qsort(k->empty.v, k->empty.n, sizeof(*k->empty.v),
+              compare_empty_moments);
     return rc;
 }
 
@@ -171,8 +172,8 @@ static bool woken_later(const struct shared *k, const struct b_read *r,
 
 /* Matches receives [r, r_end), which together have the bytes of sends [s,
  * s_end). */
-static void match_all(struct shared *k, uint32_t r, uint32_t r_end, uint32_t s,
-                      uint32_t s_end)
+static void match_receives_in_range(struct shared *k, uint32_t r,
+                                    uint32_t r_end, uint32_t s, uint32_t s_end)
 {
     uint64_t read = 0, sent = s < s_end ? k->send[s].op->len : 0;
     for (; r < r_end; r++) {
@@ -227,7 +228,7 @@ static void divide_at(struct shared *k, struct position *p, uint64_t t)
         sent -= ips_min_u64(sent, k->send[own].op->len);
     /* sends from `own` on may all have gone to other readers */
     if (sent == 0 && read == sum_of(k, p->send, own))
-        match_all(k, p->read, r, p->send, own);
+        match_receives_in_range(k, p->read, r, p->send, own);
     else if (under_way)
         return;
     else
@@ -259,7 +260,7 @@ int b_match_shared(struct build *b, uint32_t to)
     return rc;
 }
 
-void b_shared_poll(struct build *b, const struct b_poll *p)
+void b_link_shared_poll(struct build *b, const struct b_poll *p)
 {
     const struct b_end *e = &b->ends[p->end];
     const struct b_read *v = b->reads + e->first_read;

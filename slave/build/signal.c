@@ -69,8 +69,8 @@ static bool is_meant(const struct build *b, const struct b_kill *k,
 /* Compares kill i with taking y, by (sender, signal). < 0: the kill is sorted
  * before; 0: both are equal, and the kill is not later than the taking; > 0: it
  * is sorted after, or is later. */
-static int kill_place(const struct build *b, uint32_t i,
-                      const struct b_signal_taken *y)
+static int compare_kill_with_taking(const struct build *b, uint32_t i,
+                                    const struct b_signal_taken *y)
 {
     const struct b_kill *k = &b->kills.v[i];
     CMP3(head_of(b, k->stream)->pidns, head_of(b, y->stream)->pidns);
@@ -85,7 +85,7 @@ static uint32_t find_kill(const struct index *x, const struct b_signal_taken *y)
     uint32_t low = 0, high = b->kills.n;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (kill_place(b, x->kills[mid], y) <= 0)
+        if (compare_kill_with_taking(b, x->kills[mid], y) <= 0)
             low = mid + 1;
         else
             high = mid;
@@ -93,7 +93,7 @@ static uint32_t find_kill(const struct index *x, const struct b_signal_taken *y)
     for (uint32_t n = 0; n < LOOK_BACK && low > 0; n++) {
         uint32_t i = x->kills[--low];
         const struct b_kill *k = &b->kills.v[i];
-        if (kill_place(b, i, y) != 0)
+        if (compare_kill_with_taking(b, i, y) != 0)
             break;
         bool differs = y->value && k->value && y->value != k->value;
         if (!differs && is_meant(b, k, y))

@@ -2,8 +2,8 @@
  * at least three attempts in a row, without work between, until one succeeded.
  * The thread waited from the first failed attempt to the success. The node of
  * the success gets the coordinate of the first attempt. The CPU burnt up to
- * the success does not count as work: b_sync_spins() subtracts it from the
- * weights.
+ * the success does not count as work: b_subtract_spin_cpu() subtracts it from
+ * the weights.
  *
  * Also lists the waits that ended without an arc from their cause (build.h,
  * struct ips_unended). */
@@ -30,7 +30,7 @@ void b_on_spin(struct maker *m, const struct interval *v)
                             .awake_ns = b_awake_ns(v)};
 }
 
-struct spin b_spin_before(struct maker *m, struct interval *v)
+struct spin b_pop_spin_before(struct maker *m, struct interval *v)
 {
     struct spin s = m->spin;
     m->spin = (struct spin){0};
@@ -39,7 +39,7 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     m->row->empty_polls++;
     b_add_wait(m, IPS_WAIT_SPIN, s.elapsed_ns);
     if (m->b->notes)
-        b_waits_count(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
+        b_waits_add_row(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
     v->cpu = ips_min_u64(v->cpu, s.cpu);
     /* the whole spin is a wait, so no part of it may count as unexplained time
      * off the CPU */
@@ -47,8 +47,8 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     return s;
 }
 
-void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
-                 struct spin *spin)
+void b_take_over_pending_wait(struct maker *m, struct interval *v,
+                              enum ips_wait_cause cause, struct spin *spin)
 {
     struct wait *w = &m->wait;
     v->cpu = ips_min_u64(v->cpu, w->cpu);
@@ -61,7 +61,7 @@ void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
     w->pending = false;
 }
 
-int b_spun_until(struct maker *m, uint32_t node, const struct spin *s)
+int b_end_spin_at_node(struct maker *m, uint32_t node, const struct spin *s)
 {
     if (!s->burnt)
         return 0;
@@ -72,7 +72,7 @@ int b_spun_until(struct maker *m, uint32_t node, const struct spin *s)
 
 /* ---- waits whose end left no arc ---- */
 
-void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node)
+void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node)
 {
     struct build *b = m->b;
     if (ns == 0 || b->tables || b->unended_failed)
@@ -82,16 +82,16 @@ void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node)
         b->unended.v[b->unended.n++] = (struct ips_unended){ns, arc, by_node};
 }
 
-void b_unended_call(struct maker *m, const struct interval *v, uint32_t err)
+void b_add_unended_call(struct maker *m, const struct interval *v, uint32_t err)
 {
     bool limit = err == EAGAIN || err == ETIMEDOUT || err == ETIME;
     bool broken = err == EPIPE || err == ECONNRESET;
     bool explained = v->by_signal || v->by_timer_or_outside || limit;
     if (v->blocked && !explained)
-        b_unended(m, m->b->nodes, v->blocked_ns, broken);
+        b_add_unended(m, m->b->nodes, v->blocked_ns, broken);
 }
 
-static int by_arc(const void *va, const void *vb)
+static int compare_unended_by_node(const void *va, const void *vb)
 {
     const struct ips_unended *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -120,18 +120,18 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
 /* Did the thread sleep for node i, which has no cross arc?
  * ips_built_set_peers() may still make one, so ips_unended_ns() checks that
  * again. */
-static bool slept_alone(const struct ips_built *b, uint32_t i)
+static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {
     return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE && !only_preempted(b, i);
 }
 
-static uint32_t count_alone(const struct ips_built *b)
+static uint32_t count_sleeps_without_arc(const struct ips_built *b)
 {
     uint32_t n = 0;
     for (uint32_t c = 0; c < b->g.chain_count; c++) {
         uint32_t first = b->g.chains[c].first;
         for (uint32_t i = first + 1; i < first + b->g.chains[c].count; i++)
-            n += slept_alone(b, i);
+            n += slept_without_arc(b, i);
     }
     return n;
 }
@@ -139,7 +139,7 @@ static uint32_t count_alone(const struct ips_built *b)
 int b_unended_list(struct build *b)
 {
     struct ips_built *o = b->out;
-    uint32_t n = b->unended.n, room = n + count_alone(o);
+    uint32_t n = b->unended.n, room = n + count_sleeps_without_arc(o);
     if (b->unended_failed)
         return IPS_E_NO_MEMORY;
     if (room == 0)
@@ -152,16 +152,16 @@ int b_unended_list(struct build *b)
     for (uint32_t c = 0; c < o->g.chain_count; c++) {
         uint32_t first = o->g.chains[c].first;
         for (uint32_t i = first + 1; i < first + o->g.chains[c].count; i++)
-            if (slept_alone(o, i))
+            if (slept_without_arc(o, i))
                 o->unended[n++] = (struct ips_unended){o->g.wait[i], i, true};
     }
     o->unended_count = n;
-    qsort(o->unended, n, sizeof(*o->unended), by_arc);
+    qsort(o->unended, n, sizeof(*o->unended), compare_unended_by_node);
     return 0;
 }
 
-static uint64_t slept_before(const struct ips_built *b,
-                             const struct ips_unended *u)
+static uint64_t unended_ns_now(const struct ips_built *b,
+                               const struct ips_unended *u)
 {
     return u->by_node && b->g.xkind[u->node] != IPS_X_NONE ? 0 : u->ns;
 }
@@ -178,7 +178,7 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
             high = mid;
     }
     for (; low < b->unended_count && b->unended[low].node <= to; low++)
-        ns = ips_add_sat(ns, slept_before(b, &b->unended[low]));
+        ns = ips_add_sat(ns, unended_ns_now(b, &b->unended[low]));
     return ns;
 }
 
@@ -195,7 +195,7 @@ static void bound_unended_sums(uint64_t *ns, uint32_t n)
     }
 }
 
-uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
+uint64_t *ips_unended_by_node(const struct ips_built *b, struct ips_err *err)
 {
     const struct ips_graph *g = &b->g;
     uint64_t *out = b_calloc((size_t)g->node_count + 1, sizeof(*out), err);
@@ -203,7 +203,7 @@ uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
         return out;
     for (uint32_t k = 0; k < b->unended_count; k++) {
         uint64_t *to = &out[b->unended[k].node];
-        *to = ips_add_sat(*to, slept_before(b, &b->unended[k]));
+        *to = ips_add_sat(*to, unended_ns_now(b, &b->unended[k]));
     }
     bound_unended_sums(out, g->node_count);
     return out;

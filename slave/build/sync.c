@@ -55,7 +55,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
 
 /* ---- order of the records ---- */
 
-int b_sync_object(const struct b_sync *x, const struct b_sync *y)
+int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y)
 {
     CMP3(x->image, y->image);
     CMP3(x->dev, y->dev);
@@ -72,7 +72,7 @@ static int cmp_sync(const void *va, const void *vb, void *arg)
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
     const struct b_sync *x = &b->syncs.v[i], *y = &b->syncs.v[k];
-    int c = b_sync_object(x, y);
+    int c = b_compare_sync_objects(x, y);
     if (c)
         return c;
     CMP3(y->release, x->release);
@@ -100,7 +100,7 @@ struct object {
 
 /* Can the release end another wait? Releases of some kinds end at most `left`
  * more, those of other kinds any number. */
-static bool has_left(const struct b_sync *r)
+static bool can_release_another(const struct b_sync *r)
 {
     bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
                   r->kind == IPS_SYNC_FUTEX;
@@ -151,7 +151,7 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
         if (r->t < earliest)
             break;
         if (chain_of(o->b, r) == mine || r->t_ret < a->t ||
-            (takes_one(a) && !has_left(r)))
+            (takes_one(a) && !can_release_another(r)))
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
@@ -265,18 +265,18 @@ static void match_object(struct object *o, bool after)
         match_one(o, o->acquire[i], after);
 }
 
-static void each_object(struct build *b, uint32_t *order, bool after)
+static void match_all_objects(struct build *b, uint32_t *order, bool after)
 {
     for (uint32_t i = 0; i < b->syncs.n;) {
         struct object o = {.b = b, .release = order + i};
         const struct b_sync *first = &b->syncs.v[order[i]];
         for (; i < b->syncs.n && b->syncs.v[order[i]].release &&
-               b_sync_object(first, &b->syncs.v[order[i]]) == 0;
+               b_compare_sync_objects(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.releases++;
         o.acquire = order + i;
         for (; i < b->syncs.n && !b->syncs.v[order[i]].release &&
-               b_sync_object(first, &b->syncs.v[order[i]]) == 0;
+               b_compare_sync_objects(first, &b->syncs.v[order[i]]) == 0;
              i++)
             o.acquires++;
         if (o.acquires)
@@ -298,8 +298,8 @@ int b_sync_match(struct build *b)
         s->image = s->dev || s->ino ? IPS_NONE : b->streams[s->stream].image;
     }
     qsort_r(order, b->syncs.n, sizeof(*order), cmp_sync, b);
-    each_object(b, order, false);
-    each_object(b, order, true);
+    match_all_objects(b, order, false);
+    match_all_objects(b, order, true);
     ips_free_large(order);
     return 0;
 }

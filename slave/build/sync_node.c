@@ -33,22 +33,22 @@ enum ips_wait_cause b_cause_of_sync(uint32_t kind)
  * attempts. */
 int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
 {
-    struct spin spin = b_spin_before(m, v);
+    struct spin spin = b_pop_spin_before(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_count_wait(m, IPS_WAIT_EVENT, v->blocked_ns);
     if (m->wait.pending && (!m->wait.ready || b_polled_epoll(m))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
-        b_take_wait(m, v, IPS_WAIT_EVENT, &spin);
+        b_take_over_pending_wait(m, v, IPS_WAIT_EVENT, &spin);
     }
     if (s->cause == IPS_NONE) {
-        b_unended(m, m->b->nodes, slept, false);
+        b_add_unended(m, m->b->nodes, slept, false);
         return 0;
     }
     s->node =
         b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[s->node] = ips_add_sat(slept, spin.elapsed_ns);
-    return b_spun_until(m, s->node, &spin);
+    return b_end_spin_at_node(m, s->node, &spin);
 }
 
 static int on_acquire(struct maker *m, struct b_sync *s,
@@ -81,7 +81,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !has_spun(s)) {
         if (!second)
-            b_unended_call(m, v, s->err == EOWNERDEAD ? 0 : s->err);
+            b_add_unended_call(m, v, s->err == EOWNERDEAD ? 0 : s->err);
         return 0;
     }
     if (has_spun(s) && waited >= B_BLOCKED_NS)
@@ -94,7 +94,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
 
 /* Makes the node of a connect that succeeded after several tries, once a
  * process listened. The naps between count as waits when their own records come
- * (b_is_nap). */
+ * (b_count_if_nap). */
 static void on_listener(struct maker *m, struct b_sync *s)
 {
     m->last_ret = ips_max_u64(s->t_ret, m->last_ret);
@@ -116,14 +116,14 @@ int b_on_sync(struct maker *m, const uint8_t *p)
         on_listener(m, s);
         return 0;
     }
-    b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
         rc = is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
                                           : on_acquire(m, s, &v);
     else if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release && s->used && r.site && b->notes)
-        b_waits_release(m, s->node, r.site, v.t);
+        b_waits_add_release(m, s->node, r.site, v.t);
     s->next = b->nodes;
     return rc;
 }
@@ -135,13 +135,13 @@ void b_on_lock(struct maker *m, const uint8_t *p)
     struct b_sync *s = &m->b->syncs.v[m->next_sync++];
     struct interval v;
     if (s->used) {
-        b_interval(m, r.h.word, r.h.t, r.h.t, r.cpu, r.cpu, &v);
+        b_decode_interval(m, r.h.word, r.h.t, r.h.t, r.cpu, r.cpu, &v);
         s->node = b_node(m->b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     }
     s->next = m->b->nodes;
 }
 
-static int by_node(const void *va, const void *vb)
+static int compare_spun_by_node(const void *va, const void *vb)
 {
     const struct ips_spun *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -150,7 +150,7 @@ static int by_node(const void *va, const void *vb)
 
 /* Runs after the weights are made, and subtracts the CPU burnt by spinning from
  * them, so that it does not count as work. */
-int b_sync_spins(struct build *b)
+int b_subtract_spin_cpu(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t n = 0;
@@ -178,6 +178,7 @@ int b_sync_spins(struct build *b)
         b->out->spun[n + i] = (struct ips_spun){.node = s->node + 1, .ns = cut};
     }
     b->out->spun_count = n + b->spins.n;
-    qsort(b->out->spun, b->out->spun_count, sizeof(*b->out->spun), by_node);
+    qsort(b->out->spun, b->out->spun_count, sizeof(*b->out->spun),
+          compare_spun_by_node);
     return 0;
 }

@@ -14,7 +14,7 @@ int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
      * row. */
     uint32_t n = b->out->traffic_count;
     if (b->from) {
-        b->broken |= !b_incremental_traffic(b, end, m->proc, index);
+        b->broken |= !b_incremental_find_traffic_row(b, end, m->proc, index);
         if (!b->broken) {
             e->traffic_proc = m->proc;
             e->traffic = *index;
@@ -69,7 +69,7 @@ void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir)
     *(send ? &m->row->messages_out : &m->row->messages_in) += y->messages;
 }
 
-static void add_tally(struct maker *m, enum b_dir dir)
+static void flush_tally(struct maker *m, enum b_dir dir)
 {
     b_add_tally(m, &m->tally[dir], dir);
     m->tally[dir].messages = 0;
@@ -77,14 +77,14 @@ static void add_tally(struct maker *m, enum b_dir dir)
 
 void b_flush_tallies(struct maker *m)
 {
-    add_tally(m, B_SEND);
-    add_tally(m, B_RECV);
+    flush_tally(m, B_SEND);
+    flush_tally(m, B_RECV);
 }
 
 int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir)
 {
     struct tally *y = &m->tally[dir];
-    add_tally(m, dir);
+    flush_tally(m, dir);
     *y = (struct tally){.end = end, .t = UINT64_MAX};
     return b_traffic_row(m, end, &y->row);
 }

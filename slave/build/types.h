@@ -96,14 +96,15 @@ struct b_proc { /* what only the build needs of the struct ips_proc with the
     uint32_t first_image, image_count;
     /* chain of the thread that survives execs; or IPS_NONE */
     uint32_t main_chain;
-    uint32_t end_chain;  /* chain whose END is the process's end */
-    uint32_t fork;       /* FORK that made it, or IPS_NONE */
-    uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
-    uint64_t last_ns;    /* time of its last record */
-    uint32_t order_next; /* for b_links(): position, in the forks sorted by
-                            process, of the next one that may be a popen */
-    bool spawned; /* the child of a vfork, spawn, popen or system: its first
-                     START has kind IMAGE */
+    uint32_t end_chain; /* chain whose END is the process's end */
+    uint32_t fork;      /* FORK that made it, or IPS_NONE */
+    uint32_t join;      /* JOIN that waited for its end, or IPS_NONE */
+    uint64_t last_ns;   /* time of its last record */
+    uint32_t
+        order_next; /* for b_link_forks_and_joins(): position, in the forks
+                       sorted by process, of the next one that may be a popen */
+    bool spawned;   /* the child of a vfork, spawn, popen or system: its first
+                       START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
@@ -405,7 +406,7 @@ struct b_end {
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
 /* A position as the graph stores it: at most IPS_POS_EXACT - 1. */
-static inline uint64_t b_pos(uint64_t pos)
+static inline uint64_t b_clamp_pos(uint64_t pos)
 {
     return ips_min_u64(pos, IPS_POS_EXACT - 1);
 }

@@ -107,7 +107,8 @@ int b_unfinished_call(struct maker *m, uint32_t stream)
     const struct ips_begun *begun = &s->in->begun;
     if (!begun->t || s->end_kind || s->task)
         return 0;
-    const uint64_t t = ips_max_u64(b_time(&s->clock, 0, begun->t), s->last_ns);
+    const uint64_t t =
+        ips_max_u64(b_stamp_to_ns(&s->clock, 0, begun->t), s->last_ns);
     const uint64_t end = stream_end_ns(b, s);
     int rc = b->notes && s->next == IPS_NONE ? add_blocked(b, s, t) : 0;
     if (rc < 0)
@@ -122,7 +123,8 @@ int b_unfinished_call(struct maker *m, uint32_t stream)
     b_count_wait(m, cause_of_begun(begun->what), end - t);
     s->last_ns = end;
     s->last_cpu = ips_max_u64(s->last_cpu, begun->cpu);
-    return b->notes ? b_waits_record(m, IPS_REC_BLOCK, (const uint8_t *)&r,
-                                     sizeof(r), before)
-                    : 0;
+    return b->notes
+               ? b_waits_finish_record(m, IPS_REC_BLOCK, (const uint8_t *)&r,
+                                       sizeof(r), before)
+               : 0;
 }

@@ -82,7 +82,8 @@ static bool is_traced_after_all(const struct untraced *u, bool spoke)
     return spoke && strcmp(u->cause, "set-user-id") == 0;
 }
 
-static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
+static void count_reported_untraced(struct build *b,
+                                    const struct b_unrecorded *u)
 {
     struct untraced t;
     struct b_stream *s = &b->streams[u->stream];
@@ -105,7 +106,7 @@ static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
 
 /* Counts a process that has ended if its last record is an EXEC that no UNSEEN
  * record explains. */
-static void silent_exec(struct build *b, const struct b_stream *s)
+static void count_silent_exec(struct build *b, const struct b_stream *s)
 {
     if (!s->exec_last || s->named_exec || continues_after_exec(b, s) ||
         b->out->procs[b->images[s->image].proc].open)
@@ -118,7 +119,7 @@ static void silent_exec(struct build *b, const struct b_stream *s)
 
 /* Adds a row for any other UNSEEN record: the process did something that the
  * agent does not record. */
-static void take_other(struct build *b, const struct b_unrecorded *u)
+static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
@@ -149,11 +150,11 @@ int b_untraced(struct build *b)
     if (!b->out->untraced || !b->out->unrecorded)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
-        take_other(b, &b->unseens.v[i]);
+        add_unrecorded_row(b, &b->unseens.v[i]);
     /* backwards, because the last such record of a stream belongs to its exec
      */
     for (uint32_t i = b->unseens.n; i > 0; i--)
-        take_unrecorded(b, &b->unseens.v[i - 1]);
+        count_reported_untraced(b, &b->unseens.v[i - 1]);
     for (uint32_t f = 0; f < b->forks.n; f++) {
         const struct b_fork *fork = &b->forks.v[f];
         if (!fork->failed && !fork->named && fork->child == IPS_NONE &&
@@ -161,7 +162,7 @@ int b_untraced(struct build *b)
             count_cause(b, "unknown", "", fork->pid);
     }
     for (uint32_t i = 0; i < b->in->stream_count; i++)
-        silent_exec(b, &b->streams[i]);
+        count_silent_exec(b, &b->streams[i]);
     return 0;
 }
 

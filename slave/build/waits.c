@@ -60,7 +60,7 @@ int b_waits_begin(struct build *b)
     return 0;
 }
 
-void b_waits_stream(struct maker *m)
+void b_waits_begin_stream(struct maker *m)
 {
     struct b_wait_notes *n = m->b->notes;
     n->recent_count = n->recent_next = 0;
@@ -93,8 +93,8 @@ static struct ips_wait_row *add_wait_row(struct maker *m,
     return &o->row[o->count++];
 }
 
-void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
-                   uint64_t end_ns)
+void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
+                     uint64_t end_ns)
 {
     struct ips_wait_row *r = add_wait_row(m, cause, ns);
     if (r)
@@ -136,8 +136,8 @@ void b_waits_drop(struct build *b, uint32_t arc)
         o->dropped[o->dropped_count++] = arc;
 }
 
-void b_waits_release(struct maker *m, uint32_t node, uint64_t site,
-                     uint64_t t_ns)
+void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
+                         uint64_t t_ns)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_rows *o = n->out;
@@ -224,8 +224,9 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
     if (k && is_same_stack(n->out, k, frame, count)) {
         stack = k->stack;
     } else {
-        int rc = add_stack(m, frame, count,
-                           b_time(&m->s->clock, r.h.word, r.h.t), &stack);
+        int rc =
+            add_stack(m, frame, count,
+                      b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t), &stack);
         if (rc < 0)
             return rc;
     }
@@ -250,7 +251,8 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
 /* Returns the last node from `from` on at which the thread slept, and sets
  * *of_node. If the record made no such node (connect, for example, makes one
  * only at its call), *of_node is false and the result is the next node. */
-static uint32_t node_of(const struct build *b, uint32_t from, bool *of_node)
+static uint32_t find_slept_node(const struct build *b, uint32_t from,
+                                bool *of_node)
 {
     for (uint32_t i = b->nodes; i-- > from;) {
         if (b->out->g.wait[i]) {
@@ -319,8 +321,8 @@ static void keep_pending(struct maker *m, uint64_t site)
     n->spin_row = span ? last : IPS_NONE;
 }
 
-int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
-                   uint32_t len, uint32_t nodes_before)
+int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
+                          uint32_t len, uint32_t nodes_before)
 {
     struct build *b = m->b;
     struct b_wait_notes *n = b->notes;
@@ -329,7 +331,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     if (type == IPS_REC_STACK)
         return on_stack(m, p, len);
     bool of_node;
-    uint32_t node = node_of(b, nodes_before, &of_node);
+    uint32_t node = find_slept_node(b, nodes_before, &of_node);
     if (type == IPS_REC_SIGNAL) {
         if (of_node)
             on_signal(m, node);
@@ -353,8 +355,8 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         }
         if (r->arc != IPS_NO_NODE)
             continue;
-        /* if a signal ended the sleep (b_take_signal), its node is the end of
-         * the wait */
+        /* if a signal ended the sleep (b_find_ending_signal), its node is the
+         * end of the wait */
         bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;
@@ -378,7 +380,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
 
 /* ---- sorting all rows --------------------------------------------------- */
 
-static int by_arc(const void *va, const void *vb)
+static int compare_waits_by_arc(const void *va, const void *vb)
 {
     const struct ips_wait_row *x = va, *y = vb;
     CMP3(x->arc, y->arc);
@@ -388,13 +390,13 @@ static int by_arc(const void *va, const void *vb)
     return 0;
 }
 
-static int by_number(const void *va, const void *vb)
+static int compare_dropped_nodes(const void *va, const void *vb)
 {
     uint32_t x = *(const uint32_t *)va, y = *(const uint32_t *)vb;
     return (x > y) - (x < y);
 }
 
-static int by_release_node(const void *va, const void *vb)
+static int compare_releases_by_node(const void *va, const void *vb)
 {
     const struct ips_release_row *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -406,7 +408,7 @@ static bool is_dropped(const struct ips_wait_rows *o,
 {
     return r->cause == IPS_WAIT_PEER && o->dropped_count &&
            bsearch(&r->call, o->dropped, o->dropped_count, sizeof(*o->dropped),
-                   by_number);
+                   compare_dropped_nodes);
 }
 
 int b_waits_finish(struct build *b)
@@ -417,15 +419,16 @@ int b_waits_finish(struct build *b)
     struct ips_wait_rows *o = n->out;
     uint32_t kept = 0;
     if (o->dropped_count)
-        qsort(o->dropped, o->dropped_count, sizeof(*o->dropped), by_number);
+        qsort(o->dropped, o->dropped_count, sizeof(*o->dropped),
+              compare_dropped_nodes);
     for (uint32_t i = 0; i < o->count; i++)
         if (!is_dropped(o, &o->row[i]))
             o->row[kept++] = o->row[i];
     o->count = kept;
     if (o->release_count)
         qsort(o->release, o->release_count, sizeof(*o->release),
-              by_release_node);
+              compare_releases_by_node);
     if (kept)
-        qsort(o->row, kept, sizeof(*o->row), by_arc);
+        qsort(o->row, kept, sizeof(*o->row), compare_waits_by_arc);
     return n->rc;
 }

@@ -35,7 +35,7 @@ static void shift_end_of_joined(struct build *b, uint32_t v)
     g->at[u] = at;
 }
 
-static int by_number(const void *va, const void *vb)
+static int compare_join_nodes(const void *va, const void *vb)
 {
     CMP3(*(const uint32_t *)va, *(const uint32_t *)vb);
     return 0;
@@ -43,7 +43,7 @@ static int by_number(const void *va, const void *vb)
 
 /* Applies shift_end_of_joined() to all joins, in the order of their nodes:
  * several may join one thread. */
-static int all_last_words(struct build *b)
+static int shift_ends_of_joined(struct build *b)
 {
     uint32_t n = 0, *nodes;
     if (!b->joins.n)
@@ -55,7 +55,7 @@ static int all_last_words(struct build *b)
         if (b->joins.v[i].node != IPS_NO_NODE &&
             !b_final(b, b->joins.v[i].node))
             nodes[n++] = b->joins.v[i].node;
-    qsort(nodes, n, sizeof(*nodes), by_number);
+    qsort(nodes, n, sizeof(*nodes), compare_join_nodes);
     for (uint32_t i = 0; i < n; i++)
         shift_end_of_joined(b, nodes[i]);
     ips_free_large(nodes);
@@ -70,7 +70,7 @@ static bool bend_to(struct build *b, uint32_t u, uint32_t i)
     if (g->at[u] <= g->at[i])
         return false;
     if (b->incremental)
-        b_incremental_bent(b, u, i);
+        b_incremental_add_bent_node(b, u, i);
     b->broken |= b_final(b, u);
     g->at[u] = g->at[i];
     return true;
@@ -84,7 +84,7 @@ static bool bend_round(struct build *b)
     bool bent = false;
     for (uint32_t c = g->chain_count; c > 0; c--) {
         const struct ips_chain *chain = &g->chains[c - 1];
-        uint32_t from = b_first(b, c - 1);
+        uint32_t from = b_first_open_node(b, c - 1);
         for (uint32_t i = chain->first + chain->count; i-- > from;) {
             uint32_t x = g->xpred[i];
             if (i >= AHEAD && g->xpred[i - AHEAD] != IPS_NO_NODE)
@@ -117,14 +117,14 @@ static bool has_backward_arc(const struct build *b)
  * Then the thread did not sleep for it: it was preempted, or slept for
  * something else. Bytes sent through memory arrive at once, but a network may
  * delay a message. */
-static bool was_there(const struct build *b, uint32_t i)
+static bool was_event_over_before_sleep(const struct build *b, uint32_t i)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t x = g->xpred[i], end = g->site[i];
     if (x == IPS_NO_NODE || g->xkind[i] == IPS_X_EXTERNAL ||
         g->xkind[i] == IPS_X_IDLE || g->at[x] > g->at[i] - g->wait[i])
         return false;
-    return g->xkind[i] != IPS_X_DATA || b_by_memory(b, end);
+    return g->xkind[i] != IPS_X_DATA || b_is_end_in_memory(b, end);
 }
 
 /* Corrects the waits of the nodes in b->arcs, if no time has to bend:
@@ -134,7 +134,7 @@ static void correct_remaining_waits(struct build *b)
     struct ips_graph *g = &b->out->g;
     for (uint32_t k = 0; k < b->arcs.n; k++) {
         uint32_t i = b->arcs.v[k];
-        if (g->wait[i] && was_there(b, i))
+        if (g->wait[i] && was_event_over_before_sleep(b, i))
             g->wait[i] = 0;
     }
 }
@@ -151,14 +151,14 @@ static void fit_chain(struct build *b, uint32_t c)
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     bool queued = b->chains[c].read_delays;
-    uint32_t from = b_first(b, c);
+    uint32_t from = b_first_open_node(b, c);
     if (from == first)
         g->wait[from++] = g->delay[first] = 0;
     for (uint32_t i = from; i < end; i++) {
         uint64_t apart = g->at[i] - g->at[i - 1];
         if (g->wait[i]) {
             g->wait[i] = ips_min_u64(g->wait[i], apart);
-            if (was_there(b, i))
+            if (was_event_over_before_sleep(b, i))
                 g->wait[i] = 0;
         }
         if (!g->delay[i])
@@ -168,13 +168,13 @@ static void fit_chain(struct build *b, uint32_t c)
         uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
         /* the node before was woken by another machine: the delay after that is
          * in this arc */
-        if (queued && b_far(b, i - 1))
+        if (queued && b_may_have_far_peer(b, i - 1))
             room += b->off[i - 1];
         g->delay[i] = ips_min_u64(g->delay[i], room);
     }
 }
 
-int b_wall(struct build *b)
+int b_bend_times_and_fit_waits(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = (size_t)g->node_count + 1, size = sizeof(*g->delay);
@@ -185,7 +185,7 @@ int b_wall(struct build *b)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "delays of %zu nodes",
                            room);
     b_delays(b);
-    int rc = all_last_words(b);
+    int rc = shift_ends_of_joined(b);
     bool bent = has_backward_arc(b);
     if (!bent) {
         correct_remaining_waits(b);

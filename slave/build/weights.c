@@ -70,7 +70,7 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
 {
     struct ips_graph *g = &b->out->g;
     uint64_t wait = ips_min_u64(g->wait[i], apart);
-    bool memory = b_by_memory(b, g->site[i]);
+    bool memory = b_is_end_in_memory(b, g->site[i]);
     int rc = found && memory ? find_send_time(b, i, &sent) : 0;
     if (sent <= passed - wait && memory)
         wait = 0;
@@ -109,7 +109,7 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         bool match = xkind == B_X_SENT;
         if (match) {
             const struct b_op *send = b_op_at(k.b, k.g.xpred[i]);
-            own = b_gives_way(send, own, t_ns, cpu_at);
+            own = b_limit_receive_coord(send, own, t_ns, cpu_at);
             k.g.xpred[i] = send->node;
             k.b->backwards |= send->t >= t_ns;
             sent = b_moved(send->t, (int64_t)send->past_cpu_ns);
@@ -130,7 +130,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         s.xlen += k.g.xlen[i];
         if (k.off && !first)
             s.unknown = ips_add_sat(
-                s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
+                s.unknown,
+                b_off_cpu_between_calls_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
         s.forwards &= t_ns >= s.t;
         s.bends |= (sent > passed) | (s.passed > passed);
         /* the receives of a send assumed `own` as its coordinate */
@@ -233,7 +234,8 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint32_t from = b_first(b, c), last = from > first ? from - 1 : first;
+    uint32_t from = b_first_open_node(b, c),
+             last = from > first ? from - 1 : first;
     uint64_t base = b->chains[c].base;
     struct weight_sums s = {.at = base,
                             .t = g->t_ns[last],
@@ -285,7 +287,7 @@ static uint64_t clamp_value(uint64_t *v, uint64_t cap, uint64_t *clamped)
 }
 
 /* Clamps every value that may become a weight to `cap`; returns their sum. */
-static ips_u128 sum_weights(struct build *b, uint64_t cap)
+static ips_u128 clamp_and_sum_weights(struct build *b, uint64_t cap)
 {
     struct ips_graph *g = &b->out->g;
     ips_u128 sum = 0;
@@ -309,7 +311,7 @@ static ips_u128 sum_weights(struct build *b, uint64_t cap)
 static void bound_weights(struct build *b)
 {
     uint64_t cap = UINT64_MAX;
-    while (sum_weights(b, cap) >= WEIGHTS_MOST)
+    while (clamp_and_sum_weights(b, cap) >= WEIGHTS_MOST)
         cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
 }
 
@@ -329,7 +331,7 @@ static void rebuild_sums(struct build *b)
 }
 
 /* `sum`: sum of the CPU times and lengths of cross arcs of all nodes. */
-void b_sum_up(struct build *b, ips_u128 sum)
+void b_bound_and_sum_weights(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;
     sum += b->gone;
@@ -378,8 +380,8 @@ int b_weights(struct build *b)
         sum += row->cpu_ns;
     }
     b->out->counts.probe_arc_ns = k.probe;
-    rc = rc < 0 ? rc : b_sync_spins(b);
+    rc = rc < 0 ? rc : b_subtract_spin_cpu(b);
     if (rc == 0)
-        b_sum_up(b, sum + k.xlen);
+        b_bound_and_sum_weights(b, sum + k.xlen);
     return rc;
 }

@@ -37,7 +37,8 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
                       uint8_t *cpu, const atomic_bool *stop)
 {
     const uint8_t yes = SLAVE_WIRE_YES;
-    uint64_t price = slave_wire_clock_ns(), delay = slave_wire_delay_ns();
+    uint64_t price = slave_wire_clock_cost_ns(),
+             delay = slave_wire_run_delay_ns();
     int rc = slave_wire_send(fd, &yes, 1, stop, NULL);
     for (uint32_t i = 0; i < rounds && rc == 0; i++) {
         uint64_t before = slave_wire_cpu_ns();
@@ -47,7 +48,8 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
         uint64_t took = slave_wire_cpu_ns() - before;
         slave_wire_put(cpu + (size_t)i * 8, ips_sub_sat(took, price), 8);
     }
-    slave_wire_put(cpu + (size_t)rounds * 8, slave_wire_delay_ns() - delay, 8);
+    slave_wire_put(cpu + (size_t)rounds * 8, slave_wire_run_delay_ns() - delay,
+                   8);
     if (rc == 0)
         rc = slave_wire_send(fd, cpu, ((size_t)rounds + 1) * 8, stop, NULL);
     return rc;

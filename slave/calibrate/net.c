@@ -179,8 +179,9 @@ struct rounds {
 
 /* Sends one batch and appends its rounds to *r. The echo sends its CPU times
  * after the batch, all at once. */
-static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
-                      struct rounds *r, struct ips_err *err)
+static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
+                              uint32_t count, struct rounds *r,
+                              struct ips_err *err)
 {
     uint8_t head[SLAVE_WIRE_HEAD], cpu[(BATCH + 1) * 8];
     slave_wire_put(head, count, 4);
@@ -190,7 +191,7 @@ static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
      * round */
     if (rc == 0)
         rc = slave_wire_recv(t->fd, head, 1, t->stopping, err);
-    uint64_t delay = slave_wire_delay_ns();
+    uint64_t delay = slave_wire_run_delay_ns();
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         uint64_t cpu_ns = slave_wire_cpu_ns(), at = slave_wire_now_ns();
         rc = slave_wire_send(t->fd, t->buffer, bytes, t->stopping, err);
@@ -199,7 +200,7 @@ static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
         r->trip[r->count + i] = slave_wire_now_ns() - at;
         r->near[r->count + i] = slave_wire_cpu_ns() - cpu_ns;
     }
-    r->delay_ns += slave_wire_delay_ns() - delay;
+    r->delay_ns += slave_wire_run_delay_ns() - delay;
     if (rc == 0)
         rc = slave_wire_recv(t->fd, cpu, ((size_t)count + 1) * 8, t->stopping,
                              err);
@@ -220,7 +221,7 @@ static int compare_ns(const void *a, const void *b)
 static void sum_up(struct rounds *r, struct slave_trip_result *out)
 {
     uint64_t *as_was = r->trip;
-    uint64_t price = slave_wire_clock_ns(), cpu = 0;
+    uint64_t price = slave_wire_clock_cost_ns(), cpu = 0;
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i < r->count; i++) {
         r->near[i] = ips_sub_sat(r->near[i], price);
@@ -275,20 +276,20 @@ int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
     if (rc == 0)
         rc = make_room(t, bytes, err);
     if (rc == 0)
-        rc = send_batch(t, bytes, WARM_UP, &r, err);
+        rc = measure_trip_batch(t, bytes, WARM_UP, &r, err);
     uint64_t until = slave_wire_now_ns() + length_ns;
     uint64_t one = r.count ? ips_max_u64(r.trip[r.count - 1], 1) : 1;
     r.count = 0;
     r.delay_ns = 0;
     if (rc == 0)
-        rc = send_batch(t, bytes, LEAST, &r, err);
+        rc = measure_trip_batch(t, bytes, LEAST, &r, err);
     while (rc == 0 && r.count < rounds) {
         uint64_t left = ips_sub_sat(until, slave_wire_now_ns()) / one;
         uint32_t n = ips_min_u32(rounds - r.count, BATCH);
         n = ips_min_u32(n, (uint32_t)ips_min_u64(left, BATCH));
         if (n == 0)
             break;
-        rc = send_batch(t, bytes, n, &r, err);
+        rc = measure_trip_batch(t, bytes, n, &r, err);
     }
     if (rc == 0)
         sum_up(&r, out);

@@ -30,7 +30,7 @@ uint64_t slave_wire_cpu_ns(void)
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-uint64_t slave_wire_delay_ns(void)
+uint64_t slave_wire_run_delay_ns(void)
 {
     char text[96];
     char *end;
@@ -46,7 +46,7 @@ uint64_t slave_wire_delay_ns(void)
     return strtoull(end, NULL, 10);
 }
 
-uint64_t slave_wire_clock_ns(void)
+uint64_t slave_wire_clock_cost_ns(void)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 32; i++) {
@@ -84,8 +84,8 @@ void slave_wire_tune(int fd)
 
 /* Handles a call that moved no bytes. Returns 0 to continue, or an error
  * code. */
-static int look_up(ssize_t n, const char *what, uint64_t *since,
-                   const atomic_bool *stop, struct ips_err *err)
+static int check_stalled_call(ssize_t n, const char *what, uint64_t *since,
+                              const atomic_bool *stop, struct ips_err *err)
 {
     if (n == 0)
         return ips_err_set(err, IPS_E_UNREACHABLE,
@@ -117,7 +117,7 @@ int slave_wire_send(int fd, const void *data, size_t len,
             since = 0;
             continue;
         }
-        int rc = look_up(n < 0 ? n : -1, "send", &since, stop, err);
+        int rc = check_stalled_call(n < 0 ? n : -1, "send", &since, stop, err);
         if (rc < 0)
             return rc;
     }
@@ -137,7 +137,7 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
             since = 0;
             continue;
         }
-        int rc = look_up(n, "receive", &since, stop, err);
+        int rc = check_stalled_call(n, "receive", &since, stop, err);
         if (rc < 0)
             return rc;
     }

@@ -8,7 +8,7 @@
  *                                        <-  1 byte YES
  *     bytes ->, <- bytes, `rounds` times
  *                                        <-  CPU ns of each round (u64), then
- *                                            slave_wire_delay_ns() of all
+ *                                            slave_wire_run_delay_ns() of all
  *
  * and so on, until the connection is closed.
  */
@@ -41,11 +41,11 @@ uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 
 /* Returns the time in ns for which this thread was runnable but not running
  * since its start; 0 if the kernel does not report it. */
-uint64_t slave_wire_delay_ns(void);
+uint64_t slave_wire_run_delay_ns(void);
 uint64_t slave_wire_now_ns(void); /* current CLOCK_MONOTONIC_RAW time */
 uint64_t slave_wire_cpu_ns(void); /* CPU time of this thread */
 /* Cost of reading the clocks: the CPU time between two slave_wire_cpu_ns()
  * calls with the same clock reads between them as in a round. */
-uint64_t slave_wire_clock_ns(void);
+uint64_t slave_wire_clock_cost_ns(void);
 
 #endif

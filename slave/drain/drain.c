@@ -112,7 +112,7 @@ int slave_drain_open(struct slave_drain *d,
     d->archive_max_bytes = opt->archive_max_bytes;
     d->archive_age_s = opt->archive_age_s;
     d->max_fds = raise_descriptors();
-    slave_liveness_open(d);
+    slave_liveness_read_namespace(d);
     /* First the state directory, because the data from the pool goes there. */
     snprintf(path, sizeof(path), "%s/runs", d->state);
     int rc = ips_path_make(path, 0700, err);
@@ -179,12 +179,12 @@ static void mark_dead_streams(struct slave_run *run)
     for (struct slave_stream *st = run->streams; st; st = st->next) {
         if (st->image->state != SLAVE_IMAGE_DEAD || st->image->death_marked)
             continue;
-        slave_stream_touch(st);
+        slave_stream_mark_dirty(st);
         st->row.dead = true;
         st->row.dead_status = st->image->dead_status;
         st->row.dead_t_ns = st->image->dead_t_ns;
     }
-    slave_run_touch(run);
+    slave_run_mark_dirty(run);
 }
 
 void slave_run_refresh_control(struct slave_run *run)
@@ -199,7 +199,7 @@ void slave_run_refresh_control(struct slave_run *run)
         uint64_t lost = c.lost[i], seen = run->row.control.lost[i];
         if (lost <= seen)
             continue;
-        slave_run_touch(run);
+        slave_run_mark_dirty(run);
         run->row.lost[i] = ips_add_sat(run->row.lost[i], lost - seen);
         run->row.control.lost[i] = lost;
     }
@@ -212,7 +212,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     d->frames_len = 0;
     if (run->want_sync || run->scan_now ||
         (run->churns && now_ns >= run->list_ns))
-        (void)slave_watch_run(d, run, now_ns);
+        (void)slave_watch_list_run(d, run, now_ns);
     slave_spare_segments_turn(d, run, now_ns);
     if (run->want_sync)
         slave_run_refresh_control(run);
@@ -374,18 +374,18 @@ static int commit_turn(struct slave_drain *d, struct ips_err *err)
     return rc;
 }
 
-static void scan_pool(struct slave_drain *d, uint64_t now_ns)
+static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
 {
     slave_liveness_events(d, now_ns);
     slave_liveness_check(d, now_ns);
     slave_unrecorded_scan(d, now_ns);
-    slave_load_read(d, now_ns);
+    slave_load_measure_runs(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;
         d->next_scan_ns =
             now_ns + (d->pool_watch >= 0 ? SCAN_NS : SCAN_BLIND_NS);
-        slave_watch_pool(d);
+        slave_watch_list_pool(d);
         for (struct slave_run *r = d->runs; periodic && r; r = r->next)
             r->scan_now = true;
     }
@@ -393,13 +393,13 @@ static void scan_pool(struct slave_drain *d, uint64_t now_ns)
         d->next_control_ns = now_ns + CONTROL_NS;
         for (struct slave_run *r = d->runs; r; r = r->next)
             if (r->in_pool) {
-                slave_run_count_bytes(d, r);
+                slave_run_store_uncounted_bytes(d, r);
                 slave_run_refresh_control(r);
             }
     }
 }
 
-static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
+static uint64_t ns_until_next_turn(const struct slave_drain *d, uint64_t now_ns)
 {
     uint64_t next = ips_min_u64(now_ns + TURN_IDLE_NS, slave_load_next_ns(d));
     if (d->moved_bytes || d->more_to_close)
@@ -433,15 +433,15 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
         run_committed(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
             slave_ingest_reclaim(d, r, s, now_ns);
-        slave_run_remove_dead(d, r, now_ns);
+        slave_run_free_dead_processes(d, r, now_ns);
         d->more_to_close = slave_now_ns() - begun_ns >= TURN_CLOSES_NS;
         if (!d->more_to_close)
             slave_run_try_close(d, r, now_ns);
     }
-    slave_run_closes_end(d);
+    slave_run_release_pool_lock(d);
     if (now_ns >= d->next_limits_ns) {
         d->next_limits_ns = now_ns + LIMITS_NS;
-        slave_run_limits(d);
+        slave_run_enforce_limits(d);
     }
 }
 
@@ -452,7 +452,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     if (d->failing_since_ns && now_ns < d->retry_ns)
         return d->retry_ns - now_ns;
     d->moved_bytes = 0;
-    scan_pool(d, now_ns);
+    scan_pool_and_processes(d, now_ns);
     for (struct slave_run *r = d->runs; rc == 0 && r; r = r->next)
         if (r->in_pool)
             rc = read_run(d, r, now_ns, &err);
@@ -472,17 +472,17 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     d->failing_since_ns = 0;
     d->failing[0] = '\0';
     after_commit(d, now_ns);
-    return next_turn(d, now_ns);
+    return ns_until_next_turn(d, now_ns);
 }
 
-unsigned slave_drain_fill(const struct slave_drain *d)
+unsigned slave_drain_highest_fill(const struct slave_drain *d)
 {
     unsigned most = 0;
     for (const struct slave_run *r = d->runs; r; r = r->next) {
         const struct ips_control *c = &r->row.control;
         if (!r->in_pool || !c->quota_bytes)
             continue;
-        uint64_t used = ips_control_in_use(c);
+        uint64_t used = ips_control_bytes_in_use(c);
         uint64_t fill =
             used >= c->quota_bytes ? 1000 : used / (c->quota_bytes / 1000 + 1);
         most = fill > most ? (unsigned)fill : most;
@@ -490,7 +490,7 @@ unsigned slave_drain_fill(const struct slave_drain *d)
     return most;
 }
 
-unsigned slave_drain_open_runs(const struct slave_drain *d)
+unsigned slave_drain_count_open_runs(const struct slave_drain *d)
 {
     unsigned n = 0;
     for (const struct slave_run *r = d->runs; r; r = r->next)

@@ -132,7 +132,7 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     uint64_t next_unrecorded_ns, unrecorded_wait_ns;
     bool ended;        /* a final END record of the image was read */
     bool death_marked; /* the rows of its streams say that the image is dead */
-    /* some stream refers to this image (for slave_run_remove_dead) */
+    /* some stream refers to this image (for slave_run_free_dead_processes) */
     bool in_use;
 };
 
@@ -142,7 +142,7 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
-    /* some segment refers to this stream (for slave_run_remove_dead) */
+    /* some segment refers to this stream (for slave_run_free_dead_processes) */
     bool in_use;
     /* monotonic time since which segment next_seq is missing; 0: not missing */
     uint64_t gap_ns;
@@ -284,9 +284,9 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
 /* Returns the highest fill (used bytes / quota) of the runs in the pool, in
  * 1/1000. */
-unsigned slave_drain_fill(const struct slave_drain *d);
+unsigned slave_drain_highest_fill(const struct slave_drain *d);
 /* Returns the number of runs in the pool, i.e. not closed. */
-unsigned slave_drain_open_runs(const struct slave_drain *d);
+unsigned slave_drain_count_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find(const struct slave_drain *d,
                                    const char *name);
 
@@ -295,12 +295,12 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
 uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC in ns */
 uint64_t slave_real_ns(void);
 
-void slave_run_touch(struct slave_run *run);
+void slave_run_mark_dirty(struct slave_run *run);
 /* Reads the run's fill from its control file, and the losses that no segment
  * could record. A process that never got a segment leaves no other trace. */
 void slave_run_refresh_control(struct slave_run *run);
-void slave_segment_touch(struct slave_segment *seg);
-void slave_stream_touch(struct slave_stream *st);
+void slave_segment_mark_dirty(struct slave_segment *seg);
+void slave_stream_mark_dirty(struct slave_stream *st);
 void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why);
 
@@ -311,8 +311,9 @@ int slave_run_restore(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
                     const struct ips_control *control,
                     struct ips_err *err) IPS_MUST_USE;
-struct slave_stream *slave_run_stream(struct slave_run *run,
-                                      const struct ips_segment_header *head);
+struct slave_stream *
+slave_run_find_or_add_stream(struct slave_run *run,
+                             const struct ips_segment_header *head);
 struct slave_segment *slave_run_segment(struct slave_run *run,
                                         const char *file);
 struct slave_segment *slave_run_add_segment(struct slave_run *run,
@@ -321,29 +322,29 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
  * seen. */
 bool slave_run_all_dead(const struct slave_run *run);
 /* slave_run_try_close() closes the run if it is over. All closes of a turn
- * share pool.lock; slave_run_closes_end() releases it at the end of the
+ * share pool.lock; slave_run_release_pool_lock() releases it at the end of the
  * turn. */
-void slave_run_closes_end(struct slave_drain *d);
+void slave_run_release_pool_lock(struct slave_drain *d);
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
-void slave_run_limits(struct slave_drain *d);
+void slave_run_enforce_limits(struct slave_drain *d);
 
 /* drain/run_removal.c: frees the data of dead processes all of whose records
  * are committed; the database keeps their rows. At most once a second for a
  * run. O(streams). */
-void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
-                           uint64_t now_ns);
+void slave_run_free_dead_processes(struct slave_drain *d, struct slave_run *run,
+                                   uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 
 /* Functions of watch.c: */
 int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
-void slave_watch_pool(struct slave_drain *d);
+void slave_watch_list_pool(struct slave_drain *d);
 /* Lists one run's directory. Returns the number of new files, or < 0 on
  * failure. */
-int slave_watch_run(struct slave_drain *d, struct slave_run *run,
-                    uint64_t now_ns);
+int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
+                         uint64_t now_ns);
 void slave_watch_remove(struct slave_drain *d, struct slave_run *run);
 
 /* drain/spare_segments.c: segments made in advance for runs whose processes
@@ -368,16 +369,16 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
 /* Functions of drain/liveness.c: */
-void slave_liveness_open(struct slave_drain *d);
+void slave_liveness_read_namespace(struct slave_drain *d);
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
                           uint64_t mtime_real_ns);
 void slave_liveness_events(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
-void slave_liveness_drop(struct slave_image *image);
+void slave_liveness_close_pidfd(struct slave_image *image);
 /* Whether some process on this machine has the run in its environment. Checked
  * before a run is closed. Reads /proc at most once in 50 ms for all runs; costs
  * 10 us a process. */
-bool slave_liveness_environment(struct slave_drain *d, const char *run);
+bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run);
 
 /* Functions of ingest.c: */
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
@@ -401,14 +402,16 @@ void slave_ingest_begin(struct slave_segment *seg,
  * replaces all segments up to that seq. `gone` (the writer is dead) must be
  * known before the header was read. Returns true if the segment is to be read
  * now. */
-bool slave_ingest_ring_segment(struct slave_run *run, struct slave_segment *seg,
-                               const struct ips_segment_header *head,
-                               bool gone);
+bool slave_ingest_admit_ring_segment(struct slave_run *run,
+                                     struct slave_segment *seg,
+                                     const struct ips_segment_header *head,
+                                     bool gone);
 
 /* drain/reclaim.c: adds uncounted_released and uncounted_spare to the run's
  * control file. If that fails, they are added by a later call, about a second
  * later. */
-void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run);
+void slave_run_store_uncounted_bytes(const struct slave_drain *d,
+                                     struct slave_run *run);
 
 /* drain/reclaim.c: hands back or removes a segment that is committed. */
 void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,

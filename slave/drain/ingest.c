@@ -70,8 +70,8 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 {
     ips_log_warn("run %s: segment %s: %s; not read", run->row.name,
                  seg->row.file, why);
-    slave_run_touch(run);
-    slave_segment_touch(seg);
+    slave_run_mark_dirty(run);
+    slave_segment_mark_dirty(seg);
     run->row.given_up++;
     slave_segment_set_state(seg, SLAVE_SEG_BAD, why);
 }
@@ -81,7 +81,7 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head)
 {
-    slave_segment_touch(seg);
+    slave_segment_mark_dirty(seg);
     seg->size = head->segment_bytes;
     seg->row.seq = head->seq;
     seg->row.at = head->header_bytes;
@@ -123,7 +123,7 @@ static void lower_stream_uid(struct slave_stream *stream, uint32_t uid)
     if (uid == *own || uid == 0)
         return;
     *own = *own == 0 ? uid : SLAVE_UID_NOBODY;
-    slave_stream_touch(stream);
+    slave_stream_mark_dirty(stream);
 }
 
 /* In a run of root's any user may add files: a file that is not a segment, or
@@ -180,7 +180,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         return; /* the segment stays NEW and is tried again later */
     /* the file's owner, because a writer can forge the header */
     head.uid = st.st_uid;
-    struct slave_stream *stream = slave_run_stream(run, &head);
+    struct slave_stream *stream = slave_run_find_or_add_stream(run, &head);
     if (!stream)
         return; /* out of memory: the segment is tried again later */
     lower_stream_uid(stream, st.st_uid);
@@ -197,7 +197,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     if (run->stream_count != known)
         d->version++;
     if (run->row.control.on_full == IPS_ON_FULL_RING &&
-        !slave_ingest_ring_segment(run, seg, &head, gone))
+        !slave_ingest_admit_ring_segment(run, seg, &head, gone))
         return;
     if (seg->stored) {
         resume_segment(run, seg, &head);
@@ -267,7 +267,8 @@ static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
 
 /* Copies a damaged file to a directory beside the archive, for later analysis.
  * Returns a text that says what was kept. */
-static const char *keep_aside(struct slave_run *run, struct slave_segment *seg)
+static const char *copy_damaged_segment(struct slave_run *run,
+                                        struct slave_segment *seg)
 {
     char path[IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/damaged", run->dir);
@@ -295,11 +296,11 @@ static const char *keep_aside(struct slave_run *run, struct slave_segment *seg)
 
 static void give_up(struct slave_run *run, struct slave_segment *seg)
 {
-    slave_run_touch(run);
-    slave_segment_touch(seg);
+    slave_run_mark_dirty(run);
+    slave_segment_mark_dirty(seg);
     run->row.given_up++;
     seg->row.given_up = true;
-    const char *copy = keep_aside(run, seg);
+    const char *copy = copy_damaged_segment(run, seg);
     ips_log_error("run %s: segment %s is damaged at byte %u of %u: the rest "
                   "of it is lost; %s in %s/damaged",
                   run->row.name, seg->row.file, seg->row.at, seg->size, copy,
@@ -309,9 +310,9 @@ static void give_up(struct slave_run *run, struct slave_segment *seg)
 static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
                              uint32_t bytes)
 {
-    slave_run_touch(run);
-    slave_stream_touch(seg->stream);
-    slave_segment_touch(seg);
+    slave_run_mark_dirty(run);
+    slave_stream_mark_dirty(seg->stream);
+    slave_segment_mark_dirty(seg);
     run->row.torn++;
     seg->stream->row.lost[IPS_LOST_TORN]++;
     run->row.lost[IPS_LOST_TORN]++;
@@ -377,9 +378,9 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
         uint64_t now = head->lost[i];
         if (now <= seg->row.lost[i])
             continue;
-        slave_run_touch(run);
-        slave_segment_touch(seg);
-        slave_stream_touch(seg->stream);
+        slave_run_mark_dirty(run);
+        slave_segment_mark_dirty(seg);
+        slave_stream_mark_dirty(seg->stream);
         uint64_t more = now - seg->row.lost[i];
         uint64_t *sum = &seg->stream->row.lost[i];
         *sum = ips_add_sat(*sum, more);
@@ -391,8 +392,8 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
 /* Polls the stream's handed-back segments at once. Its writer began the next
  * segment before it closed `seg`, perhaps in one of them; and a fast writer
  * soon needs `seg` again. */
-static void poll_drained_segments(const struct slave_run *run,
-                                  const struct slave_segment *seg)
+static void schedule_drained_polls(const struct slave_run *run,
+                                   const struct slave_segment *seg)
 {
     for (struct slave_segment *s = run->segments; s; s = s->next)
         if (s->stream == seg->stream && s->state == SLAVE_SEG_DRAINED)
@@ -420,16 +421,16 @@ static void note_call_in_progress(struct slave_run *run,
         now.begun.t = 0;
     if (known->t == now.begun.t)
         return;
-    slave_run_touch(run);
-    slave_stream_touch(seg->stream);
+    slave_run_mark_dirty(run);
+    slave_stream_mark_dirty(seg->stream);
     *known = now.begun;
 }
 
 static void segment_done(const struct slave_run *run, struct slave_segment *seg)
 {
-    poll_drained_segments(run, seg);
-    slave_segment_touch(seg);
-    slave_stream_touch(seg->stream);
+    schedule_drained_polls(run, seg);
+    slave_segment_mark_dirty(seg);
+    slave_stream_mark_dirty(seg->stream);
     seg->row.done = true;
     seg->stream->row.next_seq = seg->row.seq + 1;
 }
@@ -445,12 +446,12 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
     *finished = false;
     while (budget > 0) {
         bool wrong = false;
-        int rc = slave_segment_reader_look(d, seg, &look, err);
+        int rc = slave_segment_reader_find_published(d, seg, &look, err);
         if (rc < 0)
             return rc;
         if (look.extent > 0) {
-            rc = slave_segment_reader_next(d, run, seg, look.extent, &wrong,
-                                           err);
+            rc = slave_segment_reader_copy_published(d, run, seg, look.extent,
+                                                     &wrong, err);
             if (rc < 0)
                 return rc;
             budget -= look.extent < budget ? look.extent : budget;
@@ -555,8 +556,8 @@ static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
     ips_log_error("run %s: segments %u to %u of thread %u.%u are missing",
                   run->row.name, st->row.next_seq, seg->row.seq - 1,
                   st->row.head.pid, st->row.head.tid);
-    slave_run_touch(run);
-    slave_stream_touch(st);
+    slave_run_mark_dirty(run);
+    slave_stream_mark_dirty(st);
     run->row.given_up += seg->row.seq - st->row.next_seq;
     st->row.next_seq = seg->row.seq;
     st->gap_ns = 0;

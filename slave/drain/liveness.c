@@ -49,7 +49,7 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * SLAVE_SECOND_NS + (uint64_t)ts.tv_nsec;
 }
 
-void slave_liveness_open(struct slave_drain *d)
+void slave_liveness_read_namespace(struct slave_drain *d)
 {
     struct stat st;
     d->pidns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
@@ -71,7 +71,7 @@ static uint64_t agent_clock_ns(const struct ips_control *c)
 
 static void image_ended(struct slave_image *image, enum slave_image_state state)
 {
-    slave_liveness_drop(image);
+    slave_liveness_close_pidfd(image);
     image->state = state;
     image->next_look_ns = 0;
     if (state == SLAVE_IMAGE_DEAD)
@@ -84,7 +84,7 @@ static void image_ended(struct slave_image *image, enum slave_image_state state)
                   state == SLAVE_IMAGE_DEAD ? "is dead" : "has another image");
 }
 
-void slave_liveness_drop(struct slave_image *image)
+void slave_liveness_close_pidfd(struct slave_image *image)
 {
     if (image->pidfd >= 0)
         close(image->pidfd); /* close() also removes it from the epoll set */
@@ -314,7 +314,7 @@ static bool in_namespace(const char *pid, uint64_t pidns)
     return stat(path, &st) < 0 || st.st_ino == pidns;
 }
 
-static void found_process(struct slave_drain *d, const char *pid)
+static void watch_images_of_process(struct slave_drain *d, const char *pid)
 {
     uint32_t inner = parse_nspid(pid);
     if (inner == 0)
@@ -339,9 +339,9 @@ static bool each_process(bool (*each)(const char *pid, void *arg), void *arg)
     return found;
 }
 
-static bool each_found(const char *pid, void *arg)
+static bool watch_images_of_each(const char *pid, void *arg)
 {
-    found_process(arg, pid);
+    watch_images_of_process(arg, pid);
     return false;
 }
 
@@ -372,7 +372,7 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
     if (!unseen || now_ns < d->next_proc_scan_ns)
         return;
     d->next_proc_scan_ns = now_ns + PROC_SCAN_NS;
-    each_process(each_found, d);
+    each_process(watch_images_of_each, d);
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
@@ -398,7 +398,7 @@ static bool is_ips_program(const char *pid)
            strncmp(base, "ipsq", 4) == 0;
 }
 
-static bool run_in_environments(const struct slave_drain *d, const char *run)
+static bool is_run_in_environments(const struct slave_drain *d, const char *run)
 {
     for (size_t i = 0; i < d->carried_count; i++)
         if (strcmp(d->carried[i].run, run) == 0)
@@ -423,7 +423,7 @@ static bool add_carried(struct slave_drain *d, const char *run)
 
 /* Adds the run that process `pid` has in its environment. Returns true if out
  * of memory. */
-static bool add_environment(const char *pid, void *arg)
+static bool collect_run_of_process(const char *pid, void *arg)
 {
     struct slave_drain *d = arg;
     char path[64], pool[IPS_PATH_BYTES + 16];
@@ -447,20 +447,20 @@ static bool add_environment(const char *pid, void *arg)
         return false;
     for (char *p = text; p < text + len && !failed; p += strlen(p) + 1)
         if (strncmp(p, "IPS_RUN=", 8) == 0 && ips_run_name_ok(p + 8) &&
-            !run_in_environments(d, p + 8))
+            !is_run_in_environments(d, p + 8))
             failed = !add_carried(d, p + 8);
     return failed;
 }
 
-bool slave_liveness_environment(struct slave_drain *d, const char *run)
+bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
 {
     uint64_t now_ns = slave_now_ns();
     if (!d->carried_ns || now_ns >= d->carried_ns + ENVIRONMENT_NS) {
         d->carried_count = 0;
         d->carried_ns = now_ns;
-        if (each_process(add_environment, d))
+        if (each_process(collect_run_of_process, d))
             d->carried_ns = 0;
     }
     /* 0: out of memory; then assume that some process has the run */
-    return !d->carried_ns || run_in_environments(d, run);
+    return !d->carried_ns || is_run_in_environments(d, run);
 }

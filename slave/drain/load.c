@@ -95,7 +95,7 @@ uint64_t slave_load_next_ns(const struct slave_drain *d)
     return UINT64_MAX;
 }
 
-void slave_load_read(struct slave_drain *d, uint64_t now_ns)
+void slave_load_measure_runs(struct slave_drain *d, uint64_t now_ns)
 {
     struct slave_load load;
     bool known = false, often = false;

@@ -27,7 +27,7 @@ struct slave_load {
 bool slave_load_parse(const char *text, struct slave_load *out);
 
 /* If it is time, measures the load and stores it for all runs that go on. */
-void slave_load_read(struct slave_drain *d, uint64_t now_ns);
+void slave_load_measure_runs(struct slave_drain *d, uint64_t now_ns);
 /* Returns the monotonic time of the next measurement; UINT64_MAX: no run goes
  * on. */
 uint64_t slave_load_next_ns(const struct slave_drain *d);

@@ -13,7 +13,8 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/segment_reader.h"
 
-void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run)
+void slave_run_store_uncounted_bytes(const struct slave_drain *d,
+                                     struct slave_run *run)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -42,15 +43,17 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
             return;
         }
         run->uncounted_released += (uint64_t)st.st_blocks * 512;
-        slave_run_count_bytes(d, run);
+        slave_run_store_uncounted_bytes(d, run);
     }
     slave_segment_close_fd(d, seg);
     slave_segment_set_state(seg, SLAVE_SEG_GONE, why);
     seg->drop_row = seg->stored;
 }
 
-bool slave_ingest_ring_segment(struct slave_run *run, struct slave_segment *seg,
-                               const struct ips_segment_header *head, bool gone)
+bool slave_ingest_admit_ring_segment(struct slave_run *run,
+                                     struct slave_segment *seg,
+                                     const struct ips_segment_header *head,
+                                     bool gone)
 {
     struct slave_stream *st = seg->stream;
     uint32_t upto = 0;
@@ -81,14 +84,14 @@ bool slave_ingest_ring_segment(struct slave_run *run, struct slave_segment *seg,
         return false;
     }
     if (any && st->row.next_seq < upto) {
-        slave_stream_touch(st);
+        slave_stream_mark_dirty(st);
         st->row.next_seq = upto;
     }
     return true;
 }
 
-static void reclaim_done(struct slave_drain *d, struct slave_run *run,
-                         struct slave_segment *seg, uint64_t now_ns)
+static void reclaim_read_segment(struct slave_drain *d, struct slave_run *run,
+                                 struct slave_segment *seg, uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -110,7 +113,8 @@ static void reclaim_done(struct slave_drain *d, struct slave_run *run,
         bool zero =
             seg->mapping.data &&
             slave_guarded_zero(&seg->mapping, head.header_bytes, seg->row.at);
-        if (ips_segment_set_drained(fd, zero ? seg->row.at : 0, &err) < 0)
+        if (ips_segment_zero_and_set_drained(fd, zero ? seg->row.at : 0, &err) <
+            0)
             ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,
                          err.msg);
         else
@@ -118,8 +122,8 @@ static void reclaim_done(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-static void reclaim_drained(struct slave_drain *d, struct slave_run *run,
-                            struct slave_segment *seg, uint64_t now_ns)
+static void check_drained_segment(struct slave_drain *d, struct slave_run *run,
+                                  struct slave_segment *seg, uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -150,9 +154,9 @@ void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,
     else if (now_ns < seg->next_poll_ns && !run->want_sync)
         return;
     if (seg->state == SLAVE_SEG_DONE)
-        reclaim_done(d, run, seg, now_ns);
+        reclaim_read_segment(d, run, seg, now_ns);
     else if (seg->state == SLAVE_SEG_DRAINED)
-        reclaim_drained(d, run, seg, now_ns);
+        check_drained_segment(d, run, seg, now_ns);
     if (d->open_fds > d->max_fds)
         slave_segment_close_fd(d, seg);
 }

@@ -26,7 +26,7 @@
  * closed. */
 #define REPACK_EVENT_BYTES 8u
 
-void slave_run_touch(struct slave_run *run)
+void slave_run_mark_dirty(struct slave_run *run)
 {
     if (!run->dirty)
         run->saved = run->row;
@@ -34,7 +34,7 @@ void slave_run_touch(struct slave_run *run)
     run->version++;
 }
 
-void slave_segment_touch(struct slave_segment *seg)
+void slave_segment_mark_dirty(struct slave_segment *seg)
 {
     if (!seg->dirty) {
         seg->saved = seg->row;
@@ -43,7 +43,7 @@ void slave_segment_touch(struct slave_segment *seg)
     seg->dirty = true;
 }
 
-void slave_stream_touch(struct slave_stream *st)
+void slave_stream_mark_dirty(struct slave_stream *st)
 {
     if (!st->dirty)
         st->saved = st->row;
@@ -113,8 +113,8 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
     return s;
 }
 
-static struct slave_image *run_image(struct slave_run *run,
-                                     const struct ips_segment_header *h)
+static struct slave_image *find_or_add_image(struct slave_run *run,
+                                             const struct ips_segment_header *h)
 {
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->pid == h->pid && i->pidns == h->pidns &&
@@ -157,7 +157,7 @@ static struct slave_stream *add_stream(struct slave_run *run,
                                        const struct ips_segment_header *head)
 {
     struct slave_stream *st = calloc(1, sizeof(*st));
-    struct slave_image *image = st ? run_image(run, head) : NULL;
+    struct slave_image *image = st ? find_or_add_image(run, head) : NULL;
     if (!image ||
         slave_map_put(&run->stream_map, &st->link, stream_hash(head)) < 0) {
         free(st);
@@ -175,8 +175,9 @@ static struct slave_stream *add_stream(struct slave_run *run,
     return st;
 }
 
-struct slave_stream *slave_run_stream(struct slave_run *run,
-                                      const struct ips_segment_header *head)
+struct slave_stream *
+slave_run_find_or_add_stream(struct slave_run *run,
+                             const struct ips_segment_header *head)
 {
     uint64_t hash = stream_hash(head);
     struct slave_link *l = slave_map_first(&run->stream_map, hash);
@@ -189,8 +190,8 @@ struct slave_stream *slave_run_stream(struct slave_run *run,
     if (!st)
         return NULL;
     st->row.number = run->stream_count++;
-    slave_stream_touch(st);
-    slave_run_touch(run);
+    slave_stream_mark_dirty(st);
+    slave_run_mark_dirty(run);
     return st;
 }
 
@@ -213,7 +214,7 @@ static void free_parts(struct slave_drain *d, struct slave_run *run)
     while (run->images) {
         struct slave_image *i = run->images;
         run->images = i->next;
-        slave_liveness_drop(i);
+        slave_liveness_close_pidfd(i);
         free(i);
     }
     run->streams_tail = NULL;
@@ -370,7 +371,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->last_ns == 0)
             slave_liveness_track(d, i, 0);
-    slave_run_touch(run);
+    slave_run_mark_dirty(run);
     if (missing) {
         ips_log_error("run %s: %llu bytes of its archive are missing (did the "
                       "machine stop before they reached the disk?)",
@@ -455,7 +456,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
     if (slave_spare_segments_withdraw(d, run) != 0 ||
-        slave_watch_run(d, run, slave_now_ns()) != 0)
+        slave_watch_list_run(d, run, slave_now_ns()) != 0)
         return; /* a new process appeared: the run is not over */
     /* last read of the control file, which is removed with the directory */
     slave_run_refresh_control(run);
@@ -481,7 +482,8 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
         return;
     }
     run->row = row;
-    if (run->repack && slave_repack_take(run->repack, &run->archive, &err) < 0)
+    if (run->repack &&
+        slave_repack_replace_archive(run->repack, &run->archive, &err) < 0)
         ips_log_error("run %s: %s: it cannot be read until the slave restarts",
                       row.name, err.msg);
     run->repack = NULL;
@@ -503,7 +505,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
 /* Does the next step of repacking the archive, if its size per event makes that
  * worthwhile. Returns false while there is more to do, else true: also if it
  * failed or would save nothing. */
-static bool is_repacked(struct slave_drain *d, struct slave_run *run)
+static bool advance_repack(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
     struct slave_archive *a = &run->archive;
@@ -564,12 +566,12 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
     if (run->stream_count == 0 &&
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
-    if (slave_liveness_environment(d, run->row.name)) {
+    if (slave_liveness_is_run_in_environs(d, run->row.name)) {
         /* A process of the run that has recorded nothing yet, or never will. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
         return;
     }
-    if (!is_repacked(d, run)) {
+    if (!advance_repack(d, run)) {
         run->next_close_ns = now_ns;
         return;
     }
@@ -577,7 +579,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         close_run(d, run);
 }
 
-void slave_run_closes_end(struct slave_drain *d)
+void slave_run_release_pool_lock(struct slave_drain *d)
 {
     if (d->pool_lock >= 0)
         close(d->pool_lock);
@@ -650,7 +652,7 @@ static void measure_graph(struct slave_run *run)
         stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-void slave_run_limits(struct slave_drain *d)
+void slave_run_enforce_limits(struct slave_drain *d)
 {
     uint64_t sum = 0, now = slave_real_ns();
     for (struct slave_run *r = d->runs; r; r = r->next) {

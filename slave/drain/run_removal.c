@@ -14,7 +14,7 @@ static bool image_over(const struct slave_drain *d, const struct slave_image *i)
            i->pidns == d->pidns;
 }
 
-static void remove_streams(struct slave_drain *d, struct slave_run *run)
+static void free_dead_streams(struct slave_drain *d, struct slave_run *run)
 {
     run->streams_tail = NULL;
     for (struct slave_stream **p = &run->streams; *p;) {
@@ -32,8 +32,8 @@ static void remove_streams(struct slave_drain *d, struct slave_run *run)
     }
 }
 
-void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
-                           uint64_t now_ns)
+void slave_run_free_dead_processes(struct slave_drain *d, struct slave_run *run,
+                                   uint64_t now_ns)
 {
     if (now_ns < run->next_removal_ns)
         return;
@@ -50,7 +50,7 @@ void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
         if (s->stream)
             s->stream->in_use = true;
     }
-    remove_streams(d, run);
+    free_dead_streams(d, run);
     for (struct slave_image **p = &run->images; *p;) {
         struct slave_image *i = *p;
         if (i->in_use || !image_over(d, i)) {
@@ -58,7 +58,7 @@ void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
             continue;
         }
         *p = i->next;
-        slave_liveness_drop(i);
+        slave_liveness_close_pidfd(i);
         free(i);
     }
 }

@@ -94,9 +94,10 @@ static bool look_by_mapping(struct slave_segment *seg, size_t len,
     return look->extent > 0 || look->stop_reason != SLAVE_STOP_MORE;
 }
 
-int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
-                              struct slave_segment_look *look,
-                              struct ips_err *err)
+int slave_segment_reader_find_published(struct slave_drain *d,
+                                        struct slave_segment *seg,
+                                        struct slave_segment_look *look,
+                                        struct ips_err *err)
 {
     look->left = seg->size - seg->row.at;
     struct span s = {d->peek, ips_min_u64(look->left, look->most), look};
@@ -212,9 +213,10 @@ static bool copy_bytes(struct slave_segment *seg, uint8_t *data, size_t len)
     return slave_take_read(seg->fd, data, len, seg->row.at) == (ssize_t)len;
 }
 
-int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
-                              struct slave_segment *seg, size_t len,
-                              bool *wrong, struct ips_err *err)
+int slave_segment_reader_copy_published(struct slave_drain *d,
+                                        struct slave_run *run,
+                                        struct slave_segment *seg, size_t len,
+                                        bool *wrong, struct ips_err *err)
 {
     struct slave_stream *st = seg->stream;
     if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
@@ -235,9 +237,9 @@ int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
     *frame = (struct slave_frame){
         .stream = st->row.number, .bytes = (uint32_t)good, .records = records};
     d->frames_len += sizeof(*frame) + good;
-    slave_run_touch(run);
-    slave_segment_touch(seg);
-    slave_stream_touch(st);
+    slave_run_mark_dirty(run);
+    slave_segment_mark_dirty(seg);
+    slave_stream_mark_dirty(st);
     seg->row.at += (uint32_t)good;
     st->row.records += records;
     st->row.bytes += good;

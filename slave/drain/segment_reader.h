@@ -38,16 +38,19 @@ struct slave_segment_look {
 
 /* Finds the published records after the segment's cursor. Overwrites
  * d->peek. */
-int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
-                              struct slave_segment_look *look,
-                              struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_find_published(struct slave_drain *d,
+                                        struct slave_segment *seg,
+                                        struct slave_segment_look *look,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* Copies `len` published bytes at the cursor into a frame and moves the cursor
  * past the valid records. Sets *wrong if not all of the bytes are valid
  * records. */
-int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
-                              struct slave_segment *seg, size_t len,
-                              bool *wrong, struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_copy_published(struct slave_drain *d,
+                                        struct slave_run *run,
+                                        struct slave_segment *seg, size_t len,
+                                        bool *wrong,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* Stages the frames in d->frames for the archive of `run`, to which they
  * belong. d->frames is empty afterwards, also on failure. */

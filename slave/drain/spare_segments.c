@@ -45,7 +45,8 @@ struct slave_spare_segments {
     uint64_t made_ever;
 };
 
-static struct slave_spare_segments *spare_segments_of(struct slave_run *run)
+static struct slave_spare_segments *
+get_or_make_spare_segments(struct slave_run *run)
 {
     if (run->spare_segments)
         return run->spare_segments;
@@ -86,7 +87,7 @@ static bool may_make_spare_segments(const struct slave_drain *d,
            slave_poolfs_control(run->dirfd, c, NULL) == 0 &&
            c->on_full != IPS_ON_FULL_RING &&
            c->segment_bytes == run->row.control.segment_bytes &&
-           ips_control_in_use(c) < c->quota_bytes / 2;
+           ips_control_bytes_in_use(c) < c->quota_bytes / 2;
 }
 
 static void refill_segments(struct slave_drain *d, struct slave_run *run)
@@ -107,7 +108,7 @@ static void refill_segments(struct slave_drain *d, struct slave_run *run)
         hold_spare(d, run->spare_segments, n, fd);
         run->uncounted_spare += bytes;
     }
-    slave_run_count_bytes(d, run);
+    slave_run_store_uncounted_bytes(d, run);
 }
 
 static bool is_taken(int fd)
@@ -166,7 +167,7 @@ void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
 {
     if (!run->spare_segments && run->appeared < BEGIN_FILES)
         return;
-    struct slave_spare_segments *sp = spare_segments_of(run);
+    struct slave_spare_segments *sp = get_or_make_spare_segments(run);
     if (!sp || (now_ns < sp->next_ns && !run->want_sync))
         return;
     unsigned taken = adopt_taken(d, run, now_ns);
@@ -221,7 +222,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
             run->uncounted_released += (uint64_t)st.st_blocks * 512;
         close_spare(d, sp, n);
     }
-    slave_run_count_bytes(d, run);
+    slave_run_store_uncounted_bytes(d, run);
     slave_spare_segments_free(d, run);
     return taken;
 }
@@ -254,7 +255,8 @@ void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
     /* Takes over only a file of the slave's own user: processes do not take
      * another user's file as a spare, either. */
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
-        st.st_size < (off_t)IPS_SPARE_FIRST_BYTES || !spare_segments_of(run)) {
+        st.st_size < (off_t)IPS_SPARE_FIRST_BYTES ||
+        !get_or_make_spare_segments(run)) {
         close(fd);
         return;
     }

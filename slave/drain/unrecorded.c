@@ -26,7 +26,8 @@ struct looked {
     unsigned rows;
 };
 
-static void add_found(struct looked *l, struct slave_unrecorded_row *row)
+static void store_unrecorded_row(struct looked *l,
+                                 struct slave_unrecorded_row *row)
 {
     struct ips_err err = {0};
     row->pid = l->image->pid;
@@ -52,7 +53,7 @@ static void look_at_descriptors(struct looked *l)
         if (strcmp(text, "anon_inode:[io_uring]") != 0)
             continue;
         struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_URING};
-        add_found(l, &row);
+        store_unrecorded_row(l, &row);
         break;
     }
     if (dir)
@@ -62,7 +63,7 @@ static void look_at_descriptors(struct looked *l)
 /* GCC's OpenMP runtime waits on futexes with system calls of its own; LLVM's
  * and Intel's mostly spin on memory. If the row maps the code of such a
  * runtime, turns it into a SLAVE_UNSEEN_OWN row. */
-static bool is_direct_syscall_runtime(struct slave_unrecorded_row *row)
+static bool convert_if_runtime_code(struct slave_unrecorded_row *row)
 {
     const char *what = ips_runtime_of(row->path, strlen(row->path));
     if (!what)
@@ -96,7 +97,7 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
         row->dev = row->ino = 0;
         return true;
     }
-    if (perms[2] == 'x' && is_direct_syscall_runtime(row))
+    if (perms[2] == 'x' && convert_if_runtime_code(row))
         return true;
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
@@ -129,7 +130,7 @@ static void look_at_maps(struct looked *l)
     while (f && fgets(line, sizeof(line), f)) {
         if (slave_unrecorded_of_map(line, l->d->pool, &row) &&
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
-            add_found(l, &row);
+            store_unrecorded_row(l, &row);
         while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
             ; /* skip the rest of a line that is longer than the buffer */
     }
@@ -185,7 +186,7 @@ static void look_at_program(struct looked *l)
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && slave_unrecorded_is_go_program(fd))
-        add_found(l, &row);
+        store_unrecorded_row(l, &row);
     if (fd >= 0)
         close(fd);
 }
@@ -264,7 +265,7 @@ static void describe_process(struct words *w, const char *what,
     add_text(w, text);
 }
 
-static int by_object(const void *va, const void *vb)
+static int compare_rows_by_object(const void *va, const void *vb)
 {
     const struct slave_unrecorded_row *a = va, *b = vb;
     if (a->kind != b->kind)
@@ -328,9 +329,9 @@ static void say_rows(struct words *w, const struct slave_unrecorded_row *rows,
     }
 }
 
-uint32_t slave_unrecorded_count(const struct ips_built *b,
-                                const struct slave_unrecorded_row *rows,
-                                uint32_t count)
+uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
+                                      const struct slave_unrecorded_row *rows,
+                                      uint32_t count)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->unrecorded_count; i++)
@@ -357,7 +358,7 @@ uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
         }
         if (count)
             memcpy(sorted, rows, count * sizeof(*rows));
-        qsort(sorted, count, sizeof(*sorted), by_object);
+        qsort(sorted, count, sizeof(*sorted), compare_rows_by_object);
         say_rows(&w, sorted, count);
     }
     if (w.more) {

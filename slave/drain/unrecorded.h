@@ -37,9 +37,9 @@ uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
 /* Number of unrecorded ways to communicate that were found: those in the build
  * and, among the rows, io_uring and AIO; shared memory and runtimes do not
  * count. */
-uint32_t slave_unrecorded_count(const struct ips_built *b,
-                                const struct slave_unrecorded_row *rows,
-                                uint32_t count);
+uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
+                                      const struct slave_unrecorded_row *rows,
+                                      uint32_t count);
 
 /* Parses a line of /proc/PID/maps into a row's dev, ino, path and kind. Returns
  * false if the mapping is of no interest. Mappings of files below `pool` belong

@@ -78,8 +78,8 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
 }
 
 /* Adds `fresh` to the number of new files, and begins or ends churn mode. */
-static void look_for_churn(struct slave_drain *d, struct slave_run *run,
-                           uint32_t fresh, uint64_t now_ns)
+static void update_churn_mode(struct slave_drain *d, struct slave_run *run,
+                              uint32_t fresh, uint64_t now_ns)
 {
     run->appeared += fresh;
     bool over = now_ns >= run->window_ns + CHURN_WINDOW_NS;
@@ -126,7 +126,7 @@ static void note_initial_namespace(const struct slave_drain *d,
         ips_log_debug("pool: %s", err.msg);
 }
 
-static void check_directory(struct slave_drain *d, const char *name)
+static void add_run_of_directory(struct slave_drain *d, const char *name)
 {
     struct ips_err err = {0};
     struct ips_control control;
@@ -158,7 +158,7 @@ static void check_directory(struct slave_drain *d, const char *name)
     close(fd);
 }
 
-void slave_watch_pool(struct slave_drain *d)
+void slave_watch_list_pool(struct slave_drain *d)
 {
     int fd = openat(d->pool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -172,7 +172,7 @@ void slave_watch_pool(struct slave_drain *d)
     while ((e = readdir(dir)))
         if ((e->d_type == DT_DIR || e->d_type == DT_UNKNOWN) &&
             slave_poolfs_run_name(e->d_name))
-            check_directory(d, e->d_name);
+            add_run_of_directory(d, e->d_name);
     closedir(dir);
 }
 
@@ -196,7 +196,7 @@ static void check_vanished(struct slave_run *run)
                 "run %s: another program removed segment %s: its unread "
                 "part is lost",
                 run->row.name, s->row.file);
-            slave_run_touch(run);
+            slave_run_mark_dirty(run);
             run->row.given_up++;
         }
         slave_segment_set_state(s, SLAVE_SEG_GONE, "not in the directory");
@@ -204,8 +204,8 @@ static void check_vanished(struct slave_run *run)
     }
 }
 
-int slave_watch_run(struct slave_drain *d, struct slave_run *run,
-                    uint64_t now_ns)
+int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
+                         uint64_t now_ns)
 {
     uint64_t begun_ns = slave_now_ns();
     int fd = openat(run->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -247,7 +247,7 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
     closedir(dir);
     check_vanished(run);
     if (d->inotify_fd >= 0)
-        look_for_churn(d, run, (uint32_t)fresh, now_ns);
+        update_churn_mode(d, run, (uint32_t)fresh, now_ns);
     run->list_ns =
         now_ns + ips_max_u64(LIST_NS, LIST_PART * (slave_now_ns() - begun_ns));
     return fresh;

@@ -34,8 +34,9 @@ static bool goes_local(const struct ips_end *e)
 
 /* Assigns a curve to every channel end: that of the machine to which the end is
  * joined or, if it is joined to none, one of this machine's own. */
-static int lay_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
-                      struct own own, struct ips_err *err)
+static int assign_curves_to_ends(struct slave_graph *g,
+                                 const Ips__PeersAsk *ask, struct own own,
+                                 struct ips_err *err)
 {
     struct ips_mtime_map *m = &g->mtimes;
     m->which = malloc(((size_t)g->b.end_count + 1) * sizeof(*m->which));
@@ -83,7 +84,7 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
         own.local = own.tcp;
     else if (own.tcp == IPS_NO_CURVE)
         own.tcp = own.local;
-    int rc = lay_curves(g, ask, own, err);
+    int rc = assign_curves_to_ends(g, ask, own, err);
     if (rc == 0)
         g->b.g.mtimes = m;
     return rc;
@@ -102,7 +103,7 @@ int slave_graph_view_of_scenario(const struct slave_graph *g,
     if (!scenario->unended)
         return ips_graph_view(&g->b.g, scenario, out, err);
     struct ips_graph with = g->b.g;
-    with.unended = ips_unended_of(&g->b, err);
+    with.unended = ips_unended_by_node(&g->b, err);
     int rc = with.unended ? ips_graph_view(&with, scenario, out, err)
                           : IPS_E_NO_MEMORY;
     ips_free_large(with.unended);

@@ -94,7 +94,7 @@ static uint64_t head_check(const struct file_header *h)
     return slave_wordhash(1, h, offsetof(struct file_header, head_check));
 }
 
-static uint64_t pad_bytes(uint64_t bytes)
+static uint64_t round_up_to_8(uint64_t bytes)
 {
     return (bytes + 7) & ~7ULL;
 }
@@ -134,11 +134,11 @@ static void lay_out(struct file_header *h, const struct ips_built *b,
     lay_joins(h, &more->joins, data);
     h->join_bound = more->join_bound;
     h->last_ns = slave_last_ns(b);
-    uint64_t at = pad_bytes(sizeof(*h));
+    uint64_t at = round_up_to_8(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->element[i] = element_bytes[i];
         h->offset[i] = at;
-        at += pad_bytes(section_bytes(h, i));
+        at += round_up_to_8(section_bytes(h, i));
     }
     h->file_bytes = at;
 }
@@ -224,11 +224,11 @@ static bool header_ok(const struct file_header *h, size_t length)
         h->header_bytes != sizeof(*h) || h->file_bytes != length ||
         h->head_check != head_check(h))
         return false;
-    uint64_t at = pad_bytes(sizeof(*h));
+    uint64_t at = round_up_to_8(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         if (h->element[i] != element_bytes[i] || h->offset[i] != at)
             return false;
-        at += pad_bytes(section_bytes(h, i));
+        at += round_up_to_8(section_bytes(h, i));
     }
     return at == length;
 }
@@ -244,8 +244,9 @@ static bool body_ok(const struct file_header *h, const uint8_t *map,
     return check == h->body_check[part];
 }
 
-bool slave_graphfile_need(struct slave_graphfile *f, const struct ips_graph *g,
-                          enum slave_graphfile_part part)
+bool slave_graphfile_check_part(struct slave_graphfile *f,
+                                const struct ips_graph *g,
+                                enum slave_graphfile_part part)
 {
     if (f->map && !f->checked[part])
         f->checked[part] =
@@ -302,7 +303,7 @@ static void point_more(struct slave_graphfile_more *more,
     k->joins.total = h->join_total;
 }
 
-static bool ends_in_size(const char *text, size_t size)
+static bool is_nul_terminated(const char *text, size_t size)
 {
     return memchr(text, 0, size) != NULL;
 }
@@ -349,13 +350,15 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
             b->traffic[i].process >= b->proc_count)
             return false;
     for (uint32_t i = 0; i < b->untraced_count; i++)
-        if (!ends_in_size(b->untraced[i].cause, sizeof(b->untraced[i].cause)) ||
-            !ends_in_size(b->untraced[i].program,
-                          sizeof(b->untraced[i].program)))
+        if (!is_nul_terminated(b->untraced[i].cause,
+                               sizeof(b->untraced[i].cause)) ||
+            !is_nul_terminated(b->untraced[i].program,
+                               sizeof(b->untraced[i].program)))
             return false;
     for (uint32_t i = 0; i < b->unrecorded_count; i++)
         if (b->unrecorded[i].process >= b->proc_count ||
-            !ends_in_size(b->unrecorded[i].what, sizeof(b->unrecorded[i].what)))
+            !is_nul_terminated(b->unrecorded[i].what,
+                               sizeof(b->unrecorded[i].what)))
             return false;
     for (uint32_t i = 0; i < b->spun_count; i++)
         if (b->spun[i].node >= b->g.node_count ||

@@ -9,7 +9,8 @@
  * of its structures; a checksum covers every byte. If a byte, a length or an
  * index is wrong, the graph is built again. The file is checked in parts, each
  * before it is first read: the tables when it is mapped, the others by
- * slave_graphfile_need(). So a query pays only for the parts that it reads.
+ * slave_graphfile_check_part(). So a query pays only for the parts that it
+ * reads.
  *
  * Thread: the worker's.
  */
@@ -64,8 +65,9 @@ int slave_graphfile_read(const char *dir, uint64_t key,
                          struct ips_err *err) IPS_MUST_USE;
 /* Whether the part of the file is as it was written; true if no file is mapped.
  * Reads the part only the first time. `g`: the graph in the file. */
-bool slave_graphfile_need(struct slave_graphfile *f, const struct ips_graph *g,
-                          enum slave_graphfile_part part);
+bool slave_graphfile_check_part(struct slave_graphfile *f,
+                                const struct ips_graph *g,
+                                enum slave_graphfile_part part);
 void slave_graphfile_release(struct slave_graphfile *f);
 
 #endif

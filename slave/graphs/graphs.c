@@ -82,7 +82,7 @@ static void empty_graph(struct slave_graph *g)
     g->peers_set = false;
 }
 
-static void keep_file(struct slave_graph *g)
+static void write_graph_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
     uint64_t bytes = 0;
@@ -100,17 +100,17 @@ static void keep_file(struct slave_graph *g)
                      err.msg);
 }
 
-void slave_graphs_keep(struct slave_graphs *gs)
+void slave_graphs_write_files(struct slave_graphs *gs)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
         if (g->needs_write)
-            keep_file(g);
+            write_graph_file(g);
 }
 
 static void graph_free(struct slave_graph *g)
 {
     if (g->needs_write)
-        keep_file(g);
+        write_graph_file(g);
     empty_graph(g);
     slave_snapshot_free(g->snap);
     free(g);
@@ -223,7 +223,7 @@ static void to_front(struct slave_graphs *gs, struct slave_graph *g)
     gs->list = g;
 }
 
-void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g)
+void slave_graphs_drop_reference(struct slave_graphs *gs, struct slave_graph *g)
 {
     if (g)
         g->refs--;
@@ -247,11 +247,11 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
-                      struct ips_err *err)
+int slave_graphs_check_part(struct slave_graph *g,
+                            enum slave_graphfile_part part, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
-    if (slave_graphfile_need(&g->file, &g->b.g, part))
+    if (slave_graphfile_check_part(&g->file, &g->b.g, part))
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
@@ -267,7 +267,7 @@ int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
 
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
 {
-    slave_records_put(&gs->records, in->records);
+    slave_records_end_use(&gs->records, in->records);
     free(in->streams);
     atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
 }
@@ -366,8 +366,8 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;
 }
 
-struct slave_store *slave_graphs_store(struct slave_graphs *gs,
-                                       struct ips_err *err)
+struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
+                                            struct ips_err *err)
 {
     if (!gs->store && gs->db[0] &&
         slave_store_open(gs->db, &gs->store, err) < 0)
@@ -383,7 +383,7 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
     int rc = 0;
     if (!gs->db[0] || !g->snap->run_id)
         return;
-    if (!slave_graphs_store(gs, &err))
+    if (!slave_graphs_open_store(gs, &err))
         rc = err.code;
     struct slave_irt_row has;
     if (rc == 0 && slave_store_get_irt(gs->store, g->snap->run_id, &has) &&
@@ -523,6 +523,6 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->peers_set = true;
     g->needs_write = true;
     if (g->b.g.node_count < SLAVE_GRAPHS_KEEP_NODES)
-        keep_file(g);
+        write_graph_file(g);
     return 0;
 }

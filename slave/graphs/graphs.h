@@ -158,13 +158,15 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
 /* Checks that the part of the graph's file is intact; call before reading that
  * part of `g`. IPS_E_BUSY: the file is damaged and was removed; the next
  * question builds the graph again. */
-int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
-                      struct ips_err *err) IPS_MUST_USE;
-void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
+int slave_graphs_check_part(struct slave_graph *g,
+                            enum slave_graphfile_part part,
+                            struct ips_err *err) IPS_MUST_USE;
+void slave_graphs_drop_reference(struct slave_graphs *gs,
+                                 struct slave_graph *g);
 
 /* Writes the files of graphs that were not written before the answer was sent
  * (SLAVE_GRAPHS_KEEP_NODES). */
-void slave_graphs_keep(struct slave_graphs *gs);
+void slave_graphs_write_files(struct slave_graphs *gs);
 
 /* The committed data of a run, in the form that a build reads. */
 struct slave_input {
@@ -187,8 +189,8 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
 void slave_profile_cache_free(struct slave_profile_cache *c);
 /* Returns the database, which the first call opens; NULL if there is none or it
  * cannot be opened. */
-struct slave_store *slave_graphs_store(struct slave_graphs *gs,
-                                       struct ips_err *err);
+struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
+                                            struct ips_err *err);
 /* Fills *names with the names of the code locations of `map`, which belongs to
  * the graph's run. */
 int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,

@@ -46,7 +46,7 @@ static bool has_grown_enough(const struct slave_incremental *w,
            s->archive_bytes >= w->tried + w->tried / 4;
 }
 
-bool slave_incremental_full(void)
+bool slave_incremental_is_memory_short(void)
 {
     struct ips_large_use use = ips_large_use();
     return use.memory > use.limit / 2 || use.files > 0;
@@ -68,10 +68,12 @@ int slave_incremental_build(struct slave_incremental *w,
         reset_if_other_run(w, s, records);
     if (!s->closed && w->build)
         rc = ips_build_further(&w->build, in, out, took, &done, err);
-    if (rc == 0 && !done && !s->closed && begin && !slave_incremental_full() &&
-        has_grown_enough(w, s) && slave_incremental_fits(in)) {
+    if (rc == 0 && !done && !s->closed && begin &&
+        !slave_incremental_is_memory_short() && has_grown_enough(w, s) &&
+        slave_incremental_fits(in)) {
         w->tried = s->archive_bytes;
-        rc = ips_build_on(&w->build, in, IPS_BUILD_LAG_NS, out, took, err);
+        rc = ips_build_further_or_whole(&w->build, in, IPS_BUILD_LAG_NS, out,
+                                        took, err);
         done = true;
         ips_log_debug("run %s: its build %s", s->run,
                       w->build ? "can go on" : "cannot go on");
@@ -81,7 +83,7 @@ int slave_incremental_build(struct slave_incremental *w,
         took->records = rc < 0 ? 0 : out->counts.events;
         took->nodes = rc < 0 ? 0 : out->g.node_count;
     }
-    if (w->build && slave_incremental_full())
+    if (w->build && slave_incremental_is_memory_short())
         slave_incremental_free(w);
     return rc;
 }

@@ -53,6 +53,6 @@ void slave_incremental_free(struct slave_incremental *w);
 bool slave_incremental_fits(const struct ips_build_input *in);
 /* Whether memory is short: half of the limit is used, or arrays are in files.
  * Then no incremental build or table state is kept. */
-bool slave_incremental_full(void);
+bool slave_incremental_is_memory_short(void);
 
 #endif

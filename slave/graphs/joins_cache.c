@@ -29,7 +29,7 @@ static int make_joins(struct slave_graph *g,
                       struct ips_joins *out, struct ips_err *err)
 {
     struct ips_view view = {0};
-    int rc = slave_graphs_need(g, SLAVE_PART_PATH, err);
+    int rc = slave_graphs_check_part(g, SLAVE_PART_PATH, err);
     if (rc == 0)
         rc = slave_graph_view_of_scenario(g, scenario, &view, err);
     if (rc == 0)
@@ -56,7 +56,7 @@ int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
         k->joins = *own;
         memset(own, 0, sizeof(*own));
     }
-    int rc = k->mapped ? slave_graphs_need(g, SLAVE_PART_JOINS, err) : 0;
+    int rc = k->mapped ? slave_graphs_check_part(g, SLAVE_PART_JOINS, err) : 0;
     if (rc < 0)
         return rc;
     *used = true;
@@ -65,7 +65,7 @@ int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
     return 0;
 }
 
-void slave_joins_put(struct slave_joins_cached *k)
+void slave_joins_end_use(struct slave_joins_cached *k)
 {
     k->users--;
 }

@@ -40,10 +40,10 @@ void slave_joins_drop(struct slave_joins_cached *k);
 struct slave_graph;
 /* Gets the joins of `g` in that scenario. *out points to the cached ones, after
  * making and caching them if needed; if they cannot be cached, to *own. If
- * *used is set, call slave_joins_put afterwards. */
+ * *used is set, call slave_joins_end_use afterwards. */
 int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
                     struct ips_joins *own, const struct ips_joins **out,
                     bool *used, struct ips_err *err) IPS_MUST_USE;
-void slave_joins_put(struct slave_joins_cached *k);
+void slave_joins_end_use(struct slave_joins_cached *k);
 
 #endif

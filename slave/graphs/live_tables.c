@@ -51,7 +51,7 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
     struct slave_input in;
     struct ips_build_effort took;
     if (s->archive_bytes < SLAVE_GROWING_BYTES ||
-        s->archive_bytes < 2 * f->tried || slave_incremental_full())
+        s->archive_bytes < 2 * f->tried || slave_incremental_is_memory_short())
         return 0;
     f->tried = s->archive_bytes;
     f->begun++;
@@ -112,7 +112,7 @@ static const struct slave_frame *next_frame(const struct slave_batch **b,
     }
     if (!*b)
         return NULL;
-    const struct slave_archive_map m = {(*b)->data, (*b)->len};
+    const struct slave_archive_unpack m = {(*b)->data, (*b)->len};
     return slave_archive_next(&m, at);
 }
 
@@ -176,15 +176,16 @@ static int extend_tables(struct slave_graphs *gs,
 static int from_archive(struct slave_graphs *gs, const struct slave_snapshot *s,
                         struct ips_err *err)
 {
-    struct slave_archive_map map = {0};
-    int rc = slave_archive_map_from(s->dir, s->archive_fd, gs->live_tables.at,
-                                    s->archive_bytes, &map, NULL, NULL, err);
+    struct slave_archive_unpack map = {0};
+    int rc =
+        slave_archive_unpack_from(s->dir, s->archive_fd, gs->live_tables.at,
+                                  s->archive_bytes, &map, NULL, NULL, err);
     const struct slave_batch all = {.len = map.length,
                                     .data = (uint8_t *)(uintptr_t)map.data};
     gs->live_tables.unpacked++;
     if (rc == 0)
         rc = extend_tables(gs, s, &all, err);
-    slave_archive_unmap(&map);
+    slave_archive_free_unpacked(&map);
     return rc;
 }
 
@@ -215,7 +216,7 @@ int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
     uint64_t t = now_ns();
     if (!f->tables || f->stored == f->key || !gs->db[0] || !f->run_id)
         return 0;
-    if (!slave_graphs_store(gs, err))
+    if (!slave_graphs_open_store(gs, err))
         return err->code;
     int rc = slave_store_put_irt(gs->store, f->run_id, f->key,
                                  ips_tables(f->tables), err);
@@ -237,7 +238,7 @@ int slave_live_tables_turn(struct slave_graphs *gs,
     }
     int rc =
         f->tables ? continue_tables(gs, s, h, err) : begin_tables(gs, s, err);
-    if (rc < 0 || slave_incremental_full())
+    if (rc < 0 || slave_incremental_is_memory_short())
         slave_live_tables_free(f);
     if (rc < 0 || !f->tables)
         return rc;

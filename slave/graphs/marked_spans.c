@@ -62,8 +62,8 @@ static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
 
 /* Finds the number of the name `text`, or adds the name. *name UINT32_MAX: this
  * name was not asked for. Returns < 0 if there are too many names. */
-static int name_of(struct making *m, const char *text, size_t len,
-                   uint32_t *name)
+static int find_or_add_name(struct making *m, const char *text, size_t len,
+                            uint32_t *name)
 {
     struct slave_marked_spans *out = m->out;
     char word[SLAVE_BRACKET_NAME_BYTES];
@@ -116,7 +116,7 @@ static int on_mark(struct making *m, const char *text, uint64_t t)
         return 0;
     if (!rest)
         rest = text;
-    int rc = name_of(m, rest, strcspn(rest, " "), &name);
+    int rc = find_or_add_name(m, rest, strcspn(rest, " "), &name);
     if (rc < 0 || name == UINT32_MAX)
         return rc;
     uint64_t begun = m->begun[name];
@@ -137,7 +137,7 @@ static int take_marks(struct making *m, const struct ips_stream_in *in)
     uint32_t type, len;
     const uint8_t *data;
     int rc = 0;
-    while (rc == 0 && (data = b_next(&walk, &type, &len))) {
+    while (rc == 0 && (data = b_next_record(&walk, &type, &len))) {
         struct ips_rec_text r;
         if (type != IPS_REC_MARK || len < sizeof(r))
             continue;
@@ -147,7 +147,7 @@ static int take_marks(struct making *m, const struct ips_stream_in *in)
             bytes = sizeof(text) - 1;
         memcpy(text, data + sizeof(r), bytes);
         text[bytes] = '\0';
-        rc = on_mark(m, text, b_time(&in->head.clock, r.h.word, r.h.t));
+        rc = on_mark(m, text, b_stamp_to_ns(&in->head.clock, r.h.word, r.h.t));
     }
     return rc;
 }
@@ -159,7 +159,7 @@ static void begin_chain(struct making *m, uint32_t chain)
         m->begun[i] = NOT_BEGUN;
 }
 
-static void end_chain(struct making *m)
+static void count_unended_spans(struct making *m)
 {
     for (uint32_t i = 0; i < m->out->name_count; i++)
         m->out->unended += m->begun[i] != NOT_BEGUN;
@@ -175,13 +175,13 @@ static int add_mark_spans(struct making *m, const struct ips_build_input *in)
             continue;
         if (place[i].chain != chain) {
             if (chain != IPS_NONE)
-                end_chain(m);
+                count_unended_spans(m);
             begin_chain(m, chain = place[i].chain);
         }
         rc = take_marks(m, &in->streams[place[i].stream]);
     }
     if (rc == 0 && chain != IPS_NONE)
-        end_chain(m);
+        count_unended_spans(m);
     ips_free_large(place);
     return rc;
 }
@@ -201,7 +201,7 @@ static int add_task_spans(struct making *m, const struct ips_build_input *in)
             continue;
         begin_chain(m, chain = place[i].chain);
         const struct ips_thread_row *t = &m->b->threads[chain];
-        rc = name_of(m, t->name, strcspn(t->name, " "), &name);
+        rc = find_or_add_name(m, t->name, strcspn(t->name, " "), &name);
         if (rc < 0 || name == UINT32_MAX)
             continue;
         if (t->open)

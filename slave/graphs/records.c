@@ -15,7 +15,7 @@
 static void records_free(struct slave_records *r)
 {
     for (uint32_t i = 0; i < r->piece_count; i++)
-        slave_archive_unmap(&r->pieces[i].map);
+        slave_archive_free_unpacked(&r->pieces[i].map);
     for (uint32_t i = 0; i < r->stream_count; i++) {
         ips_free_large(r->streams[i].chunks);
         ips_free_large(r->streams[i].piece);
@@ -27,7 +27,7 @@ static void records_free(struct slave_records *r)
 
 /* ---- is it the same archive? ---- */
 
-static bool block_check_at(int fd, uint64_t at, uint64_t *check)
+static bool read_block_checksum(int fd, uint64_t at, uint64_t *check)
 {
     struct slave_block b;
     if (pread(fd, &b, sizeof(b), (off_t)at) != sizeof(b))
@@ -41,12 +41,13 @@ static bool same_archive(const struct slave_records *r, int fd,
 {
     uint64_t first, last;
     return r->dev == st->st_dev && r->ino == st->st_ino &&
-           block_check_at(fd, 0, &first) && first == r->first &&
-           block_check_at(fd, r->last_at, &last) && last == r->last;
+           read_block_checksum(fd, 0, &first) && first == r->first &&
+           read_block_checksum(fd, r->last_at, &last) && last == r->last;
 }
 
 /* Whether a piece ends exactly at archive offset `bytes`. */
-static bool has_end(const struct slave_records *r, uint64_t bytes)
+static bool has_piece_that_ends_at(const struct slave_records *r,
+                                   uint64_t bytes)
 {
     for (uint32_t i = r->piece_count; i > 0; i--)
         if (r->pieces[i - 1].until <= bytes)
@@ -149,16 +150,16 @@ static int extend_records(struct slave_records *r,
     if (rc < 0)
         return rc;
     struct slave_records_piece *part = &r->pieces[r->piece_count];
-    rc = slave_archive_map_from(s->dir, fd, r->bytes, s->archive_bytes,
-                                &part->map, add_frame, r, err);
+    rc = slave_archive_unpack_from(s->dir, fd, r->bytes, s->archive_bytes,
+                                   &part->map, add_frame, r, err);
     if (rc < 0)
         return rc; /* the caller frees the incomplete r */
     part->until = s->archive_bytes;
     r->piece_count++;
     r->last_at = last_block(fd, r->bytes, s->archive_bytes);
     r->bytes = s->archive_bytes;
-    (void)block_check_at(fd, 0, &r->first);
-    (void)block_check_at(fd, r->last_at, &r->last);
+    (void)read_block_checksum(fd, 0, &r->first);
+    (void)read_block_checksum(fd, r->last_at, &r->last);
     return 0;
 }
 
@@ -218,7 +219,8 @@ static int get_records(struct slave_records **list,
         records_free(r);
         r = NULL;
     }
-    if (r && r->bytes > s->archive_bytes && !has_end(r, s->archive_bytes)) {
+    if (r && r->bytes > s->archive_bytes &&
+        !has_piece_that_ends_at(r, s->archive_bytes)) {
         /* an older snapshot: the newer records stay in the list */
         r->next = *list;
         *list = r;
@@ -267,7 +269,7 @@ uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
     return n;
 }
 
-void slave_records_put(struct slave_records **list, struct slave_records *r)
+void slave_records_end_use(struct slave_records **list, struct slave_records *r)
 {
     uint32_t kept = 0;
     if (!r)

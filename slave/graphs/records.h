@@ -30,7 +30,7 @@ struct slave_records {
     uint64_t last_at; /* offset of the last block that was read */
     /* the records that one question read */
     struct slave_records_piece {
-        struct slave_archive_map map;
+        struct slave_archive_unpack map;
         uint64_t until; /* archive offset of the piece's end */
     } * pieces;
     uint32_t piece_count, piece_capacity;
@@ -60,7 +60,8 @@ uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
                               uint64_t bytes, const struct ips_chunk **out);
 /* Ends the use of records from slave_records_get: keeps them in *list if they
  * may be kept and memory is not short, else frees them. */
-void slave_records_put(struct slave_records **list, struct slave_records *r);
+void slave_records_end_use(struct slave_records **list,
+                           struct slave_records *r);
 /* Drops the records kept for that run; NULL: for all runs. */
 void slave_records_drop(struct slave_records **list, const char *run);
 

@@ -89,8 +89,8 @@ static void add_reading(struct making *m, uint64_t t, uint64_t cpu)
 static void add_interval(struct making *m, uint32_t word, uint64_t t,
                          uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
 {
-    uint64_t to = b_time(m->clock, word, t_ret);
-    uint64_t from = ips_min_u64(b_time(m->clock, word, t), to);
+    uint64_t to = b_stamp_to_ns(m->clock, word, t_ret);
+    uint64_t from = ips_min_u64(b_stamp_to_ns(m->clock, word, t), to);
     uint64_t blocked = b_blocked_ns(from, to, cpu, cpu_ret);
     add_reading(m, from, cpu);
     add_reading(m, to, ips_max_u64(cpu, cpu_ret));
@@ -103,7 +103,7 @@ static void on_io(struct making *m, uint32_t type, const uint8_t *data)
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
     add_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
-    uint64_t t = b_time(m->clock, r.h.word, r.h.t);
+    uint64_t t = b_stamp_to_ns(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
         r.result <= 0 || !is_inside(m, t))
         return;
@@ -120,7 +120,7 @@ static void on_moment(struct making *m, const uint8_t *data)
         uint64_t cpu;
     } r;
     memcpy(&r, data, sizeof(r));
-    add_reading(m, b_time(m->clock, r.h.word, r.h.t), r.cpu);
+    add_reading(m, b_stamp_to_ns(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
 /* Handles a FORK, JOIN, ACQUIRE or RELEASE; `r` is their common beginning. */
@@ -158,7 +158,7 @@ static void take_stream(struct making *m, const struct ips_stream_in *in)
     uint32_t type, len;
     const uint8_t *data;
     m->clock = &in->head.clock;
-    while ((data = b_next(&walk, &type, &len))) {
+    while ((data = b_next_record(&walk, &type, &len))) {
         switch (type) {
         case IPS_REC_SEND:
         case IPS_REC_RECV:
@@ -193,7 +193,7 @@ static void take_stream(struct making *m, const struct ips_stream_in *in)
 
 /* ---- chains ---- */
 
-static void begin_chains(struct making *m)
+static void set_first_readings(struct making *m)
 {
     for (uint32_t c = 0; c < m->b->g.chain_count; c++) {
         const struct ips_thread_row *t = &m->b->threads[c];
@@ -217,7 +217,7 @@ static bool select_row_of_chain(struct making *m, uint32_t chain)
 }
 
 /* Adds the CPU after each thread's last reading. */
-static void end_chains(struct making *m)
+static void add_cpu_after_last_reading(struct making *m)
 {
     const struct ips_built *b = m->b;
     uint32_t spun = 0;
@@ -260,12 +260,12 @@ int slave_series_make(const struct ips_build_input *in,
     if (rc == 0 && !(places = slave_stream_order(in, b, err)))
         rc = IPS_E_NO_MEMORY;
     if (rc == 0 && ask->bins > 0) {
-        begin_chains(&m);
+        set_first_readings(&m);
         for (uint32_t i = 0; i < in->stream_count; i++)
             if (places[i].chain != IPS_NONE &&
                 select_row_of_chain(&m, places[i].chain))
                 take_stream(&m, &in->streams[places[i].stream]);
-        end_chains(&m);
+        add_cpu_after_last_reading(&m);
     }
     ips_free_large(places);
     ips_free_large(m.last);

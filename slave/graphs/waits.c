@@ -67,7 +67,7 @@ static bool is_library(const struct ips_codemap *map, uint32_t place)
     uint32_t module = map->locations[place].module;
     if (module == IPS_NONE)
         return false;
-    const char *base = ips_code_base(map->modules[module].path);
+    const char *base = ips_code_file_name(map->modules[module].path);
     for (int i = 0; names[i]; i++)
         if (strncmp(base, names[i], strlen(names[i])) == 0)
             return true;
@@ -131,7 +131,7 @@ static int site_of_call(struct making *k, uint32_t stream, uint64_t site,
     return 0;
 }
 
-static int by_node(const void *va, const void *vb)
+static int compare_node_to_release(const void *va, const void *vb)
 {
     uint32_t node = *(const uint32_t *)va;
     const struct ips_release_row *r = vb;
@@ -140,7 +140,8 @@ static int by_node(const void *va, const void *vb)
 
 /* If another thread of this machine ended wait `i` by releasing a lock, sets
  * the call site of the release. */
-static int make_giver(struct making *k, const struct ips_graph *g, uint32_t i)
+static int set_site_of_release(struct making *k, const struct ips_graph *g,
+                               uint32_t i)
 {
     const struct ips_wait_row *r = &k->w->row[i];
     const struct ips_wait_rows *all = k->rows;
@@ -149,7 +150,7 @@ static int make_giver(struct making *k, const struct ips_graph *g, uint32_t i)
         return 0;
     const struct ips_release_row *x =
         bsearch(&g->xpred[r->arc], all->release, all->release_count,
-                sizeof(*all->release), by_node);
+                sizeof(*all->release), compare_node_to_release);
     return x ? site_of_call(k, x->stream, x->site, x->t_ns, &k->w->giver[i])
              : 0;
 }
@@ -172,7 +173,7 @@ static int make_sites(struct making *k, const struct ips_graph *g)
             rc = site_of_call(k, r->stream, r->site, r->end_ns, &place);
         r->stack = place;
         if (rc == 0)
-            rc = make_giver(k, g, i);
+            rc = set_site_of_release(k, g, i);
     }
     for (uint32_t i = 0; rc == 0 && i < w->blocked_count; i++) {
         const struct ips_blocked_row *r = &w->blocked[i];

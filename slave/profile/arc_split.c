@@ -2,9 +2,9 @@
 #include "slave/build/internal.h"
 #include "slave/profile/proc_names.h"
 
-static uint32_t owner_of_sample(const struct slave_profile_cache *c,
-                                const struct slave_proc_names *n,
-                                uint32_t sample)
+static uint32_t procedure_of_sample(const struct slave_profile_cache *c,
+                                    const struct slave_proc_names *n,
+                                    uint32_t sample)
 {
     const struct ips_stack *s = &c->p.stacks[c->p.arcs.samples[sample].stack];
     return s->count ? slave_proc_of_sample(n, c->p.frames[s->first]) : IPS_NONE;
@@ -28,7 +28,7 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
         out->first[p] = out->entry_count;
         for (uint32_t i = 0; rc == 0 && i < a->pools[p].count; i++) {
             uint32_t sample = a->pooled[a->pools[p].first + i];
-            uint32_t symbol = owner_of_sample(costs, names, sample);
+            uint32_t symbol = procedure_of_sample(costs, names, sample);
             uint32_t *at =
                 &part[symbol == IPS_NONE ? names->symbol_count : symbol];
             if (*at <= out->first[p]) {
@@ -61,10 +61,11 @@ void slave_arc_mixes_release(struct slave_arc_mixes *m)
     memset(m, 0, sizeof(*m));
 }
 
-uint64_t slave_arc_sample_in(const struct slave_arcs *a,
-                             const struct ips_graph *g,
-                             const struct slave_arc_view *v, uint32_t node,
-                             uint32_t k, struct slave_window window)
+uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
+                                       const struct ips_graph *g,
+                                       const struct slave_arc_view *v,
+                                       uint32_t node, uint32_t k,
+                                       struct slave_window window)
 {
     const struct slave_arc_sample *s = &a->samples[v->first + k];
     if (window.from_ns == 0 && window.to_ns == UINT64_MAX)
@@ -78,13 +79,15 @@ uint64_t slave_arc_sample_in(const struct slave_arcs *a,
     return (uint64_t)((ips_u128)s->ns * in / (to - from));
 }
 
-uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
-                          const struct slave_arc_view *v, uint32_t node,
-                          struct slave_window w)
+uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
+                                    const struct ips_graph *g,
+                                    const struct slave_arc_view *v,
+                                    uint32_t node, struct slave_window w)
 {
     uint64_t in = 0;
     for (uint32_t k = 0; k < v->count; k++)
-        in = ips_add_sat(in, slave_arc_sample_in(a, g, v, node, k, w));
+        in =
+            ips_add_sat(in, slave_arc_sample_ns_in_window(a, g, v, node, k, w));
     return in;
 }
 
@@ -104,7 +107,7 @@ void slave_arc_split(const struct slave_profile_cache *costs,
      * weight. */
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
     struct slave_share share;
-    uint64_t in = own ? slave_arc_own_in(a, g, &v, node, window) : 0;
+    uint64_t in = own ? slave_arc_own_ns_in_window(a, g, &v, node, window) : 0;
     whole = in ? in : whole;
     if (v.source == SLAVE_ARC_ALIKE) {
         first = mixes->first[v.pool];
@@ -119,14 +122,14 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         for (uint32_t i = first; i < end; i++) {
             uint32_t symbol =
                 exact ? slave_proc_of_entry(names, a->exacts[i].code_location)
-                : own ? owner_of_sample(costs, names, i)
+                : own ? procedure_of_sample(costs, names, i)
                       : mixes->entries[i].symbol;
             uint64_t part = slave_share_next(
-                &share,
-                exact ? a->exacts[i].ns
-                : in  ? slave_arc_sample_in(a, g, &v, node, i - first, window)
-                : own ? a->samples[i].ns
-                      : mixes->entries[i].ns);
+                &share, exact ? a->exacts[i].ns
+                        : in  ? slave_arc_sample_ns_in_window(a, g, &v, node,
+                                                              i - first, window)
+                        : own ? a->samples[i].ns
+                              : mixes->entries[i].ns);
             rest -= part;
             if (part)
                 put(arg, symbol, part);
@@ -139,11 +142,11 @@ void slave_arc_split(const struct slave_profile_cache *costs,
 /* maximum number of procedures of one arc that are distinguished */
 #define MAIN_OF 64u
 
-uint32_t slave_arc_main(const struct slave_profile_cache *costs,
-                        const struct slave_proc_names *names,
-                        const struct slave_arc_mixes *mixes,
-                        const struct ips_graph *g, uint32_t chain,
-                        uint32_t node)
+uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
+                                  const struct slave_proc_names *names,
+                                  const struct slave_arc_mixes *mixes,
+                                  const struct ips_graph *g, uint32_t chain,
+                                  uint32_t node)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
@@ -159,7 +162,7 @@ uint32_t slave_arc_main(const struct slave_profile_cache *costs,
         struct slave_arc_part one =
             v.source == SLAVE_ARC_ALIKE ? mixes->entries[i]
             : v.source == SLAVE_ARC_OWN
-                ? (struct slave_arc_part){owner_of_sample(costs, names, i),
+                ? (struct slave_arc_part){procedure_of_sample(costs, names, i),
                                           a->samples[i].ns}
                 : (struct slave_arc_part){
                       slave_proc_of_entry(names, a->exacts[i].code_location),

@@ -76,9 +76,9 @@ static uint64_t cpu_within(const struct slave_arcs *a,
                        cpu_until(a, g, v, node, window.from_ns));
 }
 
-uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
-                          uint32_t chain, uint32_t node,
-                          struct slave_window window)
+uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
+                              const struct ips_graph *g, uint32_t chain,
+                              uint32_t node, struct slave_window window)
 {
     struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
     return cpu_within(a, g, &v, node, window);
@@ -92,12 +92,12 @@ static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     const struct ips_graph *g = &s->b->g;
-    uint64_t in = slave_arc_own_in(a, g, v, node, window);
+    uint64_t in = slave_arc_own_ns_in_window(a, g, v, node, window);
     struct slave_share share;
     slave_share_begin(&share, ns, in ? in : v->ns, node);
     for (uint32_t i = 0; i < v->count; i++)
         s->stood[v->first + i] += slave_share_next(
-            &share, in ? slave_arc_sample_in(a, g, v, node, i, window)
+            &share, in ? slave_arc_sample_ns_in_window(a, g, v, node, i, window)
                        : a->samples[v->first + i].ns);
 }
 
@@ -258,8 +258,8 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
 
 /* Returns the chain that contains `node`; `chain` is a chain before it or the
  * same. */
-static uint32_t advance_rows(const struct ips_graph *g, uint32_t chain,
-                             uint32_t node)
+static uint32_t advance_to_chain_of(const struct ips_graph *g, uint32_t chain,
+                                    uint32_t node)
 {
     while (node - g->chains[chain].first >= g->chains[chain].count)
         chain++;
@@ -286,13 +286,13 @@ int slave_arc_sum_profile(struct slave_arc_sum *s,
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < a->sample_count; i++)
         if (s->stood[i]) {
-            chain = advance_rows(&s->b->g, chain, a->samples[i].node);
+            chain = advance_to_chain_of(&s->b->g, chain, a->samples[i].node);
             rc = add_sampled_row(&m, chain, &a->samples[i], s->stood[i]);
         }
     chain = 0;
     for (uint32_t i = 0; rc == 0 && i < a->exact_count; i++)
         if (s->exact[i]) {
-            chain = advance_rows(&s->b->g, chain, a->exacts[i].node);
+            chain = advance_to_chain_of(&s->b->g, chain, a->exacts[i].node);
             rc = add_exact_row(&m, chain, a->exacts[i].code_location,
                                s->exact[i]);
         }

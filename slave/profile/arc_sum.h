@@ -37,9 +37,9 @@ void slave_arc_sum_release(struct slave_arc_sum *s);
 
 /* Returns the CPU of the arc into `node` within a window. The CPU between two
  * of its points (its nodes and its own samples) is taken to be spent evenly. */
-uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
-                          uint32_t chain, uint32_t node,
-                          struct slave_window window);
+uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
+                              const struct ips_graph *g, uint32_t chain,
+                              uint32_t node, struct slave_window window);
 
 /* Adds the part of the arc into `node` of `chain` that lies in the window;
  * returns its ns. `node` must not be the chain's first. Add each arc only

@@ -24,7 +24,7 @@ struct making {
     size_t locks, lock_capacity;
 };
 
-static int by_pair(const void *a, const void *b)
+static int compare_pairs_by_leaf(const void *a, const void *b)
 {
     const struct pair *p = a, *q = b;
     if (p->leaf != q->leaf)
@@ -36,9 +36,9 @@ static size_t merge_pairs(struct pair *pair, size_t count)
 {
     size_t kept = 0;
     if (count)
-        qsort(pair, count, sizeof(*pair), by_pair);
+        qsort(pair, count, sizeof(*pair), compare_pairs_by_leaf);
     for (size_t i = 0; i < count; i++) {
-        if (kept && by_pair(&pair[kept - 1], &pair[i]) == 0) {
+        if (kept && compare_pairs_by_leaf(&pair[kept - 1], &pair[i]) == 0) {
             pair[kept - 1].ns = ips_add_sat(pair[kept - 1].ns, pair[i].ns);
             pair[kept - 1].steps =
                 ips_add_sat(pair[kept - 1].steps, pair[i].steps);
@@ -68,7 +68,7 @@ static bool make_room(struct making *m)
     return true;
 }
 
-static int by_lock(const void *a, const void *b)
+static int compare_lock_times(const void *a, const void *b)
 {
     const struct slave_lock_time *p = a, *q = b;
     if (p->leaf != q->leaf)
@@ -84,9 +84,9 @@ static size_t merge_locks(struct slave_lock_time *lock, size_t count)
 {
     size_t kept = 0;
     if (count)
-        qsort(lock, count, sizeof(*lock), by_lock);
+        qsort(lock, count, sizeof(*lock), compare_lock_times);
     for (size_t i = 0; i < count; i++) {
-        if (kept && by_lock(&lock[kept - 1], &lock[i]) == 0)
+        if (kept && compare_lock_times(&lock[kept - 1], &lock[i]) == 0)
             lock[kept - 1].ns = ips_add_sat(lock[kept - 1].ns, lock[i].ns);
         else
             lock[kept++] = lock[i];

@@ -19,7 +19,7 @@ static uint32_t bin_of(const uint64_t *edges, uint32_t bins, uint64_t t)
     return low;
 }
 
-static int by_symbol(const void *va, const void *vb)
+static int compare_tops_by_symbol(const void *va, const void *vb)
 {
     const struct slave_top *a = va, *b = vb;
     CMP3(a->bin, b->bin);
@@ -27,7 +27,7 @@ static int by_symbol(const void *va, const void *vb)
     return 0;
 }
 
-static int by_ns(const void *va, const void *vb)
+static int compare_tops_by_ns(const void *va, const void *vb)
 {
     const struct slave_top *a = va, *b = vb;
     CMP3(a->bin, b->bin);
@@ -40,9 +40,9 @@ static uint32_t add_up(struct slave_top *v, uint32_t n)
 {
     uint32_t kept = 0;
     if (n)
-        qsort(v, n, sizeof(*v), by_symbol);
+        qsort(v, n, sizeof(*v), compare_tops_by_symbol);
     for (uint32_t i = 0; i < n; i++) {
-        if (kept && by_symbol(&v[kept - 1], &v[i]) == 0)
+        if (kept && compare_tops_by_symbol(&v[kept - 1], &v[i]) == 0)
             v[kept - 1].ns = ips_add_sat(v[kept - 1].ns, v[i].ns);
         else
             v[kept++] = v[i];
@@ -54,7 +54,7 @@ static uint32_t cut_tops(struct slave_top *v, uint32_t n, uint32_t most)
 {
     uint32_t kept = 0, bin = IPS_NONE, of_bin = 0;
     if (n)
-        qsort(v, n, sizeof(*v), by_ns);
+        qsort(v, n, sizeof(*v), compare_tops_by_ns);
     for (uint32_t i = 0; i < n; i++) {
         of_bin = v[i].bin == bin ? of_bin + 1 : 0;
         bin = v[i].bin;
@@ -101,8 +101,8 @@ int slave_window_tops(const struct slave_profile_cache *costs,
 /* ---- one window ---- */
 
 /* Fills the thread rows: samples and times of the window. */
-static void count_threads(struct slave_profile_cache *c,
-                          const struct ips_thread_cost *whole)
+static void fill_thread_rows(struct slave_profile_cache *c,
+                             const struct ips_thread_cost *whole)
 {
     for (uint32_t i = 0; i < c->p.sampled_count; i++) {
         const struct ips_sampled *s = &c->p.sampled[i];
@@ -146,7 +146,7 @@ int slave_window_profile(const struct slave_profile_cache *costs,
     rc = slave_arc_sum_profile(&s, out, err);
     if (rc == 0) {
         out->p.of_window = true;
-        count_threads(out, costs->p.threads);
+        fill_thread_rows(out, costs->p.threads);
     }
     slave_arc_sum_release(&s);
     return rc;

@@ -86,9 +86,9 @@ static int add_location(struct slave_sites *s,
     return rc;
 }
 
-int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
-                     const struct ips_segment_header *head, uint64_t address,
-                     uint64_t t_ns, struct ips_err *err)
+int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
+                          const struct ips_segment_header *head,
+                          uint64_t address, uint64_t t_ns, struct ips_err *err)
 {
     if (!s->sites || !address)
         return 0;
@@ -126,10 +126,11 @@ static int note_stack(struct slave_sites *s, Ips__EventRow *row,
     return rc;
 }
 
-int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
-                      uint32_t stream, const struct ips_segment_header *head,
-                      const uint8_t *record, uint32_t len, uint64_t t_ns,
-                      struct ips_err *err)
+int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
+                           uint32_t stream,
+                           const struct ips_segment_header *head,
+                           const uint8_t *record, uint32_t len, uint64_t t_ns,
+                           struct ips_err *err)
 {
     struct ips_rec_stack r;
     uint64_t address[SLAVE_SITE_FRAMES] = {0};
@@ -166,8 +167,9 @@ int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
     return row ? note_stack(s, row, k, err) : 0;
 }
 
-int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
-                           uint32_t stream, uint64_t site, struct ips_err *err)
+int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
+                                uint32_t stream, uint64_t site,
+                                struct ips_err *err)
 {
     if (!s->stacks || !site)
         return 0;
@@ -186,7 +188,7 @@ char *slave_location_text(const struct ips_codemap *map,
         return strdup("?");
     uint32_t module = map->locations[place].module;
     const char *path = module == IPS_NONE ? "" : map->modules[module].path;
-    const char *base = ips_code_base(path);
+    const char *base = ips_code_file_name(path);
     size_t base_len = strlen(base);
     bool named = f.name_len <= base_len ||
                  memcmp(f.name, base, base_len) != 0 ||
@@ -210,8 +212,8 @@ char *slave_location_text(const struct ips_codemap *map,
     return n < 0 ? NULL : text;
 }
 
-int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
-                     const struct slave_graph *g, struct ips_err *err)
+int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
+                          const struct slave_graph *g, struct ips_err *err)
 {
     if (s->noted_count == 0)
         return 0;

@@ -38,25 +38,27 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
 void slave_sites_release(struct slave_sites *s);
 
 /* Notes the row's call site. `address`: a return address; 0: unknown. */
-int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
-                     const struct ips_segment_header *head, uint64_t address,
-                     uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
+int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
+                          const struct ips_segment_header *head,
+                          uint64_t address, uint64_t t_ns,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Notes the stack of the preceding record's row (NULL: that row is not shown),
  * from a STACK record of `len` bytes in stream number `stream`. */
-int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
-                      uint32_t stream, const struct ips_segment_header *head,
-                      const uint8_t *record, uint32_t len, uint64_t t_ns,
-                      struct ips_err *err) IPS_MUST_USE;
-/* For a wait at `site`: notes the last stack of that site, which a later
- * slave_sites_stack replaces. */
-int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
-                           uint32_t stream, uint64_t site,
+int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
+                           uint32_t stream,
+                           const struct ips_segment_header *head,
+                           const uint8_t *record, uint32_t len, uint64_t t_ns,
                            struct ips_err *err) IPS_MUST_USE;
+/* For a wait at `site`: notes the last stack of that site, which a later
+ * slave_sites_note_stack replaces. */
+int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
+                                uint32_t stream, uint64_t site,
+                                struct ips_err *err) IPS_MUST_USE;
 /* Names all rows noted since slave_sites_clear. The rows' texts are valid until
  * the next slave_sites_clear. */
-int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
-                     const struct slave_graph *g,
-                     struct ips_err *err) IPS_MUST_USE;
+int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
+                          const struct slave_graph *g,
+                          struct ips_err *err) IPS_MUST_USE;
 void slave_sites_clear(struct slave_sites *s);
 
 /* Returns the text of a code location: "procedure (file.c:12)", "procedure

@@ -6,7 +6,7 @@
 
 #define TEXT_AND_LENGTH(text) text, sizeof(text) - 1
 
-static const char *file_of(const char *path)
+static const char *base_name_of(const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path ? path : "";
@@ -19,14 +19,14 @@ static bool begins_with(const char *text, const char *with)
 
 bool slave_lock_is_library(const char *module)
 {
-    const char *file = file_of(module);
+    const char *file = base_name_of(module);
     return begins_with(file, "libc.so.") || begins_with(file, "libc-") ||
            begins_with(file, "libpthread") || begins_with(file, "ld-linux");
 }
 
 bool slave_lock_is_recorder(const char *module)
 {
-    return begins_with(file_of(module), "libips");
+    return begins_with(base_name_of(module), "libips");
 }
 
 struct known {

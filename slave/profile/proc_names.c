@@ -21,8 +21,9 @@ static bool same_symbol(const void *arg, uint32_t number)
            strcmp(a->module, b->module) == 0;
 }
 
-static int symbol_of(struct naming *m, const struct slave_proc_symbol *key,
-                     uint32_t *number)
+static int find_or_add_symbol(struct naming *m,
+                              const struct slave_proc_symbol *key,
+                              uint32_t *number)
 {
     struct slave_proc_names *n = m->n;
     bool fresh;
@@ -61,7 +62,7 @@ static int add_frame(struct naming *m, const struct slave_frame_name *f,
         rc = b_array_reserve((void **)&n->of, n->of_count, &n->of_capacity,
                              sizeof(*n->of), m->err);
     if (rc == 0)
-        rc = symbol_of(m, &key, &n->of[n->of_count]);
+        rc = find_or_add_symbol(m, &key, &n->of[n->of_count]);
     if (rc == 0)
         n->of_count++;
     return rc;

@@ -25,8 +25,8 @@ static bool same_row(const void *arg, uint32_t number)
     return a->process == b->process && a->symbol == b->symbol;
 }
 
-static int row_of(struct making *m, uint32_t chain, uint32_t symbol,
-                  struct slave_proc_row **row)
+static int find_or_add_row(struct making *m, uint32_t chain, uint32_t symbol,
+                           struct slave_proc_row **row)
 {
     struct slave_proc_table *t = m->t;
     const struct slave_proc_row key = {.process = m->b->g.chains[chain].process,
@@ -66,7 +66,7 @@ static int add_sampled(struct making *m, const struct ips_sampled *s)
             if (m->seen[symbol] == m->serial)
                 continue;
             m->seen[symbol] = m->serial;
-            int rc = row_of(m, s->chain, symbol, &row);
+            int rc = find_or_add_row(m, s->chain, symbol, &row);
             if (rc < 0)
                 return rc;
             row->total_ns = ips_add_sat(row->total_ns, s->ns);
@@ -89,7 +89,7 @@ static int add_exact(struct making *m, const struct ips_exact *e)
     uint32_t symbol = slave_proc_of_entry(&m->t->names, e->code_location);
     if (symbol == IPS_NONE)
         return 0;
-    int rc = row_of(m, e->chain, symbol, &row);
+    int rc = find_or_add_row(m, e->chain, symbol, &row);
     if (rc < 0)
         return rc;
     row->calls =
@@ -142,7 +142,7 @@ static int make_rows(struct making *m, const char *machine, const char *object)
     return rc;
 }
 
-void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
+void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns)
 {
     struct slave_proc_totals *sum = &t->totals;
     uint64_t raw = ips_sub_sat(sum->sampled_ns, sum->exact_ns);
@@ -187,7 +187,7 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
     if (rc == 0)
         rc = make_rows(&m, machine, object);
     if (rc == 0 && !costs->p.of_window)
-        slave_proc_table_fit(out, m.cpu_ns);
+        slave_proc_table_scale_to_cpu(out, m.cpu_ns);
     ips_free_large(m.seen);
     ips_free_large(m.in);
     slave_intern_release(&m.row_index);

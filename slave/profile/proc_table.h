@@ -39,7 +39,7 @@ struct slave_proc_table {
 
 /* Makes the table of the threads that `object` contains (slave_chain_in). The
  * costs must outlive the table. Samples are scaled to the CPU of these threads
- * (slave_proc_table_fit), except for costs of a part of a run. */
+ * (slave_proc_table_scale_to_cpu), except for costs of a part of a run. */
 int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,
@@ -48,7 +48,7 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
 /* Scales the sampled times of the table. `cpu_ns`: CPU of its threads,
  * including time spent spinning. All of it but the unsampled time is divided
  * among the samples in proportion to their weights. */
-void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns);
+void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns);
 /* Merges the rows of all processes: rows of one symbol become one row, with the
  * first row's process. O(rows). */
 int slave_proc_table_merge(struct slave_proc_table *t,

@@ -12,7 +12,7 @@ int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
     struct ips_err db = {0};
     const struct slave_symbol_source from = {
         .helper = gs->helper,
-        .store = slave_graphs_store(gs, &db),
+        .store = slave_graphs_open_store(gs, &db),
         .failures = &gs->failures,
         .run = g->snap->run,
         .created_raw_ns = g->snap->control.created_raw_ns,
@@ -23,13 +23,13 @@ int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
 }
 
 /* Stores the procedure rows of the whole run. A failure is only logged. */
-static void store_profile_cache(struct slave_graphs *gs,
-                                const struct slave_graph *g)
+static void store_procedure_rows(struct slave_graphs *gs,
+                                 const struct slave_graph *g)
 {
     struct slave_proc_table t;
     struct ips_err err = {0};
     struct slave_irt_row has;
-    if (!g->snap->run_id || !slave_graphs_store(gs, &err) ||
+    if (!g->snap->run_id || !slave_graphs_open_store(gs, &err) ||
         !slave_store_get_irt(gs->store, g->snap->run_id, &has) ||
         has.key != g->snap->key || has.procedures)
         return; /* the rows cannot be stored, or are stored already */
@@ -74,7 +74,7 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
     /* stays empty if the run has no samples, entries or counts */
     struct slave_input in = {0};
     if (g->profile_cache) {
-        store_profile_cache(gs, g);
+        store_procedure_rows(gs, g);
         return 0;
     }
     struct slave_profile_cache *c = calloc(1, sizeof(*c));
@@ -94,7 +94,7 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
         return ips_err_wrap(err, rc, "run %s", g->snap->run);
     }
     g->profile_cache = c;
-    store_profile_cache(gs, g);
+    store_procedure_rows(gs, g);
     return 0;
 }
 

@@ -55,7 +55,8 @@ static uint64_t overlap_ns(uint64_t begin, uint64_t ns, struct slave_window w)
 
 /* Returns the part before t of `ns` that are spread evenly over [begin,
  * end]. */
-static uint64_t spread_ns(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
+static uint64_t ns_spread_before(uint64_t ns, uint64_t begin, uint64_t end,
+                                 uint64_t t)
 {
     if (t >= end)
         return ns;
@@ -64,27 +65,29 @@ static uint64_t spread_ns(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
     return (uint64_t)((ips_u128)ns * (t - begin) / (end - begin));
 }
 
-uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node)
+uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node)
 {
     const struct ips_graph *g = c->g;
     if (!g->delay)
         return 0;
     uint64_t begin = g->at[node - 1];
     uint64_t end = ips_max_u64(begin, ips_sub_sat(g->at[node], g->wait[node]));
-    return ips_sub_sat(spread_ns(g->delay[node], begin, end, c->local.to_ns),
-                       spread_ns(g->delay[node], begin, end, c->local.from_ns));
+    return ips_sub_sat(
+        ns_spread_before(g->delay[node], begin, end, c->local.to_ns),
+        ns_spread_before(g->delay[node], begin, end, c->local.from_ns));
 }
 
-uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain, uint32_t node)
+uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
+                          uint32_t node)
 {
     const struct ips_graph *g = c->g;
     if (c->scenario.weighting == IPS_WEIGH_WALL)
         return overlap_ns(c->view.own_at[node - 1], c->view.own_w[node],
                           c->axis);
-    uint64_t ns = slave_arc_within(c->arcs, g, chain, node, c->local);
+    uint64_t ns = slave_arc_cpu_within(c->arcs, g, chain, node, c->local);
     return c->scenario.weighting == IPS_WEIGH_CPU
                ? ns
-               : ips_add_sat(ns, slave_cut_delay(c, node));
+               : ips_add_sat(ns, slave_cut_run_delay_ns(c, node));
 }
 
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
@@ -97,8 +100,8 @@ void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
 }
 
-uint64_t slave_cut_cross_arc(const struct slave_cut *c, uint32_t node,
-                             uint64_t ns)
+uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
+                                uint64_t ns)
 {
     uint64_t past, since;
     slave_cut_offsets(c, node, &past, &since);

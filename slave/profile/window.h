@@ -46,18 +46,18 @@ void slave_cut_release(struct slave_cut *c);
 
 /* Length in ns of the part of the chain arc into `node` that is in the window.
  * `node` must not be the chain's first. */
-uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
-                       uint32_t node);
+uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
+                          uint32_t node);
 /* Run delay in ns, within the window, of the chain arc into `node`; 0 if
  * unknown. */
-uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node);
+uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node);
 /* Length in ns of the part in the window of an interval of `ns` that ends at
  * `node`: a cross arc or, in `wall`, the time before a chain that no recorded
  * thread started. */
-uint64_t slave_cut_cross_arc(const struct slave_cut *c, uint32_t node,
-                             uint64_t ns);
-/* Like slave_cut_cross_arc, for a caller that learns the ns later: the part in
- * the window is max(ns - past, 0) - max(ns - since, 0). */
+uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
+                                uint64_t ns);
+/* Like slave_cut_cross_arc_ns, for a caller that learns the ns later: the part
+ * in the window is max(ns - past, 0) - max(ns - since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
 /* Whether the node's time is in the window. */

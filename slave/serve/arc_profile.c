@@ -102,14 +102,16 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         bytes += (size_t)from[i].name_len + from[i].file_len + 2;
     ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
-    Ips__PortionSymbol *rows = slave_graph_rows(j, n, sizeof(*rows));
+    Ips__PortionSymbol *rows = slave_graph_alloc_rows(j, n, sizeof(*rows));
     if (!texts || !rows)
         return ips_err_set(p->err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
         ips__portion_symbol__init(&rows[i]);
-        rows[i].name = slave_procs_put(&texts, from[i].name, from[i].name_len);
-        rows[i].file = slave_procs_put(&texts, from[i].file, from[i].file_len);
-        rows[i].module = ips_wire_text(from[i].module);
+        rows[i].name =
+            slave_procs_copy_text(&texts, from[i].name, from[i].name_len);
+        rows[i].file =
+            slave_procs_copy_text(&texts, from[i].file, from[i].file_len);
+        rows[i].module = ips_unconst_text(from[i].module);
         rows[i].line = from[i].source_line;
     }
     a->symbols = (Ips__PortionSymbol **)(void *)j->ptrs;
@@ -192,13 +194,14 @@ static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 
 /* Adds the part of the current arc in the window: its CPU time there, split by
  * the samples in the window, and the rest without a symbol. */
-static void put_cut(struct slave_graph_ask *j)
+static void add_windowed_arc_shares(struct slave_graph_ask *j)
 {
     struct arc_profile *p = j->arc_profile;
     const struct ips_graph *g = &j->graph->b.g;
-    uint64_t left = slave_cut_arc(&p->cut, p->chain, p->node);
-    uint64_t cpu = ips_min_u64(left, slave_arc_within(p->cut.arcs, g, p->chain,
-                                                      p->node, p->cut.local));
+    uint64_t left = slave_cut_arc_ns(&p->cut, p->chain, p->node);
+    uint64_t cpu =
+        ips_min_u64(left, slave_arc_cpu_within(p->cut.arcs, g, p->chain,
+                                               p->node, p->cut.local));
     if (cpu)
         slave_arc_split(j->graph->profile_cache, &p->names, &p->mixes, g,
                         p->chain, p->node, cpu, p->cut.local, put_share, p);
@@ -210,7 +213,7 @@ static void put_cut(struct slave_graph_ask *j)
         add_share(p, IPS_NONE, left);
 }
 
-static void put_window_nodes(struct arc_profile *p)
+static void add_node_window_offsets(struct arc_profile *p)
 {
     uint64_t past, since;
     slave_cut_offsets(&p->cut, p->node, &past, &since);
@@ -244,9 +247,9 @@ static int arc_profile_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         }
         p->begun = p->ns.n;
         if (p->windowed)
-            put_window_nodes(p);
+            add_node_window_offsets(p);
         if (p->windowed && p->node > c->first)
-            put_cut(j);
+            add_windowed_arc_shares(j);
         else if (p->node > c->first && g->w[p->node])
             slave_arc_split(j->graph->profile_cache, &p->names, &p->mixes, g,
                             p->chain, p->node, g->w[p->node], SLAVE_WINDOW_ALL,
@@ -268,8 +271,8 @@ void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     Ips__PortionsAnswer *a = &j->answer.arc_profile;
-    int rc =
-        slave_graph_same(j, gs, slave_graph_request(j)->portions->generation);
+    int rc = slave_graph_use_generation(
+        j, gs, slave_graph_request(j)->portions->generation);
     if (rc == 0 && !j->arc_profile)
         rc = begin_arc_profile(j, gs);
     ips__portions_answer__init(a);

@@ -28,7 +28,7 @@ static const char *sync_name(uint32_t kind)
                                                                 : "lock";
 }
 
-static const char *op_text(uint32_t op)
+static const char *text_of_awaited_event(uint32_t op)
 {
     switch (op) {
     case IPS_OP_SLEEP:
@@ -53,7 +53,7 @@ static const char *op_text(uint32_t op)
     }
 }
 
-static int put_sync(char **text, const struct ips_begun *begun)
+static int format_lock_wait(char **text, const struct ips_begun *begun)
 {
     const char *name = sync_name(IPS_BEGUN_NUMBER(begun->what));
     const unsigned long long object = begun->object;
@@ -63,7 +63,7 @@ static int put_sync(char **text, const struct ips_begun *begun)
                   : asprintf(text, "the %s", name);
 }
 
-static int put_join(char **text, const struct ips_begun *begun)
+static int format_join_wait(char **text, const struct ips_begun *begun)
 {
     const uint32_t pid = IPS_BEGUN_NUMBER(begun->what);
     if (pid)
@@ -72,8 +72,8 @@ static int put_join(char **text, const struct ips_begun *begun)
                     begun->object ? "thread" : "child");
 }
 
-static int put_bytes(char **text, const struct ips_built *b,
-                     const struct ips_blocked_row *r)
+static int format_channel_wait(char **text, const struct ips_built *b,
+                               const struct ips_blocked_row *r)
 {
     const uint32_t op = IPS_BEGUN_OP(r->begun.what);
     const char *on = r->end == IPS_NONE ? "a channel" : b->ends[r->end].name;
@@ -91,24 +91,25 @@ char *slave_blocked_text(const struct ips_built *b,
     int n;
     switch (IPS_BEGUN_TYPE(r->begun.what)) {
     case IPS_REC_ACQUIRE:
-        n = put_sync(&text, &r->begun);
+        n = format_lock_wait(&text, &r->begun);
         break;
     case IPS_REC_JOIN:
-        n = put_join(&text, &r->begun);
+        n = format_join_wait(&text, &r->begun);
         break;
     case IPS_REC_SEND:
     case IPS_REC_RECV:
-        n = put_bytes(&text, b, r);
+        n = format_channel_wait(&text, b, r);
         break;
     default:
-        n = asprintf(&text, "%s", op_text(IPS_BEGUN_OP(r->begun.what)));
+        n = asprintf(&text, "%s",
+                     text_of_awaited_event(IPS_BEGUN_OP(r->begun.what)));
         break;
     }
     return n < 0 ? NULL : text;
 }
 
-bool slave_blocked_within(const struct ips_built *b,
-                          const struct ips_blocked_row *r)
+bool slave_blocked_needs_recorded_waker(const struct ips_built *b,
+                                        const struct ips_blocked_row *r)
 {
     switch (IPS_BEGUN_TYPE(r->begun.what)) {
     case IPS_REC_ACQUIRE:

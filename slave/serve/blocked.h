@@ -10,7 +10,7 @@
 char *slave_blocked_text(const struct ips_built *b,
                          const struct ips_blocked_row *r);
 /* Whether only recorded threads can end the wait. */
-bool slave_blocked_within(const struct ips_built *b,
-                          const struct ips_blocked_row *r);
+bool slave_blocked_needs_recorded_waker(const struct ips_built *b,
+                                        const struct ips_blocked_row *r);
 
 #endif

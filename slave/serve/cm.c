@@ -152,8 +152,8 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
     }
 }
 
-static void go_through_master(struct slave_serve *v, struct slave_comp *c,
-                              uint32_t part, const char *why)
+static void switch_link_to_relay(struct slave_serve *v, struct slave_comp *c,
+                                 uint32_t part, const char *why)
 {
     struct link *k = &c->link[part];
     k->state = LINK_RELAY;
@@ -170,7 +170,7 @@ static void go_through_master(struct slave_serve *v, struct slave_comp *c,
 
 /* ---- connections --------------------------------------------------------- */
 
-static void wire_close(struct wire *w)
+static void wire_unlink_and_free(struct wire *w)
 {
     struct wire **at = &w->v->cm->wires;
     while (*at && *at != w)
@@ -185,7 +185,7 @@ static void wire_close(struct wire *w)
 static void wire_drop(struct wire *w)
 {
     ips_peer_free(w->peer);
-    wire_close(w);
+    wire_unlink_and_free(w);
 }
 
 /* The connection failed or has ended. */
@@ -195,7 +195,7 @@ static void wire_lost(struct wire *w, const char *why)
     uint32_t part = w->machine;
     bool called = w->called;
     char text[400];
-    wire_close(w);
+    wire_unlink_and_free(w);
     if (!c)
         return;
     struct link *k = &c->link[part];
@@ -203,7 +203,7 @@ static void wire_lost(struct wire *w, const char *why)
              *c->ask->peers[part] ? c->ask->peers[part] : "(no address)", why);
     if (called && k->state == LINK_CALLING) {
         ips_log_info("%s: talking through the master instead", text);
-        go_through_master(c->v, c, part, text);
+        switch_link_to_relay(c->v, c, part, text);
     } else if (k->state == LINK_DIRECT) {
         fail_comp(c, text);
     }
@@ -228,8 +228,8 @@ static void wire_attach(struct slave_serve *v, struct wire *w,
     flush_link(v, c, w->machine);
 }
 
-static void on_unknown_wire_message(struct slave_serve *v, struct wire *w,
-                                    const Ips__CmMessage *m)
+static void on_unattached_wire_message(struct slave_serve *v, struct wire *w,
+                                       const Ips__CmMessage *m)
 {
     if (m->kind != IPS__CM_MESSAGE__KIND__LINK ||
         m->key.len != SLAVE_CM_KEY_BYTES || w->linked) {
@@ -249,7 +249,7 @@ static void on_wire_letter(struct slave_serve *v, struct wire *w,
 {
     struct slave_comp *c = w->comp;
     if (!c) {
-        on_unknown_wire_message(v, w, m);
+        on_unattached_wire_message(v, w, m);
         return;
     }
     bool ours = m->key.len == SLAVE_CM_KEY_BYTES && m->from == w->machine &&
@@ -268,8 +268,8 @@ static void on_wire_letter(struct slave_serve *v, struct wire *w,
     }
 }
 
-static void wire_greeted(struct slave_serve *v, struct wire *w,
-                         const Ips__Hello *hello)
+static void on_wire_hello(struct slave_serve *v, struct wire *w,
+                          const Ips__Hello *hello)
 {
     if (hello->role != IPS__HELLO__ROLE__SLAVE) {
         ips_peer_refuse(w->peer, w->called
@@ -298,7 +298,7 @@ static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
 {
     struct wire *w = arg;
     if (env->body_case == IPS__ENVELOPE__BODY_HELLO)
-        wire_greeted(w->v, w, env->hello);
+        on_wire_hello(w->v, w, env->hello);
     else if (env->body_case == IPS__ENVELOPE__BODY_CM)
         on_wire_letter(w->v, w, env->cm);
     else
@@ -332,7 +332,7 @@ static struct wire *wire_new(struct slave_serve *v, struct ips_peer *peer)
     w->next = v->cm->wires;
     v->cm->wires = w;
     ips_peer_set_ops(peer, &wire_ops, w);
-    ips_peer_on_drain(peer, on_wire_drain);
+    ips_peer_set_on_drain(peer, on_wire_drain);
     return w;
 }
 
@@ -358,14 +358,14 @@ static void connect_to_machine(struct slave_serve *v, struct slave_comp *c,
     struct ips_peer *peer = NULL;
     struct ips_err err = {0};
     if (!*address) {
-        go_through_master(v, c, part, "no addresses of slaves are given");
+        switch_link_to_relay(v, c, part, "no addresses of slaves are given");
         return;
     }
     struct wire *w = NULL;
     if (ips_peer_connect(v->s->base, address, &peer, &err) < 0 ||
         !(w = wire_new(v, peer))) {
         ips_peer_free(peer);
-        go_through_master(v, c, part, err.msg);
+        switch_link_to_relay(v, c, part, err.msg);
         return;
     }
     w->called = true;
@@ -406,7 +406,7 @@ void slave_cm_flush(struct slave_serve *v, const struct slave_job *job)
         send_letters(v, c);
 }
 
-void slave_cm_drained(struct slave_serve *v)
+void slave_cm_on_master_drain(struct slave_serve *v)
 {
     for (struct slave_comp *c = v->cm ? v->cm->comps : NULL; c; c = c->next) {
         for (uint32_t p = 0; p < c->count; p++) {
@@ -416,7 +416,7 @@ void slave_cm_drained(struct slave_serve *v)
     }
 }
 
-void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m)
+void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m)
 {
     struct slave_comp *c = comp_of_key(v, m->key.data, m->key.len);
     if (!c)
@@ -492,7 +492,7 @@ void slave_cm_end(struct slave_serve *v, const struct slave_job *job)
     free(c);
 }
 
-void slave_cm_tick(struct slave_serve *v, uint64_t now_ns)
+void slave_cm_drop_unattached_wires(struct slave_serve *v, uint64_t now_ns)
 {
     for (struct wire *w = v->cm ? v->cm->wires : NULL, *next; w; w = next) {
         next = w->next;

@@ -34,12 +34,12 @@ void slave_cm_end(struct slave_serve *v, const struct slave_job *job);
 void slave_cm_flush(struct slave_serve *v, const struct slave_job *job);
 /* Call when the connection to the master has drained: sends the letters held
  * back for links that go through the master. */
-void slave_cm_drained(struct slave_serve *v);
+void slave_cm_on_master_drain(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
-void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m);
+void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m);
 /* Drops incoming connections that in 10 s have not named a computation known
  * here. */
-void slave_cm_tick(struct slave_serve *v, uint64_t now_ns);
+void slave_cm_drop_unattached_wires(struct slave_serve *v, uint64_t now_ns);
 /* Number of computations in progress. */
 unsigned slave_cm_count(const struct slave_serve *v);
 

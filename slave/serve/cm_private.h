@@ -47,10 +47,12 @@ struct slave_cm {
  */
 Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
                                Ips__CmAnswer__Kind kind);
-/* Answers a WALK letter with the first segments of the path; slave_cm_pieces
- * sends further ones in later replies, while j->cm->has_path is set. */
+/* Answers a WALK letter with the first segments of the path;
+ * slave_cm_fill_path_piece sends further ones in later replies, while
+ * j->cm->has_path is set. */
 int slave_cm_walk(struct slave_graph_ask *j,
                   const struct slave_letter *l) IPS_MUST_USE;
-int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a) IPS_MUST_USE;
+int slave_cm_fill_path_piece(struct slave_graph_ask *j,
+                             Ips__CmAnswer *a) IPS_MUST_USE;
 
 #endif

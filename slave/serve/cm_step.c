@@ -111,7 +111,7 @@ static int begin_cm(struct slave_graph_ask *j)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t p = 0; p < c->links.peer_count && rc == 0; p++) {
         struct ips_cm_bytes wants = {0};
-        rc = ips_cm_wants(&c->links, p, &wants, &j->job.err);
+        rc = ips_cm_write_wants(&c->links, p, &wants, &j->job.err);
         if (rc == 0)
             rc = post_letter(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
                              wants.len);
@@ -193,10 +193,10 @@ static void send_progress(struct slave_graph_ask *j)
     if (c->sync) {
         struct ips_err why = {0};
         a->unfinished = ips_cm_sync_unfinished(c->sync);
-        if (a->unfinished && ips_cm_sync_stalled(c->sync, &why) < 0)
+        if (a->unfinished && ips_cm_sync_stall_error(c->sync, &why) < 0)
             snprintf(c->stalled, sizeof(c->stalled), "%.*s",
                      (int)sizeof(c->stalled) - 1, why.msg);
-        a->stalled = a->unfinished ? c->stalled : ips_wire_text("");
+        a->stalled = a->unfinished ? c->stalled : ips_unconst_text("");
         c->reported = a->unfinished == 0;
         c->reported_batches = a->taken;
     }
@@ -276,7 +276,7 @@ static int start_scenario(struct slave_graph_ask *j,
     rc = ips_cm_async_new(&c->links, &c->view.g, &c->scenario, l->count, 0,
                           &c->async, &j->job.err);
     if (rc == 0)
-        rc = ips_cm_async_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
+        rc = ips_cm_async_take_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
     return rc;
 }
 
@@ -308,8 +308,8 @@ static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
     return true;
 }
 
-static int take_list(struct slave_graph_ask *j, uint32_t p,
-                     const struct slave_letter *l)
+static int handle_list_letter(struct slave_graph_ask *j, uint32_t p,
+                              const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     struct ips_cm_bytes list = {0}, matches = {0};
@@ -334,7 +334,8 @@ static int take_list(struct slave_graph_ask *j, uint32_t p,
 }
 
 /* Handles a letter from another slave. */
-static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
+static int handle_peer_letter(struct slave_graph_ask *j,
+                              const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
@@ -343,19 +344,20 @@ static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
         return ips_err_set(err, IPS_E_PROTOCOL, "no channel joins us to it");
     if (l->kind == IPS__CM_MESSAGE__KIND__WANTS ||
         l->kind == IPS__CM_MESSAGE__KIND__MATCHES)
-        return take_list(j, p, l);
+        return handle_list_letter(j, p, l);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->async)
-        return ips_cm_async_len(c->async, p, l->data, l->len, err);
+        return ips_cm_async_take_len(c->async, p, l->data, l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__BATCH && c->sync)
         return ips_cm_sync_take(c->sync, p, l->data, l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__ACK && c->async)
-        return ips_cm_async_ack(c->async, p, l->count, err);
+        return ips_cm_async_take_ack(c->async, p, l->count, err);
     return ips_err_set(err, IPS_E_PROTOCOL, "an unexpected message of kind %u",
                        l->kind);
 }
 
 /* Handles a letter from the root. 1: send j's answer now. */
-static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
+static int handle_root_letter(struct slave_graph_ask *j,
+                              const struct slave_letter *l)
 {
     int rc;
     if (l->kind == IPS__CM_MESSAGE__KIND__LANE)
@@ -388,17 +390,18 @@ static bool is_early(const struct slave_cm *c, const struct slave_letter *l)
     return l->machine != IPS_CM_ROOT && l->scenario > c->scenario_number;
 }
 
-static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
+static int handle_letter(struct slave_graph_ask *j,
+                         const struct slave_letter *l)
 {
     if (l->kind == SLAVE_LETTER_FAILED)
         return ips_err_set(&j->job.err, IPS_E_UNREACHABLE, "%.*s", (int)l->len,
                            (const char *)l->data);
     if (l->machine == IPS_CM_ROOT)
-        return take_root(j, l);
+        return handle_root_letter(j, l);
     if (l->scenario < j->cm->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "received a message of a scenario that has ended");
-    int rc = take_peer(j, l);
+    int rc = handle_peer_letter(j, l);
     if (rc == IPS_E_PROTOCOL)
         j->cm->blamed = l->machine;
     return rc;
@@ -406,7 +409,7 @@ static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
 
 /* Handles received letters until none is left (returns 0) or an answer to the
  * root is ready (returns 1). */
-static int read_mail(struct slave_graph_ask *j)
+static int handle_mail(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct slave_letters early;
@@ -420,7 +423,7 @@ static int read_mail(struct slave_graph_ask *j)
             continue;
         }
         uint32_t scenario = c->scenario_number;
-        rc = take_letter(j, l);
+        rc = handle_letter(j, l);
         free(l);
         /* letters that were early may be due now */
         if (c->scenario_number != scenario) {
@@ -445,7 +448,7 @@ static int read_mail(struct slave_graph_ask *j)
 }
 
 /* Whether there is progress to report to the root without being asked. */
-static bool has_news(const struct slave_cm *c)
+static bool has_unreported_progress(const struct slave_cm *c)
 {
     if (c->async)
         return c->root_acks > 0;
@@ -458,14 +461,15 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     struct slave_cm *c = j->cm;
-    int rc = slave_graph_same(j, gs, slave_graph_request(j)->cm->generation);
+    int rc = slave_graph_use_generation(j, gs,
+                                        slave_graph_request(j)->cm->generation);
     if (rc == 0 && c->gave_up) {
         job->silent = true;
         return;
     }
     if (rc == 0 && c->has_path) {
-        rc = slave_cm_pieces(j,
-                             slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED));
+        rc = slave_cm_fill_path_piece(
+            j, slave_cm_answer(j, IPS__CM_ANSWER__KIND__WALKED));
         if (rc < 0)
             slave_job_fail(job);
         return;
@@ -474,7 +478,7 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         rc = begin_cm(j);
     c->begun = true;
     if (rc == 0)
-        rc = read_mail(j);
+        rc = handle_mail(j);
     if (rc == 0)
         rc = run_cm(j);
     if (rc < 0 && c->blamed != IPS_CM_NONE) {
@@ -489,7 +493,7 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         return; /* an answer to the root is ready */
     if (!c->opened && ips_cm_links_ready(&c->links))
         send_opened(j);
-    else if (has_news(c))
+    else if (has_unreported_progress(c))
         send_progress(j);
     else
         job->silent = true;

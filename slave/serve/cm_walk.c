@@ -5,7 +5,7 @@
 #include "slave/serve/cm_private.h"
 
 /* Fills `a` with the next segments of j->cm->path, from its end backwards. */
-int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
+int slave_cm_fill_path_piece(struct slave_graph_ask *j, Ips__CmAnswer *a)
 {
     struct slave_cm *c = j->cm;
     uint64_t n =
@@ -44,8 +44,8 @@ int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
     return 0;
 }
 
-static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
-                     uint32_t *node)
+static int find_walk_start(struct slave_graph_ask *j,
+                           const struct slave_letter *l, uint32_t *node)
 {
     const struct ips_cm_links *links = &j->cm->links;
     uint32_t p = IPS_CM_NONE;
@@ -71,7 +71,7 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
     const struct ips_graph *g = &j->graph->b.g;
     const struct ips_est *est = &j->graph->est;
     uint32_t node, stop;
-    int rc = walk_node(j, l, &node);
+    int rc = find_walk_start(j, l, &node);
     if (rc == 0)
         rc = ips_path_walk(&j->graph->view.g, &c->scenario, est, node, &c->path,
                            &stop, &j->job.err);
@@ -96,5 +96,5 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
         a->part = c->links.peer[hop.peer].machine;
         a->link = hop.link;
     }
-    return slave_cm_pieces(j, a);
+    return slave_cm_fill_path_piece(j, a);
 }

@@ -78,7 +78,7 @@ static void release_events(struct slave_job *job, struct slave_graphs *graphs)
 {
     struct events_job *j = events_of(job);
     if (j->graph)
-        slave_graphs_put(graphs, j->graph);
+        slave_graphs_drop_reference(graphs, j->graph);
     slave_snapshot_free(j->snap);
     slave_sites_release(&j->sites);
     slave_input_release(graphs, &j->in);
@@ -91,7 +91,7 @@ static void release_events(struct slave_job *job, struct slave_graphs *graphs)
 
 /* ---- names ---- */
 
-static int by_channel(const void *a, const void *b)
+static int compare_channels_by_image_and_id(const void *a, const void *b)
 {
     const struct channel_entry *x = a, *y = b;
     if (x->image != y->image)
@@ -107,7 +107,8 @@ static void channel_text(const struct events_job *j, uint32_t stream,
     if (id == 0 || !j->channel_count)
         return;
     const struct channel_entry *c =
-        bsearch(&key, j->channels, j->channel_count, sizeof(key), by_channel);
+        bsearch(&key, j->channels, j->channel_count, sizeof(key),
+                compare_channels_by_image_and_id);
     if (c)
         slave_chan_text(out, len, c->rec);
     else
@@ -116,7 +117,7 @@ static void channel_text(const struct events_job *j, uint32_t stream,
 
 /* ---- the index ---- */
 
-static int by_place(const void *a, const void *b)
+static int compare_streams_by_chain(const void *a, const void *b)
 {
     const struct stream_entry *x = a, *y = b;
     if (x->chain != y->chain)
@@ -142,8 +143,8 @@ static void find_images(struct events_job *j)
     }
 }
 
-static int note_channel(struct events_job *j, uint32_t stream,
-                        const struct ips_rec_chan *c, size_t *cap)
+static int add_channel_entry(struct events_job *j, uint32_t stream,
+                             const struct ips_rec_chan *c, size_t *cap)
 {
     if (j->channel_count == *cap) {
         size_t more = *cap ? *cap * 2 : 256;
@@ -160,7 +161,8 @@ static int note_channel(struct events_job *j, uint32_t stream,
 
 /* Adds the CHAN records of a stream to j->channels. The lengths of records were
  * checked when they were unpacked. */
-static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
+static int index_channels_of_stream(struct events_job *j, uint32_t stream,
+                                    size_t *cap)
 {
     const struct ips_stream_in *in = &j->in.streams[stream];
     int rc = 0;
@@ -172,14 +174,14 @@ static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
             const struct ips_rec_chan *c =
                 (const struct ips_rec_chan *)(const void *)(p + at);
             if (ips_rec_type(&c->h) == IPS_REC_CHAN)
-                rc = note_channel(j, stream, c, cap);
+                rc = add_channel_entry(j, stream, c, cap);
             at += (c->h.word >> 8 & 0xffu) * 8;
         }
     }
     return rc;
 }
 
-static int begin_output(struct events_job *j, struct slave_graphs *gs)
+static int prepare_events(struct events_job *j, struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
     j->snap = NULL;
@@ -210,14 +212,15 @@ static int begin_output(struct events_job *j, struct slave_graphs *gs)
         rc = slave_input_make(gs, s, &j->in, &j->job.err);
     }
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++)
-        rc = note_channels(j, i, &cap);
+        rc = index_channels_of_stream(j, i, &cap);
     if (rc < 0)
         return rc;
     if (s->stream_count)
         qsort(j->stream_entry, s->stream_count, sizeof(*j->stream_entry),
-              by_place);
+              compare_streams_by_chain);
     if (j->channel_count)
-        qsort(j->channels, j->channel_count, sizeof(*j->channels), by_channel);
+        qsort(j->channels, j->channel_count, sizeof(*j->channels),
+              compare_channels_by_image_and_id);
     return slave_sites_begin(&j->sites, &j->in.in, &j->job.err);
 }
 
@@ -242,14 +245,14 @@ static struct event_row *add_row(struct events_job *j,
     r->row.machine = j->machine;
     r->row.pid = h->pid;
     r->row.tid = h->tid;
-    r->row.type = ips_wire_text(type);
+    r->row.type = ips_unconst_text(type);
     r->row.t_ns = t_ns;
     r->row.cpu_ns = cpu_ns;
     r->row.channel = r->channel;
     r->row.detail = r->detail;
     r->row.process =
         p->chain == UINT32_MAX
-            ? ips_wire_text("")
+            ? ips_unconst_text("")
             : j->graph->b.procs[b->g.chains[p->chain].process].name;
     return r;
 }
@@ -263,23 +266,23 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
 
 /* Adds the call site to the row `r`. `ns`: how long the call took, if this row
  * is its end; else 0. */
-static void note_site(struct events_job *j, struct event_row *r,
-                      const struct stream_entry *p, uint64_t site,
-                      uint64_t t_ns, uint64_t ns)
+static void add_call_site_to_row(struct events_job *j, struct event_row *r,
+                                 const struct stream_entry *p, uint64_t site,
+                                 uint64_t t_ns, uint64_t ns)
 {
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
     struct ips_err *err = &j->job.err;
-    if (slave_sites_site(&j->sites, &r->row, h, site, t_ns, err) == 0)
+    if (slave_sites_note_site(&j->sites, &r->row, h, site, t_ns, err) == 0)
         j->last = r;
-    if (ns > STACK_NS &&
-        slave_sites_same_stack(&j->sites, &r->row, p->stream, site, err) < 0)
+    if (ns > STACK_NS && slave_sites_note_last_stack(&j->sites, &r->row,
+                                                     p->stream, site, err) < 0)
         j->last = NULL;
 }
 
-static void io_row(struct events_job *j, const struct stream_entry *p,
-                   const struct ips_rec_io *io, const char *type, bool second,
-                   uint64_t t_ns)
+static void add_io_row(struct events_job *j, const struct stream_entry *p,
+                       const struct ips_rec_io *io, const char *type,
+                       bool second, uint64_t t_ns)
 {
     struct event_row *r =
         add_row(j, p, type, t_ns, second ? io->cpu_ret : io->cpu);
@@ -319,25 +322,28 @@ static void io_row(struct events_job *j, const struct stream_entry *p,
     }
     uint32_t kind = ips_rec_type(&io->h);
     bool end = second || kind == IPS_REC_SEND || kind == IPS_REC_RECVCALL;
-    note_site(j, r, p, io->site, t_ns,
-              end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
-                                stamp_ns(h, &io->h, io->h.t))
-                  : 0);
+    add_call_site_to_row(j, r, p, io->site, t_ns,
+                         end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
+                                           stamp_ns(h, &io->h, io->h.t))
+                             : 0);
 }
 
-static void interval_text(struct events_job *j, const struct stream_entry *p,
-                          const struct ips_segment_header *h,
-                          const struct ips_rec_io *io, const char *first,
-                          const char *second)
+static void add_interval_rows(struct events_job *j,
+                              const struct stream_entry *p,
+                              const struct ips_segment_header *h,
+                              const struct ips_rec_io *io, const char *first,
+                              const char *second)
 {
-    io_row(j, p, io, first, false, stamp_ns(h, &io->h, io->h.t));
+    add_io_row(j, p, io, first, false, stamp_ns(h, &io->h, io->h.t));
     if (second)
-        io_row(j, p, io, second, true, stamp_ns(h, &io->h, io->t_ret));
+        add_io_row(j, p, io, second, true, stamp_ns(h, &io->h, io->t_ret));
 }
 
-static struct event_row *
-plain_row(struct events_job *j, const struct stream_entry *p, const char *type,
-          uint64_t t_ns, uint64_t cpu_ns, uint32_t channel, const char *detail)
+static struct event_row *add_plain_row(struct events_job *j,
+                                       const struct stream_entry *p,
+                                       const char *type, uint64_t t_ns,
+                                       uint64_t cpu_ns, uint32_t channel,
+                                       const char *detail)
 {
     struct event_row *r = add_row(j, p, type, t_ns, cpu_ns);
     if (!r)
@@ -348,16 +354,19 @@ plain_row(struct events_job *j, const struct stream_entry *p, const char *type,
     return r;
 }
 
-/* Adds a row like plain_row, for a record of `own` bytes that is followed by
- * its call site; `ns`: how long the call took. */
-static void plain_at(struct events_job *j, const struct stream_entry *p,
-                     const struct ips_rec_head *rec, size_t own,
-                     const char *type, uint64_t t_ns, uint64_t ns,
-                     uint64_t cpu_ns, uint32_t channel, const char *detail)
+/* Adds a row like add_plain_row, for a record of `own` bytes that is followed
+ * by its call site; `ns`: how long the call took. */
+static void add_plain_row_with_site(struct events_job *j,
+                                    const struct stream_entry *p,
+                                    const struct ips_rec_head *rec, size_t own,
+                                    const char *type, uint64_t t_ns,
+                                    uint64_t ns, uint64_t cpu_ns,
+                                    uint32_t channel, const char *detail)
 {
-    struct event_row *r = plain_row(j, p, type, t_ns, cpu_ns, channel, detail);
+    struct event_row *r =
+        add_plain_row(j, p, type, t_ns, cpu_ns, channel, detail);
     if (r)
-        note_site(j, r, p, ips_rec_site(rec, own), t_ns, ns);
+        add_call_site_to_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
 
 #define AS(type) ((const struct type *)(const void *)rec)
@@ -365,9 +374,9 @@ static void plain_at(struct events_job *j, const struct stream_entry *p,
 /* Adds a row for a lock operation. Its channel text is "mutex
  * DEVICE:INODE+OFFSET", or "mutex 0x7f..." if the lock is in memory private to
  * the process. */
-static void sync_row(struct events_job *j, const struct stream_entry *p,
-                     const struct ips_rec_sync *s, const char *type, bool ret,
-                     uint64_t t_ns)
+static void add_sync_row(struct events_job *j, const struct stream_entry *p,
+                         const struct ips_rec_sync *s, const char *type,
+                         bool ret, uint64_t t_ns)
 {
     const char *name = slave_sync_text(s->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
@@ -385,14 +394,16 @@ static void sync_row(struct events_job *j, const struct stream_entry *p,
              s->err ? (err ? err : "?") : "");
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
-    note_site(j, r, p, s->site, t_ns,
-              ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
+    add_call_site_to_row(j, r, p, s->site, t_ns,
+                         ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t))
+                             : 0);
 }
 
 /* Adds a row for a lock that was taken or released while no thread waited. */
-static void lock_row(struct events_job *j, const struct stream_entry *p,
-                     const struct ips_rec_lock *l, const char *type,
-                     uint64_t t_ns)
+static void add_uncontended_lock_row(struct events_job *j,
+                                     const struct stream_entry *p,
+                                     const struct ips_rec_lock *l,
+                                     const char *type, uint64_t t_ns)
 {
     const char *name = slave_sync_text(l->h.a);
     struct event_row *r = add_row(j, p, type, t_ns, l->cpu);
@@ -403,9 +414,10 @@ static void lock_row(struct events_job *j, const struct stream_entry *p,
     snprintf(r->detail, sizeof(r->detail), "%s: no thread waited", name);
 }
 
-static void process_events(struct events_job *j, const struct stream_entry *p,
-                           const struct ips_segment_header *h,
-                           const struct ips_rec_head *rec)
+static void add_rows_of_process_record(struct events_job *j,
+                                       const struct stream_entry *p,
+                                       const struct ips_segment_header *h,
+                                       const struct ips_rec_head *rec)
 {
     char detail[320] = "";
     uint64_t t = stamp_ns(h, rec, rec->t), ret;
@@ -413,46 +425,48 @@ static void process_events(struct events_job *j, const struct stream_entry *p,
     case IPS_REC_START:
         snprintf(detail, sizeof(detail), "kind %u, parent %u", rec->a,
                  AS(ips_rec_start)->ppid);
-        plain_row(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
+        add_plain_row(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
         break;
     case IPS_REC_END:
         snprintf(detail, sizeof(detail), "kind %u, status %llu", rec->a,
                  (unsigned long long)AS(ips_rec_end)->status);
-        plain_row(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
+        add_plain_row(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
         break;
     case IPS_REC_FORK:
         snprintf(detail, sizeof(detail), "kind %u, child %u, sequence %llu",
                  AS(ips_rec_fork)->kind, rec->a,
                  (unsigned long long)AS(ips_rec_fork)->fork_seq);
-        plain_at(j, p, rec, sizeof(struct ips_rec_fork), "fork", t, 0,
-                 AS(ips_rec_fork)->cpu, 0, detail);
+        add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_fork), "fork",
+                                t, 0, AS(ips_rec_fork)->cpu, 0, detail);
         break;
     case IPS_REC_JOIN:
         snprintf(detail, sizeof(detail), "kind %u, child %u, status %u",
                  AS(ips_rec_join)->kind, rec->a, AS(ips_rec_join)->status);
         ret = stamp_ns(h, rec, AS(ips_rec_join)->t_ret);
-        plain_at(j, p, rec, sizeof(struct ips_rec_join), "join", ret,
-                 ips_sub_sat(ret, t), AS(ips_rec_join)->cpu_ret, 0, detail);
+        add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_join), "join",
+                                ret, ips_sub_sat(ret, t),
+                                AS(ips_rec_join)->cpu_ret, 0, detail);
         break;
     case IPS_REC_EXEC:
-        plain_row(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
-                  AS(ips_rec_exec)->path);
+        add_plain_row(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
+                      AS(ips_rec_exec)->path);
         break;
     case IPS_REC_EXECFAIL:
         snprintf(detail, sizeof(detail), "errno %u", rec->a);
-        plain_row(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
+        add_plain_row(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
         break;
     case IPS_REC_THREADCPU:
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
-        plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        add_plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
-    default: /* handled in record_events, or defined by a later version */
+    default: /* handled in add_rows_of_record, or defined by a later version */
         break;
     }
 }
 
-static void record_events(struct events_job *j, const struct stream_entry *p,
-                          const struct ips_rec_head *rec)
+static void add_rows_of_record(struct events_job *j,
+                               const struct stream_entry *p,
+                               const struct ips_rec_head *rec)
 {
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
@@ -460,9 +474,10 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
     uint64_t t = stamp_ns(h, rec, rec->t);
     if (ips_rec_type(rec) == IPS_REC_STACK) {
         bool follows = j->last && j->last_t == rec->t;
-        if (slave_sites_stack(&j->sites, follows ? &j->last->row : NULL,
-                              p->stream, h, (const uint8_t *)rec,
-                              (rec->word >> 8 & 0xffu) * 8, t, &j->job.err) < 0)
+        if (slave_sites_note_stack(&j->sites, follows ? &j->last->row : NULL,
+                                   p->stream, h, (const uint8_t *)rec,
+                                   (rec->word >> 8 & 0xffu) * 8, t,
+                                   &j->job.err) < 0)
             j->last = NULL;
         return;
     }
@@ -474,57 +489,59 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
     j->last_t = rec->t;
     switch (ips_rec_type(rec)) {
     case IPS_REC_SEND:
-        interval_text(j, p, h, AS(ips_rec_io), "send", NULL);
+        add_interval_rows(j, p, h, AS(ips_rec_io), "send", NULL);
         break;
     case IPS_REC_RECV:
-        interval_text(j, p, h, AS(ips_rec_io), "receive-call", "receive");
+        add_interval_rows(j, p, h, AS(ips_rec_io), "receive-call", "receive");
         j->arrived_ns = 0;
         break;
     case IPS_REC_QUEUE:
-        plain_row(j, p, "queue", t, 0, rec->a, "");
+        add_plain_row(j, p, "queue", t, 0, rec->a, "");
         j->arrived_ns = t;
         break;
     case IPS_REC_RECVCALL:
-        interval_text(j, p, h, AS(ips_rec_io), "receive-call", NULL);
+        add_interval_rows(j, p, h, AS(ips_rec_io), "receive-call", NULL);
         break;
     case IPS_REC_BLOCK:
-        interval_text(j, p, h, AS(ips_rec_io), "block", "resume");
+        add_interval_rows(j, p, h, AS(ips_rec_io), "block", "resume");
         break;
     case IPS_REC_MARK:
-        plain_row(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
-                  AS(ips_rec_text)->text);
+        add_plain_row(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
+                      AS(ips_rec_text)->text);
         break;
     case IPS_REC_NAME:
-        plain_row(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
-                  AS(ips_rec_text)->text);
+        add_plain_row(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
+                      AS(ips_rec_text)->text);
         break;
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
                  slave_lost_text(rec->a));
-        plain_row(j, p, "lost", t, 0, 0, detail);
+        add_plain_row(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
         snprintf(detail, sizeof(detail), "descriptor %u", AS(ips_rec_chan)->fd);
-        plain_row(j, p, "channel", t, 0, rec->a, detail);
+        add_plain_row(j, p, "channel", t, 0, rec->a, detail);
         break;
     case IPS_REC_CLOSE:
         snprintf(detail, sizeof(detail), "descriptor %u, how %u",
                  AS(ips_rec_close)->fd, AS(ips_rec_close)->how);
-        plain_at(j, p, rec, sizeof(struct ips_rec_close), "close", t, 0,
-                 AS(ips_rec_close)->cpu, rec->a, detail);
+        add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_close),
+                                "close", t, 0, AS(ips_rec_close)->cpu, rec->a,
+                                detail);
         break;
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         snprintf(detail, sizeof(detail), "0x%llx",
                  (unsigned long long)AS(ips_rec_proc)->procedure);
-        plain_row(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit",
-                  t, AS(ips_rec_proc)->cpu, 0, detail);
+        add_plain_row(j, p,
+                      ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
+                      AS(ips_rec_proc)->cpu, 0, detail);
         break;
     case IPS_REC_ACQUIRE:
-        sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
-        sync_row(j, p, AS(ips_rec_sync), "acquire", true,
-                 stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
+        add_sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
+        add_sync_row(j, p, AS(ips_rec_sync), "acquire", true,
+                     stamp_ns(h, rec, AS(ips_rec_sync)->t_ret));
         break;
     case IPS_REC_KILL:
     case IPS_REC_SIGNAL:
@@ -533,23 +550,25 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
                  AS(ips_rec_signal)->tid ? AS(ips_rec_signal)->tid
                                          : AS(ips_rec_signal)->pid);
         if (ips_rec_type(rec) == IPS_REC_KILL)
-            plain_at(j, p, rec, sizeof(struct ips_rec_signal), "kill", t, 0,
-                     AS(ips_rec_signal)->cpu, 0, detail);
+            add_plain_row_with_site(j, p, rec, sizeof(struct ips_rec_signal),
+                                    "kill", t, 0, AS(ips_rec_signal)->cpu, 0,
+                                    detail);
         else
-            plain_row(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0, detail);
+            add_plain_row(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0,
+                          detail);
         break;
     case IPS_REC_RELEASE:
-        sync_row(j, p, AS(ips_rec_sync), "release", false, t);
+        add_sync_row(j, p, AS(ips_rec_sync), "release", false, t);
         break;
     case IPS_REC_ACQUIRE_SHORT:
-        lock_row(j, p, AS(ips_rec_lock), "acquire", t);
+        add_uncontended_lock_row(j, p, AS(ips_rec_lock), "acquire", t);
         break;
     case IPS_REC_RELEASE_SHORT:
-        lock_row(j, p, AS(ips_rec_lock), "release", t);
+        add_uncontended_lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
     /* all other types; those that only a later version defines are ignored */
     default:
-        process_events(j, p, h, rec);
+        add_rows_of_process_record(j, p, h, rec);
     }
 }
 
@@ -587,8 +606,8 @@ static bool fill_page(struct events_job *j)
                 &j->proc_line, &j->graph->snap->streams[p->stream].head.clock,
                 (const uint8_t *)rec, &type, &len);
             if (whole)
-                record_events(j, p,
-                              (const struct ips_rec_head *)(const void *)whole);
+                add_rows_of_record(
+                    j, p, (const struct ips_rec_head *)(const void *)whole);
         }
         j->at_chunk++;
         j->at_byte = 0;
@@ -599,7 +618,7 @@ static bool fill_page(struct events_job *j)
 static void step_events(struct slave_job *job, struct slave_graphs *gs)
 {
     struct events_job *j = events_of(job);
-    if (!j->begun && begin_output(j, gs) < 0) {
+    if (!j->begun && prepare_events(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -608,7 +627,7 @@ static void step_events(struct slave_job *job, struct slave_graphs *gs)
     slave_sites_clear(&j->sites);
     job->finished = !fill_page(j);
     if (job->err.code ||
-        slave_sites_name(&j->sites, gs, j->graph, &job->err) < 0) {
+        slave_sites_name_rows(&j->sites, gs, j->graph, &job->err) < 0) {
         slave_job_fail(job);
         return;
     }

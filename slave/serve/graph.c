@@ -17,12 +17,13 @@
 
 /* While the master solves the joins, verify the sections that FinishAsk will
  * read. */
-static void verify_needed_sections(struct slave_graph_ask *j)
+static void verify_sections_for_finish(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
     if (slave_graph_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
         j->job.finished && !j->job.err.code && !atomic_load(&j->job.stop) &&
-        j->graph && slave_graphs_need(j->graph, SLAVE_PART_PATH, &err) < 0)
+        j->graph &&
+        slave_graphs_check_part(j->graph, SLAVE_PART_PATH, &err) < 0)
         ips_log_warn("%s", err.msg);
 }
 
@@ -30,12 +31,12 @@ static void release_graph_job(struct slave_job *job,
                               struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    verify_needed_sections(j);
+    verify_sections_for_finish(j);
     slave_sql_release(j, graphs);
     if (j->shared)
-        slave_joins_put(&j->graph->joins);
+        slave_joins_end_use(&j->graph->joins);
     if (j->graph)
-        slave_graphs_put(graphs, j->graph);
+        slave_graphs_drop_reference(graphs, j->graph);
     if (j->begun)
         slave_graph_wire_release(j);
     ips_joins_release(&j->joins);
@@ -68,7 +69,7 @@ static void release_graph_job(struct slave_job *job,
     ips__envelope__free_unpacked(j->ask, NULL);
 }
 
-void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size)
+void *slave_graph_alloc_rows(struct slave_graph_ask *j, size_t n, size_t size)
 {
     free(j->rows);
     free(j->ptrs);
@@ -92,7 +93,7 @@ static bool has_plain_cpu_weights(const Ips__Lane *l)
 }
 
 /* Whether the request reads only the graph file's tables and joins. */
-static bool reads_tables(const struct slave_graph_ask *j)
+static bool reads_only_tables(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
     if (r->ask_case == IPS__REQUEST__ASK_PEERS)
@@ -110,7 +111,7 @@ static bool reads_tables(const struct slave_graph_ask *j)
 /* Whether the request reads only tables, joins and SLAVE_PART_PATH. A profile
  * request does so if it has no window and the run has no samples, entries,
  * exits or counters of procedures. */
-static bool reads_path(const struct slave_graph_ask *j)
+static bool reads_only_tables_and_path(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
     if (r->ask_case == IPS__REQUEST__ASK_PROFILE)
@@ -120,19 +121,19 @@ static bool reads_path(const struct slave_graph_ask *j)
            has_plain_cpu_weights(r->finish->lane);
 }
 
-static int verify_needed_parts(struct slave_graph_ask *j)
+static int verify_sections_of_request(struct slave_graph_ask *j)
 {
-    if (reads_tables(j))
+    if (reads_only_tables(j))
         return 0;
-    int rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &j->job.err);
-    if (rc < 0 || reads_path(j))
+    int rc = slave_graphs_check_part(j->graph, SLAVE_PART_PATH, &j->job.err);
+    if (rc < 0 || reads_only_tables_and_path(j))
         return rc;
-    return slave_graphs_need(j->graph, SLAVE_PART_REST, &j->job.err);
+    return slave_graphs_check_part(j->graph, SLAVE_PART_REST, &j->job.err);
 }
 
 /* Table and Ends use the graph that the last Sync built, although newer records
  * may exist; Sync itself uses all records. */
-int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
+int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
     struct slave_graph *last = NULL;
@@ -153,11 +154,11 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         j->snap = NULL; /* the call below takes it over */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
-    return rc < 0 ? rc : verify_needed_parts(j);
+    return rc < 0 ? rc : verify_sections_of_request(j);
 }
 
-int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
-                     uint64_t generation)
+int slave_graph_use_generation(struct slave_graph_ask *j,
+                               struct slave_graphs *gs, uint64_t generation)
 {
     if (!j->graph) {
         int rc = slave_graphs_find(gs, slave_graph_request(j)->run, generation,
@@ -165,7 +166,7 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
         if (rc < 0)
             return rc;
         j->revision = j->graph->revision;
-        rc = verify_needed_parts(j);
+        rc = verify_sections_of_request(j);
         if (rc < 0)
             return rc;
     }
@@ -178,7 +179,7 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
 
 /* ---- sync ---- */
 
-static bool sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
+static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     const struct slave_graph *g = j->graph;
     j->line_count =
@@ -187,16 +188,17 @@ static bool sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     a->unseen = j->unrecorded_lines;
     a->n_unseen = j->line_count;
     a->unrecorded =
-        slave_unrecorded_count(&g->b, j->unrecorded, j->unrecorded_rows);
+        slave_unrecorded_count_calls(&g->b, j->unrecorded, j->unrecorded_rows);
     return j->unrecorded_lines != NULL;
 }
 
-static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
+static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     struct ips_built *b = &j->graph->b;
     if (b->untraced_count == 0)
         return true;
-    Ips__Untraced *rows = slave_graph_rows(j, b->untraced_count, sizeof(*rows));
+    Ips__Untraced *rows =
+        slave_graph_alloc_rows(j, b->untraced_count, sizeof(*rows));
     if (!rows)
         return false;
     for (uint32_t i = 0; i < b->untraced_count; i++) {
@@ -216,7 +218,7 @@ static uint64_t sample_ns(const struct ips_control *c)
     return c->procedures == IPS_PROCEDURES_SAMPLE ? c->sample_us * 1000ULL : 0;
 }
 
-static void sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
+static void fill_sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     const struct slave_load_row *l = &j->load;
     if (l->us == 0)
@@ -236,7 +238,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
         j->snap->unrecorded = NULL;
         j->snap->unrecorded_count = 0;
     }
-    if (slave_graph_newest(j, gs) < 0) {
+    if (slave_graph_use_newest(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -280,7 +282,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
-    sync_load(j, a);
+    fill_sync_load(j, a);
     const struct ips_large_use *in = &j->graph->built_in;
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
@@ -292,7 +294,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->all_locks = c->locks == IPS_LOCKS_ALL;
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
-    if (!sync_untraced(j, a) || !sync_unrecorded(j, a)) {
+    if (!fill_sync_untraced(j, a) || !fill_sync_unrecorded(j, a)) {
         slave_job_fail(job);
         return;
     }
@@ -303,7 +305,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- ends and peers ---- */
 
-static void end_row(Ips__End *r, const struct ips_built *b, uint32_t i)
+static void fill_channel_end(Ips__End *r, const struct ips_built *b, uint32_t i)
 {
     struct ips_end *e = &b->ends[i];
     ips__end__init(r);
@@ -323,13 +325,13 @@ static void end_row(Ips__End *r, const struct ips_built *b, uint32_t i)
 static void step_ends(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    if (slave_graph_newest(j, gs) < 0) {
+    if (slave_graph_use_newest(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
     const struct ips_built *b = &j->graph->b;
     Ips__EndsAnswer *a = &j->answer.ends;
-    Ips__End *r = slave_graph_rows(j, IPS_PIECE_ITEMS / 2, sizeof(*r));
+    Ips__End *r = slave_graph_alloc_rows(j, IPS_PIECE_ITEMS / 2, sizeof(*r));
     ips__ends_answer__init(a);
     a->generation = j->graph->generation;
     for (; r && j->at < b->end_count; j->at++) {
@@ -337,7 +339,7 @@ static void step_ends(struct slave_job *job, struct slave_graphs *gs)
             continue;
         if (a->n_ends == IPS_PIECE_ITEMS / 2)
             break;
-        end_row(&r[a->n_ends++], b, j->at);
+        fill_channel_end(&r[a->n_ends++], b, j->at);
     }
     if (job->err.code) {
         slave_job_fail(job);
@@ -351,8 +353,9 @@ static void step_ends(struct slave_job *job, struct slave_graphs *gs)
 
 /* Notes the machine and end at the other side of each end, for cm-async and
  * cm-sync. */
-static int join_ends(struct slave_graph *g, const Ips__PeersAsk *ask,
-                     struct ips_err *err)
+static int set_remote_peers_of_ends(struct slave_graph *g,
+                                    const Ips__PeersAsk *ask,
+                                    struct ips_err *err)
 {
     size_t n = (size_t)g->b.end_count + 1;
     free(g->joined);
@@ -373,7 +376,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__PeersAsk *ask = slave_graph_request(j)->peers;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     struct ips_peer_row *rows = calloc(ask->n_peers + 1, sizeof(*rows));
     if (rc == 0 && !rows)
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
@@ -392,12 +395,12 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
                                    &job->err);
     free(rows);
     if (rc == 0)
-        rc = join_ends(j->graph, ask, &job->err);
+        rc = set_remote_peers_of_ends(j->graph, ask, &job->err);
     if (rc == 0)
         rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
     if (rc == 0 && j->graph->join_bound == 0) {
         uint64_t kept = 0;
-        rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &job->err);
+        rc = slave_graphs_check_part(j->graph, SLAVE_PART_PATH, &job->err);
         if (rc == 0)
             rc = ips_joins_size_bound(&j->graph->b.g, &kept, &job->err);
         j->graph->join_bound = rc == 0 ? kept + 1 : 0;
@@ -466,7 +469,7 @@ const Ips__Request *slave_graph_ask_of(const struct slave_job *job)
 }
 
 /* Frees a job that was not given to the worker. */
-static void release_early(struct slave_graph_ask *j)
+static void free_unstarted_job(struct slave_graph_ask *j)
 {
     slave_snapshot_free(j->snap);
     ips__envelope__free_unpacked(j->ask, NULL);
@@ -493,7 +496,7 @@ static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
     [IPS__REQUEST__ASK_BRACKETS] = slave_step_marked_spans,
 };
 
-bool slave_graph_knows(const Ips__Request *request)
+bool slave_graph_handles_request(const Ips__Request *request)
 {
     size_t which = (size_t)request->ask_case;
     return which < sizeof(steps) / sizeof(*steps) && steps[which];
@@ -505,7 +508,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
 {
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
-    if (slave_graph_knows(request))
+    if (slave_graph_handles_request(request))
         j = calloc(1, sizeof(*j));
     if (j)
         j->ask = copy_request(request);
@@ -518,7 +521,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     if (state)
         j->state = copy_state(state);
     if (state && !j->state) {
-        release_early(j);
+        free_unstarted_job(j);
         return NULL;
     }
     j->job.id = request->id;
@@ -527,7 +530,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     ips__reply__init(&j->job.reply);
     j->job.credit = UINT64_MAX;
     if (request->ask_case == IPS__REQUEST__ASK_CM && !slave_cm_prepare(j)) {
-        release_early(j);
+        free_unstarted_job(j);
         return NULL;
     }
     if (request->ask_case == IPS__REQUEST__ASK_SUBGRAPH &&

@@ -106,15 +106,16 @@ static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
 /* Sets j->graph if it is not set yet: for Sync to a graph of all records, for
  * other requests to the newest graph of the run. Builds the graph if there is
  * none. */
-int slave_graph_newest(struct slave_graph_ask *j,
-                       struct slave_graphs *gs) IPS_MUST_USE;
+int slave_graph_use_newest(struct slave_graph_ask *j,
+                           struct slave_graphs *gs) IPS_MUST_USE;
 /* Sets j->graph to the graph of that generation. IPS_E_BUSY: the graph's peers
  * changed between two steps of the job. */
-int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
-                     uint64_t generation) IPS_MUST_USE;
+int slave_graph_use_generation(struct slave_graph_ask *j,
+                               struct slave_graphs *gs,
+                               uint64_t generation) IPS_MUST_USE;
 /* Allocates `n` messages of `size` bytes, and pointers to them in j->ptrs.
  * Frees the previous ones. NULL: out of memory, with the job's error set. */
-void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size);
+void *slave_graph_alloc_rows(struct slave_graph_ask *j, size_t n, size_t size);
 
 void slave_step_table(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs);

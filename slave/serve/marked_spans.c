@@ -28,7 +28,7 @@ void slave_marked_spans_answer_release(struct slave_graph_ask *j)
     j->marked_spans = NULL;
 }
 
-static int make_room(struct slave_graph_ask *j)
+static int allocate_marked_spans_answer(struct slave_graph_ask *j)
 {
     struct marked_spans_answer *a = j->marked_spans = calloc(1, sizeof(*a));
     if (a) {
@@ -49,7 +49,7 @@ static int begin_marked_spans(struct slave_graph_ask *j,
                               const Ips__BracketsAsk *ask)
 {
     struct slave_input in;
-    int rc = make_room(j);
+    int rc = allocate_marked_spans_answer(j);
     if (rc == 0)
         rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
     if (rc < 0)
@@ -95,7 +95,7 @@ void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs)
     const Ips__BracketsAsk *ask = slave_graph_request(j)->brackets;
     Ips__BracketsAnswer *out = &j->answer.marked_spans;
     ips__brackets_answer__init(out);
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->marked_spans)
         rc = begin_marked_spans(j, gs, ask);
     if (rc < 0) {

@@ -16,7 +16,7 @@ static size_t bytes_held(const struct slave_serve *v)
     return sum;
 }
 
-static bool goes_on(const Ips__Request *q)
+static bool has_more_requests(const Ips__Request *q)
 {
     return (q->ask_case == IPS__REQUEST__ASK_PEERS && q->peers->more) ||
            (q->ask_case == IPS__REQUEST__ASK_FINISH && q->finish->more) ||
@@ -118,12 +118,12 @@ static void partial_free(struct slave_serve *v, struct partial *gone)
     free(gone);
 }
 
-bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
+bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
 {
     struct partial *part = v->partials;
     while (part && part->request->id != q->id)
         part = part->next;
-    if (!part && !goes_on(q))
+    if (!part && !has_more_requests(q))
         return false;
     size_t bytes = memory_of(q);
     Ips__Request *copy = slave_serve_copy(q);
@@ -151,7 +151,7 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
     if (!fine)
         slave_serve_fail(v, q->id, IPS_E_LIMIT, q->run,
                          "a list in several requests cannot be put together");
-    else if (!goes_on(part->request))
+    else if (!has_more_requests(part->request))
         slave_serve_dispatch(v, part->request);
     else
         return true;

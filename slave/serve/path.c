@@ -97,7 +97,7 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
         struct ips_scenario scenario = slave_scenario_of(ask->lane);
         rc = slave_graph_view_of_scenario(j->graph, &scenario, &j->view,
@@ -108,7 +108,7 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
             j->view.g.delay = j->graph->b.g.delay;
         }
         if (rc == 0 && ask->unended) {
-            j->unended = ips_unended_of(&j->graph->b, &job->err);
+            j->unended = ips_unended_by_node(&j->graph->b, &job->err);
             rc = j->unended ? 0 : IPS_E_NO_MEMORY;
         }
         if (rc == 0)
@@ -126,7 +126,7 @@ static int make_joins(struct slave_graph_ask *j, const Ips__ReduceAsk *ask)
     struct ips_scenario scenario = slave_scenario_of(ask->lane);
     j->reduced_joins = &j->joins;
     if (ask->detail)
-        return ips_joins_moments(&j->graph->b.g, &j->joins, &j->job.err);
+        return ips_joins_make_moments(&j->graph->b.g, &j->joins, &j->job.err);
     return slave_joins_get(j->graph, &scenario, &j->joins, &j->reduced_joins,
                            &j->shared, &j->job.err);
 }
@@ -135,7 +135,7 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->reduced_joins)
         rc = make_joins(j, ask);
     if (rc < 0) {
@@ -165,14 +165,14 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__FinishAsk *ask = slave_graph_request(j)->finish;
     uint64_t *in = NULL;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && ask->value_count != j->graph->b.g.in_count)
         rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
                          "%u values for %u remote receives", ask->value_count,
                          j->graph->b.g.in_count);
     if (rc == 0)
-        rc = ips_joins_values(ask->values.data, ask->values.len,
-                              ask->value_count, &in, &job->err);
+        rc = ips_joins_decode_values(ask->values.data, ask->values.len,
+                                     ask->value_count, &in, &job->err);
     if (rc == 0) {
         struct slave_graph *g = j->graph;
         if (g->has_est)
@@ -204,8 +204,8 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
 
 /* Adds up CPU, run delay and unended time of the chain arcs from `from` to
  * `to`; both nodes must be of one chain. */
-static void split_piece(const struct ips_built *b, uint32_t from, uint32_t to,
-                        Ips__SplitAnswer *sum)
+static void add_times_of_piece(const struct ips_built *b, uint32_t from,
+                               uint32_t to, Ips__SplitAnswer *sum)
 {
     const struct ips_graph *g = &b->g;
     sum->unended_ns = ips_add_sat(sum->unended_ns, ips_unended_ns(b, from, to));
@@ -221,7 +221,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__SplitAsk *ask = slave_graph_request(j)->split;
     Ips__SplitAnswer *a = &j->answer.split;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     ips__split_answer__init(a);
     if (rc == 0 && ask->n_from != ask->n_to)
         rc =
@@ -234,7 +234,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
                              "there is no piece from node %u to %u",
                              ask->from[i], ask->to[i]);
         else
-            split_piece(&j->graph->b, ask->from[i], ask->to[i], a);
+            add_times_of_piece(&j->graph->b, ask->from[i], ask->to[i], a);
     }
     if (rc < 0) {
         slave_job_fail(job);
@@ -246,7 +246,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
 }
 
 /* Storage for one page: ten columns of 32 bits and one of 64. */
-static int expand_room(struct slave_graph_ask *j)
+static int allocate_expand_page(struct slave_graph_ask *j)
 {
     if (!j->columns)
         j->columns = calloc((size_t)IPS_PIECE_ITEMS * 10, sizeof(uint32_t));
@@ -282,8 +282,8 @@ static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
 
 /* Writes the nodes of pair number j->at, and their chains, into row `n` of the
  * reply's pairs. */
-static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                     size_t n, uint32_t *pair_from, uint32_t *pair_to)
+static int write_pair_row(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+                          size_t n, uint32_t *pair_from, uint32_t *pair_to)
 {
     const struct slave_graph *g = j->graph;
     uint32_t from, to, *c = j->columns + 6 * IPS_PIECE_ITEMS + n;
@@ -304,7 +304,7 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
 {
     const struct slave_graph *g = j->graph;
     uint32_t from, to;
-    int rc = next_pair(j, ask, n, &from, &to);
+    int rc = write_pair_row(j, ask, n, &from, &to);
     if (rc == 0)
         rc = ips_path_between(&g->view.g, &g->scenario, &g->est, from, to,
                               &j->path, &j->job.err);
@@ -320,7 +320,7 @@ static int fill_sums(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     const struct slave_graph *g = j->graph;
     uint32_t *const c = j->columns, from, to;
     for (; *pairs < IPS_PIECE_ITEMS && j->at < ask->n_to; j->at++) {
-        int rc = next_pair(j, ask, (*pairs)++, &from, &to);
+        int rc = write_pair_row(j, ask, (*pairs)++, &from, &to);
         if (rc == 0)
             rc = slave_path_sums_add(&j->sums, &g->view.g, &g->est, from, to,
                                      &j->job.err);
@@ -411,14 +411,14 @@ void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ExpandAsk *ask = slave_graph_request(j)->expand;
     size_t n = 0, pairs = 0;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 &&
         (!j->graph->has_est || ask->n_from != ask->n_to ||
          (ask->n_in && ask->n_in != ask->n_to) || ask->n_out != ask->n_in))
         rc = ips_err_set(&job->err, IPS_E_PROTOCOL,
                          "nothing to expand: FinishAsk comes first");
     if (rc == 0)
-        rc = expand_room(j);
+        rc = allocate_expand_page(j);
     if (rc == 0)
         rc = ask->sums ? fill_sums(j, ask, &n, &pairs)
                        : fill_expand(j, ask, &n, &pairs);

@@ -28,7 +28,7 @@ static void release_precompute(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- steps ---- */
 
-static void step_news(struct slave_job *job, struct slave_graphs *gs)
+static void step_use_new_records(struct slave_job *job, struct slave_graphs *gs)
 {
     const struct precompute *a = precompute_of(job);
     const struct slave_snapshot *s = a->snap;
@@ -62,14 +62,15 @@ static void step_build(struct slave_job *job, struct slave_graphs *gs)
     } else {
         ips_log_debug("run %s: its graph is there before it was asked for",
                       g->snap->run);
-        slave_graphs_put(gs, g);
+        slave_graphs_drop_reference(gs, g);
     }
 }
 
-static void step_keep(struct slave_job *job, struct slave_graphs *gs)
+static void step_write_graph_files(struct slave_job *job,
+                                   struct slave_graphs *gs)
 {
     (void)job;
-    slave_graphs_keep(gs);
+    slave_graphs_write_files(gs);
 }
 
 /* ---- the loop's side ---- */
@@ -79,8 +80,9 @@ static bool asked_lately(const struct slave_run *run, uint64_t now_ns)
     return now_ns - run->asked_ns < SLAVE_AHEAD_GRAPH_NS;
 }
 
-static bool give_job(struct slave_serve *v, struct slave_run *run,
-                     void (*step)(struct slave_job *, struct slave_graphs *))
+static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
+                                 void (*step)(struct slave_job *,
+                                              struct slave_graphs *))
 {
     struct ips_err err = {0};
     struct precompute *a = calloc(1, sizeof(*a));
@@ -117,13 +119,13 @@ static bool start_job_for_run(struct slave_serve *v, struct slave_run *run)
             (!run->record_queue && !asked_lately(run, now)))
             return false;
         run->precomputed_bytes = run->row.archive_bytes;
-        return give_job(v, run, step_news);
+        return start_precompute_job(v, run, step_use_new_records);
     }
     if (!run->was_open || !run->row.closed)
         return false;
     run->was_open = false;
     return run->row.events >= SLAVE_AHEAD_EVENTS &&
-           give_job(v, run, step_build);
+           start_precompute_job(v, run, step_build);
 }
 
 bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
@@ -165,11 +167,11 @@ void slave_precompute_turn(struct slave_serve *v)
     if (v->needs_write &&
         slave_now_ns() - v->s->busy_ns >= SLAVE_AHEAD_KEEP_NS) {
         v->needs_write = false;
-        (void)give_job(v, NULL, step_keep);
+        (void)start_precompute_job(v, NULL, step_write_graph_files);
     }
 }
 
-bool slave_precompute_done(struct slave_serve *v, struct slave_job *job)
+bool slave_precompute_finish_job(struct slave_serve *v, struct slave_job *job)
 {
     if (job != v->precompute)
         return false;

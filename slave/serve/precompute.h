@@ -42,6 +42,6 @@ bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
 void slave_precompute_turn(struct slave_serve *v);
 /* If `job` is a precompute job whose step is over, frees it and returns
  * true. */
-bool slave_precompute_done(struct slave_serve *v, struct slave_job *job);
+bool slave_precompute_finish_job(struct slave_serve *v, struct slave_job *job);
 
 #endif

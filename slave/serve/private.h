@@ -77,7 +77,7 @@ Ips__Request *slave_serve_copy(const Ips__Request *q);
 /* serve/partial.c. Returns true if `q` belongs to a list that spans several
  * requests. It was then stored, or it completed the list, which was dispatched,
  * or an error was sent. Returns false for any other request. */
-bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q);
+bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q);
 /* The request was cancelled: drops the part of its list that has come. */
 void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);

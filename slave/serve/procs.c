@@ -47,7 +47,7 @@ static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
         ips_add_sat(t->sampled_ns,
                     t->samples ? t->asked_ns / t->samples * t->threads : 0));
     t->cpu_ns = ips_max_u64(s.cpu_ns[0], t->exact_ns);
-    slave_proc_table_fit(&j->procs->t, t->cpu_ns);
+    slave_proc_table_scale_to_cpu(&j->procs->t, t->cpu_ns);
     slave_series_release(&s);
     return 0;
 }
@@ -108,7 +108,7 @@ static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
     return rc;
 }
 
-char *slave_procs_put(char **at, const char *text, uint32_t len)
+char *slave_procs_copy_text(char **at, const char *text, uint32_t len)
 {
     char *start = *at;
     memcpy(start, text, len);
@@ -123,9 +123,9 @@ static void fill_row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
     const struct slave_proc_symbol *s =
         &j->procs->t.names.symbols[from->symbol];
     ips__procedure_row__init(r);
-    r->procedure = slave_procs_put(texts, s->name, s->name_len);
-    r->file = slave_procs_put(texts, s->file, s->file_len);
-    r->module = ips_wire_text(s->module);
+    r->procedure = slave_procs_copy_text(texts, s->name, s->name_len);
+    r->file = slave_procs_copy_text(texts, s->file, s->file_len);
+    r->module = ips_unconst_text(s->module);
     r->line = s->source_line;
     r->self_ns = from->self_ns;
     r->total_ns = from->total_ns;
@@ -152,7 +152,7 @@ int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
     }
     ips_free_large(j->procs->texts);
     char *texts = j->procs->texts = malloc(bytes);
-    Ips__ProcedureRow *r = slave_graph_rows(j, n, sizeof(*r));
+    Ips__ProcedureRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
     if (!r || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++)
@@ -182,8 +182,8 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     Ips__ProceduresAnswer *a = &j->answer.procedures;
-    int rc =
-        slave_graph_same(j, gs, slave_graph_request(j)->procedures->generation);
+    int rc = slave_graph_use_generation(
+        j, gs, slave_graph_request(j)->procedures->generation);
     if (rc == 0 && !j->procs)
         rc = begin_procs(j, gs);
     ips__procedures_answer__init(a);

@@ -63,8 +63,8 @@ void slave_profile_release(struct slave_graph_ask *j)
 
 /* ---- making ---- */
 
-static int code_number(struct profile *p, uint32_t symbol, uint32_t *code,
-                       struct ips_err *err)
+static int intern_symbol_code(struct profile *p, uint32_t symbol,
+                              uint32_t *code, struct ips_err *err)
 {
     *code = 0;
     if (symbol == IPS_NONE)
@@ -87,9 +87,10 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
 {
     struct profile *p = j->profile;
     uint32_t code;
-    uint32_t symbol = slave_arc_main(j->graph->profile_cache, &p->names,
-                                     &p->mixes, &j->graph->b.g, chain, node);
-    int rc = code_number(p, symbol, &code, &j->job.err);
+    uint32_t symbol =
+        slave_arc_main_procedure(j->graph->profile_cache, &p->names, &p->mixes,
+                                 &j->graph->b.g, chain, node);
+    int rc = intern_symbol_code(p, symbol, &code, &j->job.err);
     struct step *last = p->steps.n ? &p->steps.v[p->steps.n - 1] : NULL;
     if (rc == 0 && last && last->piece == piece && last->code == code) {
         last->ns += ns;
@@ -105,8 +106,8 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
 /* Returns the piece's weight in the window, in ns, and stores it. Without a
  * weighting (`lane`), returns the limit `most` of the request and stores
  * nothing. */
-static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
-                         uint32_t chain, uint32_t from, uint32_t to)
+static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
+                                     uint32_t chain, uint32_t from, uint32_t to)
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
     uint64_t ns = 0;
@@ -114,9 +115,9 @@ static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
         return piece < ask->n_most ? ask->most[piece] : UINT64_MAX;
     for (uint32_t node = from + 1; node <= to; node++) {
         const struct slave_cut *cut = &j->profile->cut;
-        ns = ips_add_sat(ns, slave_cut_arc(cut, chain, node));
-        j->profile->delay_ns =
-            ips_add_sat(j->profile->delay_ns, slave_cut_delay(cut, node));
+        ns = ips_add_sat(ns, slave_cut_arc_ns(cut, chain, node));
+        j->profile->delay_ns = ips_add_sat(j->profile->delay_ns,
+                                           slave_cut_run_delay_ns(cut, node));
     }
     if (piece < ask->n_most)
         ns = ips_min_u64(ns, ask->most[piece]);
@@ -134,7 +135,7 @@ static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
     uint64_t cpu = 0;
     for (uint32_t node = from + 1; most != UINT64_MAX && node <= to; node++)
         cpu = ips_add_sat(
-            cpu, slave_arc_within(c->arcs, c->g, chain, node, c->local));
+            cpu, slave_arc_cpu_within(c->arcs, c->g, chain, node, c->local));
     if (cpu <= most)
         return false;
     slave_share_begin(share, most, cpu, piece);
@@ -149,14 +150,15 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     const struct slave_cut *c = &p->cut;
     struct slave_share share;
     bool steps = slave_graph_request(j)->profile->steps;
-    uint64_t most = piece_ns(j, piece, chain, from, to);
+    uint64_t most = compute_piece_weight(j, piece, chain, from, to);
     bool less = limit_piece(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
-        uint64_t ns = less ? slave_share_next(
-                                 &share, slave_arc_within(c->arcs, c->g, chain,
-                                                          node, c->local))
-                           : slave_arc_sum_add(&p->sum, chain, node, c->local);
+        uint64_t ns =
+            less ? slave_share_next(&share,
+                                    slave_arc_cpu_within(c->arcs, c->g, chain,
+                                                         node, c->local))
+                 : slave_arc_sum_add(&p->sum, chain, node, c->local);
         if (less)
             slave_arc_sum_add_ns(&p->sum, chain, node, ns, c->local);
         p->piece_ns[piece] += ns;
@@ -175,12 +177,13 @@ static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
     p->piece_ns[piece] = slave_cut_contains_node(&p->cut, node);
     if (ask->lane && piece < ask->n_most)
         p->piece_weight_ns[piece] =
-            slave_cut_cross_arc(&p->cut, node, ask->most[piece]);
+            slave_cut_cross_arc_ns(&p->cut, node, ask->most[piece]);
 }
 
 /* Adds the pieces of the request. Refuses invalid ones, and overlapping ones,
  * because each arc may count only once. */
-static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
+static int add_asked_pieces(struct slave_graph_ask *j,
+                            const Ips__ProfileAsk *ask)
 {
     const struct ips_graph *g = &j->graph->b.g;
     uint8_t *seen = b_calloc(g->node_count, 1, &j->job.err);
@@ -208,7 +211,7 @@ static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
     return rc;
 }
 
-static int add_whole(struct slave_graph_ask *j)
+static int add_all_chains(struct slave_graph_ask *j)
 {
     const struct ips_graph *g = &j->graph->b.g;
     int rc = 0;
@@ -303,13 +306,13 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
         rc = slave_arc_sum_init(&p->sum, j->graph->profile_cache, b,
                                 &j->job.err);
     if (rc == 0)
-        rc = ask->whole ? add_whole(j) : add_asked(j, ask);
+        rc = ask->whole ? add_all_chains(j) : add_asked_pieces(j, ask);
     return rc == 0 ? compute_profile(j, ask) : rc;
 }
 
 /* ---- sending: each reply has one kind of list ---- */
 
-static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+static int fill_code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 {
     struct profile *p = j->profile;
     uint32_t n = (uint32_t)ips_min_u64(p->codes.n - p->sent_codes, PIECE_CODES);
@@ -321,16 +324,16 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     }
     ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
-    Ips__Code *rows = slave_graph_rows(j, n, sizeof(*rows));
+    Ips__Code *rows = slave_graph_alloc_rows(j, n, sizeof(*rows));
     if (!rows || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
         const struct slave_proc_symbol *s =
             &p->names.symbols[p->codes.v[p->sent_codes + i]];
         ips__code__init(&rows[i]);
-        rows[i].procedure = slave_procs_put(&texts, s->name, s->name_len);
-        rows[i].file = slave_procs_put(&texts, s->file, s->file_len);
-        rows[i].module = ips_wire_text(s->module);
+        rows[i].procedure = slave_procs_copy_text(&texts, s->name, s->name_len);
+        rows[i].file = slave_procs_copy_text(&texts, s->file, s->file_len);
+        rows[i].module = ips_unconst_text(s->module);
         rows[i].line = s->source_line;
     }
     a->codes = (Ips__Code **)(void *)j->ptrs;
@@ -339,7 +342,8 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     return 0;
 }
 
-static void piece_page(struct profile *p, bool weighed, Ips__ProfileAnswer *a)
+static void fill_piece_page(struct profile *p, bool weighed,
+                            Ips__ProfileAnswer *a)
 {
     a->piece_ns = p->piece_ns + p->sent_pieces;
     a->n_piece_ns =
@@ -351,7 +355,7 @@ static void piece_page(struct profile *p, bool weighed, Ips__ProfileAnswer *a)
     p->sent_pieces += (uint32_t)a->n_piece_ns;
 }
 
-static void step_page(struct profile *p, Ips__ProfileAnswer *a)
+static void fill_step_page(struct profile *p, Ips__ProfileAnswer *a)
 {
     size_t n = ips_min_u64(p->steps.n - p->sent_steps, IPS_PIECE_ITEMS);
     for (size_t i = 0; i < n; i++) {
@@ -373,11 +377,11 @@ static int fill_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     if (j->at < j->procs->t.row_count)
         return slave_procs_page(j, &a->rows, &a->n_rows);
     if (p->sent_codes < p->codes.n)
-        return code_page(j, a);
+        return fill_code_page(j, a);
     if (p->sent_pieces < p->piece_count) {
-        piece_page(p, slave_graph_request(j)->profile->lane != NULL, a);
+        fill_piece_page(p, slave_graph_request(j)->profile->lane != NULL, a);
     } else if (p->sent_steps < p->steps.n) {
-        step_page(p, a);
+        fill_step_page(p, a);
     } else {
         a->totals = &p->totals;
         a->alike_ns = p->alike_ns;
@@ -391,7 +395,7 @@ void slave_step_profile(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
     Ips__ProfileAnswer *a = &j->answer.profile;
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0 && !j->procs)
         rc = begin_profile(j, gs, ask);
     ips__profile_answer__init(a);

@@ -34,7 +34,7 @@ struct state_storage {
 static char gone[] = "no longer has the pool that it was recorded in: what was "
                      "not archived yet is missing";
 
-static bool run_open(const struct slave_run *r)
+static bool is_run_open(const struct slave_run *r)
 {
     return r->in_pool;
 }
@@ -53,7 +53,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     }
     st->run = r->row.name;
     st->command = r->row.control.command;
-    st->open = run_open(r);
+    st->open = is_run_open(r);
     st->goes_on = st->open && !slave_run_all_dead(r);
     st->created_real_ns = r->row.control.created_real_ns;
     st->processes = r->row.processes;
@@ -217,7 +217,8 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
     slave_work_give(v->s->work, job);
 }
 
-static bool may_go_on(const struct slave_serve *v, const struct slave_job *job)
+static bool can_send_next_reply(const struct slave_serve *v,
+                                const struct slave_job *job)
 {
     return job->credit > 0 && v->peer &&
            ips_peer_backlog(v->peer) < BACKLOG_BYTES;
@@ -235,7 +236,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Parks the job until its descriptor is readable. */
-static void wait_readable(struct slave_serve *v, struct slave_job *job)
+static void park_until_readable(struct slave_serve *v, struct slave_job *job)
 {
     struct task *t = *task_of(v, job);
     t->readable = event_new(v->s->base, job->wait_fd, EV_READ, on_readable, t);
@@ -246,12 +247,12 @@ static void wait_readable(struct slave_serve *v, struct slave_job *job)
     end_job(v, job);
 }
 
-void slave_serve_worked(struct slave *s)
+void slave_serve_handle_finished_steps(struct slave *s)
 {
     struct slave_serve *v = s->serve;
     struct slave_job *job;
-    while ((job = slave_work_take(s->work))) {
-        if (slave_precompute_done(v, job))
+    while ((job = slave_work_take_finished(s->work))) {
+        if (slave_precompute_finish_job(v, job))
             continue;
         s->busy_ns = slave_now_ns();
         v->needs_write = true;
@@ -264,7 +265,7 @@ void slave_serve_worked(struct slave *s)
         if (job->silent) {
             job->waiting = job->parked = true;
             if (!job->box)
-                wait_readable(v, job);
+                park_until_readable(v, job);
             else if (slave_box_has_mail(job->box))
                 slave_serve_continue_job(v, job);
             continue;
@@ -274,7 +275,7 @@ void slave_serve_worked(struct slave *s)
         ips_send_reply(v->peer, &job->reply);
         if (job->finished)
             end_job(v, job);
-        else if (may_go_on(v, job))
+        else if (can_send_next_reply(v, job))
             slave_work_give(s->work, job);
         else
             job->parked = true;
@@ -298,7 +299,7 @@ void slave_serve_unpark(struct slave_serve *v)
             continue;
         if (job->cancelled) {
             end_job(v, job);
-        } else if (!job->waiting && may_go_on(v, job)) {
+        } else if (!job->waiting && can_send_next_reply(v, job)) {
             job->parked = false;
             slave_work_give(v->s->work, job);
         }
@@ -391,7 +392,8 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
         rc = slave_store_unrecorded(s->drain.store, run->row.id,
                                     collect_unrecorded, c.snap, err);
     if (rc == 0)
-        rc = slave_store_load(s->drain.store, run->row.id, &c.snap->load, err);
+        rc = slave_store_get_load(s->drain.store, run->row.id, &c.snap->load,
+                                  err);
     if (rc < 0) {
         if (rc == IPS_E_NO_MEMORY)
             ips_err_set(err, rc, "out of memory");
@@ -468,7 +470,8 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
         slave_work_drop(s->work, job);
     } else if (job)
         start_job(v, job, run);
-    else if (q->ask_case == IPS__REQUEST__ASK_EVENTS || slave_graph_knows(q))
+    else if (q->ask_case == IPS__REQUEST__ASK_EVENTS ||
+             slave_graph_handles_request(q))
         slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run, "out of memory");
     else
         slave_serve_fail(v, q->id, IPS_E_PROTOCOL, q->run,

@@ -82,7 +82,7 @@ static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
                   : 0;
 }
 
-static int add_up(struct slave_graph_ask *j)
+static int sum_series_over_rows(struct slave_graph_ask *j)
 {
     struct series_answer *a = j->series;
     const uint64_t *from[] = {a->s.cpu_ns, a->s.messages, a->s.bytes,
@@ -99,7 +99,8 @@ static int add_up(struct slave_graph_ask *j)
 
 /* Adds a row for each bin: the process with the most CPU in it. Returns the
  * number of rows. */
-static size_t put_processes(const struct series_answer *a, Ips__SeriesTop *row)
+static size_t add_top_processes(const struct series_answer *a,
+                                Ips__SeriesTop *row)
 {
     size_t count = 0;
     for (uint32_t bin = 0; bin < a->s.bins; bin++) {
@@ -132,8 +133,8 @@ static char *put_text(char **at, const char *text, uint32_t len)
     return start;
 }
 
-static int put_procedures(struct series_answer *a, Ips__SeriesTop *row,
-                          struct ips_err *err)
+static int add_top_procedures(struct series_answer *a, Ips__SeriesTop *row,
+                              struct ips_err *err)
 {
     size_t bytes = 1;
     for (uint32_t i = 0; i < a->top_count; i++)
@@ -146,7 +147,7 @@ static int put_procedures(struct series_answer *a, Ips__SeriesTop *row,
         ips__series_top__init(&row[i]);
         row[i].bin = a->top[i].bin;
         row[i].procedure = put_text(&texts, s->name, s->name_len);
-        row[i].module = ips_wire_text(s->module);
+        row[i].module = ips_unconst_text(s->module);
         row[i].ns = a->top[i].ns;
     }
     return 0;
@@ -166,12 +167,12 @@ static int make_tops(struct slave_graph_ask *j, struct slave_graphs *gs,
                                &a->top_count, &j->job.err);
     if (rc < 0)
         return rc;
-    Ips__SeriesTop *row =
-        slave_graph_rows(j, (size_t)a->s.bins + a->top_count, sizeof(*row));
+    Ips__SeriesTop *row = slave_graph_alloc_rows(
+        j, (size_t)a->s.bins + a->top_count, sizeof(*row));
     if (!row)
         return IPS_E_NO_MEMORY;
-    size_t count = put_processes(a, row);
-    rc = put_procedures(a, row + count, &j->job.err);
+    size_t count = add_top_processes(a, row);
+    rc = add_top_procedures(a, row + count, &j->job.err);
     out->tops = (Ips__SeriesTop **)(void *)j->ptrs;
     out->n_tops = count + a->top_count;
     return rc;
@@ -193,7 +194,7 @@ void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
     const Ips__SeriesAsk *ask = slave_graph_request(j)->series;
     Ips__SeriesAnswer *out = &j->answer.series;
     ips__series_answer__init(out);
-    int rc = slave_graph_same(j, gs, ask->generation);
+    int rc = slave_graph_use_generation(j, gs, ask->generation);
     if (rc == 0)
         rc = check_ask(ask, &job->err);
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))
@@ -201,7 +202,7 @@ void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0)
         rc = make_series(gs, j, ask);
     if (rc == 0)
-        rc = add_up(j);
+        rc = sum_series_over_rows(j);
     if (rc == 0 && ask->tops)
         rc = make_tops(j, gs, ask, out);
     if (rc < 0) {

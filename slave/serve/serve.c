@@ -102,7 +102,7 @@ static void cancel_job(struct slave_job *job)
     atomic_store_explicit(&job->stop, true, memory_order_relaxed);
 }
 
-static void continue_request(struct slave_serve *v, const Ips__Request *q)
+static void apply_more_request(struct slave_serve *v, const Ips__Request *q)
 {
     if (q->more->replies == 0)
         slave_serve_partial_drop(v, q->id);
@@ -145,10 +145,10 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
         return;
     }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
-        continue_request(v, q);
+        apply_more_request(v, q);
         return;
     }
-    if (slave_serve_partial(v, q))
+    if (slave_serve_collect_partial(v, q))
         return;
     struct slave_run *run = slave_drain_find(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
@@ -185,7 +185,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         on_request(v, env->request);
         break;
     case IPS__ENVELOPE__BODY_CM:
-        slave_cm_from_master(v, env->cm);
+        slave_cm_on_master_message(v, env->cm);
         break;
     case IPS__ENVELOPE__BODY_REPLY:
     case IPS__ENVELOPE__BODY_REPORT:
@@ -197,7 +197,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     }
 }
 
-static void lost_master(struct slave_serve *v)
+static void on_master_lost(struct slave_serve *v)
 {
     v->peer = NULL;
     v->ready = false;
@@ -221,7 +221,7 @@ static void on_close(struct ips_peer *peer, const char *why, void *arg)
     struct slave_serve *v = arg;
     (void)peer;
     bool was = v->ready;
-    lost_master(v);
+    on_master_lost(v);
     if (was)
         ips_log_info("master %s: %s", v->s->opt.master, why);
     else if (!v->complained)
@@ -236,7 +236,7 @@ static void on_drain(struct ips_peer *peer, void *arg)
 {
     (void)peer;
     slave_serve_unpark(arg);
-    slave_cm_drained(arg);
+    slave_cm_on_master_drain(arg);
 }
 
 static const struct ips_peer_ops ops = {on_message, on_close};
@@ -253,12 +253,12 @@ static void try_connect(struct slave_serve *v)
         return;
     }
     ips_peer_set_ops(v->peer, &ops, v);
-    ips_peer_on_drain(v->peer, on_drain);
+    ips_peer_set_on_drain(v->peer, on_drain);
     cpu_set_t cpus;
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
     hello.machine = v->s->opt.machine;
     hello.boot_id = v->boot_id;
-    hello.peers = ips_wire_text(slave_cm_address(v));
+    hello.peers = ips_unconst_text(slave_cm_address(v));
     hello.cores = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
                       ? (uint32_t)CPU_COUNT(&cpus)
                       : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
@@ -271,7 +271,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     uint64_t now = slave_now_ns();
-    slave_cm_tick(v, now);
+    slave_cm_drop_unattached_wires(v, now);
     if (!v->peer && now >= v->next_try_ns)
         try_connect(v);
     if (v->ready && now >= v->next_report_ns) {
@@ -323,7 +323,7 @@ void slave_serve_close(struct slave *s)
         return;
     if (v->peer)
         ips_peer_free(v->peer);
-    lost_master(v);
+    on_master_lost(v);
     slave_cm_close(v);
     if (v->precompute &&
         /* the worker frees the job itself, so only unpin the run */

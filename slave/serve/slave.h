@@ -66,7 +66,7 @@ void slave_serve_close(struct slave *s);
 void slave_serve_turn(struct slave *s, uint64_t now_ns);
 /* Handles the jobs whose step has finished; called when the worker woke the
  * loop. */
-void slave_serve_worked(struct slave *s);
+void slave_serve_handle_finished_steps(struct slave *s);
 /* Number of requests in progress. */
 unsigned slave_serve_pending(const struct slave *s);
 

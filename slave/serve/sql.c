@@ -78,7 +78,7 @@ static void rows_release(struct sql_rows *a)
     *a = (struct sql_rows){0};
 }
 
-static int rows_room(struct sql_rows *a, struct ips_err *err)
+static int rows_allocate(struct sql_rows *a, struct ips_err *err)
 {
     a->column_count = (uint32_t)sqlite3_column_count(slave_sql_stmt(a->q));
     size_t n = a->column_count, cells = n * PIECE_SQL_ROWS;
@@ -167,7 +167,7 @@ static void put_columns(struct sql_rows *a, Ips__SqlAnswer *r)
     r->n_columns = a->column_count;
     for (uint32_t c = 0; c < a->column_count; c++)
         a->columns[c] =
-            ips_wire_text(sqlite3_column_name(slave_sql_stmt(a->q), (int)c));
+            ips_unconst_text(sqlite3_column_name(slave_sql_stmt(a->q), (int)c));
 }
 
 static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
@@ -258,7 +258,7 @@ static void send_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
     struct ips_err err = {0};
     Ips__SqlAnswer columns = IPS__SQL_ANSWER__INIT;
     bool last = false;
-    if (rows_room(a, &err) < 0)
+    if (rows_allocate(a, &err) < 0)
         _exit(1);
     put_columns(a, &columns);
     put_frame(out, SQL_MORE, &columns);
@@ -330,30 +330,30 @@ struct sql_ask {
 
 /* Makes sure that the database has the procedures of the graph that the IRT
  * rows belong to. */
-static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int ensure_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
-    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
+    struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
     if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
         return 0;
-    int rc = slave_graph_newest(j, gs);
+    int rc = slave_graph_use_newest(j, gs);
     return rc < 0 ? rc : slave_graph_profile_cache(gs, j->graph, &j->job.err);
 }
 
 /* Makes sure that the run's IRT tables exist. Without a SyncAsk before, they
  * may come from an older build. Then those of a closed run are made again;
  * those of an open run are used as they are. */
-static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int ensure_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
-    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
+    struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
     if (!slave_store_get_irt(store, j->sql->run, &irt) ||
         (j->snap->closed && irt.key != j->snap->key))
-        return slave_graph_newest(j, gs);
+        return slave_graph_use_newest(j, gs);
     j->sql->procedures = irt.procedures;
     return 0;
 }
@@ -375,15 +375,15 @@ static int begin_without_helper(struct slave_graph_ask *j,
         return rc;
     rc = slave_sql_prepare(a->q, ask->text, &a->error);
     if (rc == 0 && slave_sql_wants_procedures(a->q)) {
-        rc = have_procedures(j, gs);
+        rc = ensure_procedures(j, gs);
         if (rc < 0)
             return rc;
         rc = slave_sql_prepare(a->q, ask->text, &a->error);
     }
-    return rc < 0 ? 0 : rows_room(a, &j->job.err);
+    return rc < 0 ? 0 : rows_allocate(a, &j->job.err);
 }
 
-static int step_here(struct slave_graph_ask *j)
+static int step_without_helper(struct slave_graph_ask *j)
 {
     struct sql_rows *a = &j->sql->own;
     if (!a->error.code)
@@ -490,14 +490,15 @@ static int read_frame(struct sql_ask *a, struct sql_frame *head,
 }
 
 /* Handles a complete frame. */
-static int take_frame(struct slave_graph_ask *j, struct slave_graphs *gs,
-                      const struct sql_frame *head)
+static int handle_helper_frame(struct slave_graph_ask *j,
+                               struct slave_graphs *gs,
+                               const struct sql_frame *head)
 {
     struct sql_ask *a = j->sql;
     if (head->kind == SQL_PROCEDURES && !a->procedures) {
         helper_end(a, gs);
         a->procedures = true;
-        int rc = have_procedures(j, gs);
+        int rc = ensure_procedures(j, gs);
         j->job.silent = rc == 0;
         return rc == 0 ? helper_begin(j, gs) : rc;
     }
@@ -531,7 +532,7 @@ static int step_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
             report_helper_end(j, gs);
             rc = 0;
         } else if (rc == 1) {
-            rc = take_frame(j, gs, &head);
+            rc = handle_helper_frame(j, gs, &head);
         } else if (rc == 0) {
             j->job.silent = true;
             j->job.wait_fd = a->fd;
@@ -554,7 +555,7 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     /* copied now, because a build takes the snapshot over */
     a->run = j->snap->run_id;
-    int rc = have_tables(j, gs);
+    int rc = ensure_tables(j, gs);
     if (rc < 0)
         return rc;
     return gs->helper[0] ? helper_begin(j, gs) : begin_without_helper(j, gs);
@@ -582,7 +583,7 @@ void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
     if (!j->sql)
         rc = begin_sql(j, gs);
     if (rc == 0)
-        rc = gs->helper[0] ? step_helper(j, gs) : step_here(j);
+        rc = gs->helper[0] ? step_helper(j, gs) : step_without_helper(j);
     if (rc < 0) {
         job->silent = false;
         slave_job_fail(job);

@@ -7,8 +7,8 @@
 #include "slave/graphs/waits.h"
 #include "slave/serve/graph.h"
 
-static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
-                        uint32_t i)
+static void fill_process_row(Ips__ProcessRow *r, const struct ips_built *b,
+                             uint32_t i)
 {
     struct ips_proc *p = &b->procs[i];
     ips__process_row__init(r);
@@ -44,8 +44,8 @@ struct thread_rows {
     Ips__WaitCause *causes[IPS_WAIT_COUNT];
 };
 
-static void thread_row(struct thread_rows *out, const struct ips_built *b,
-                       uint32_t i)
+static void fill_thread_row(struct thread_rows *out, const struct ips_built *b,
+                            uint32_t i)
 {
     struct ips_thread_row *t = &b->threads[i];
     Ips__ThreadRow *r = &out->row;
@@ -76,7 +76,7 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
             continue;
         Ips__WaitCause *w = &out->cause[r->n_waits];
         ips__wait_cause__init(w);
-        w->cause = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+        w->cause = ips_unconst_text(ips_wait_name((enum ips_wait_cause)c));
         w->ns = t->wait_ns[c];
         w->count = t->wait_count[c];
         r->wait_ns += t->wait_ns[c];
@@ -84,8 +84,8 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
     }
 }
 
-static void cut_thread(struct thread_rows *out,
-                       const struct slave_window_thread *w)
+static void apply_window_to_thread(struct thread_rows *out,
+                                   const struct slave_window_thread *w)
 {
     Ips__ThreadRow *r = &out->row;
     r->outside = w->outside;
@@ -101,7 +101,7 @@ static void cut_thread(struct thread_rows *out,
             continue;
         Ips__WaitCause *row = &out->cause[r->n_waits];
         ips__wait_cause__init(row);
-        row->cause = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+        row->cause = ips_unconst_text(ips_wait_name((enum ips_wait_cause)c));
         row->ns = w->wait_ns[c];
         row->count = w->wait_count[c];
         r->wait_ns += w->wait_ns[c];
@@ -160,7 +160,7 @@ static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
 
 /* If several processes use the peer end: its number + 1; else 0. The rows of
  * these processes then show the master which of them received what. */
-static uint32_t peer_shared(const struct slave_graph_ask *j, uint32_t end)
+static uint32_t shared_peer_end(const struct slave_graph_ask *j, uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];
     bool shared =
@@ -168,8 +168,8 @@ static uint32_t peer_shared(const struct slave_graph_ask *j, uint32_t end)
     return shared ? e->peer_end + 1 : 0;
 }
 
-static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
-                        uint32_t i)
+static void fill_channel_row(Ips__ChannelRow *r,
+                             const struct slave_graph_ask *j, uint32_t i)
 {
     const struct ips_built *b = &j->graph->b;
     const struct ips_traffic *t = &b->traffic[i];
@@ -178,7 +178,7 @@ static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
     r->process = t->process;
     r->name = b->ends[t->end].name;
     r->peer_process = peer_process(j, t->end);
-    r->peer_shared = peer_shared(j, t->end);
+    r->peer_shared = shared_peer_end(j, t->end);
     r->sent_messages = t->sent_messages;
     r->sent_bytes = t->sent_bytes;
     r->recv_messages = t->recv_messages;
@@ -188,7 +188,8 @@ static void channel_row(Ips__ChannelRow *r, const struct slave_graph_ask *j,
         e->accepted && (e->kind == IPS_CHAN_TCP || e->kind == IPS_CHAN_UNIX);
 }
 
-static void cut_channel(Ips__ChannelRow *r, const struct ips_traffic_cut *t)
+static void apply_window_to_channel(Ips__ChannelRow *r,
+                                    const struct ips_traffic_cut *t)
 {
     r->windowed = true;
     r->sent_messages = t->sent_messages;
@@ -213,7 +214,7 @@ static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)
 void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    if (slave_graph_newest(j, gs) < 0) {
+    if (slave_graph_use_newest(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -231,9 +232,9 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
     size_t n = 0;
     if (j->at < threads) {
         n = piece_rows(j->at, 0, b->proc_count);
-        Ips__ProcessRow *r = slave_graph_rows(j, n, sizeof(*r));
+        Ips__ProcessRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
-            process_row(&r[i], b, j->at + (uint32_t)i);
+            fill_process_row(&r[i], b, j->at + (uint32_t)i);
             if (window)
                 apply_window_to_process(&r[i], &j->window.processes[j->at + i]);
         }
@@ -241,26 +242,27 @@ void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
         a->n_processes = n;
     } else if (j->at < channels) {
         n = piece_rows(j->at, threads, b->g.chain_count);
-        struct thread_rows *r = slave_graph_rows(j, n, sizeof(*r));
+        struct thread_rows *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             uint32_t chain = j->at - threads + (uint32_t)i;
-            thread_row(&r[i], b, chain);
+            fill_thread_row(&r[i], b, chain);
             if (window)
-                cut_thread(&r[i], &j->window.threads[chain]);
+                apply_window_to_thread(&r[i], &j->window.threads[chain]);
         }
         a->threads = (Ips__ThreadRow **)(void *)j->ptrs;
         a->n_threads = n;
     } else if (j->at < end) {
         n = piece_rows(j->at, channels, b->traffic_count);
-        Ips__ChannelRow *r = slave_graph_rows(j, n, sizeof(*r));
+        Ips__ChannelRow *r = slave_graph_alloc_rows(j, n, sizeof(*r));
         if (!j->user)
             j->user = find_end_users(b);
         if (!j->user)
             ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
         for (size_t i = 0; r && j->user && i < n; i++)
-            channel_row(&r[i], j, j->at - channels + (uint32_t)i);
+            fill_channel_row(&r[i], j, j->at - channels + (uint32_t)i);
         for (size_t i = 0; window && r && j->user && i < n; i++)
-            cut_channel(&r[i], &j->traffic.row[j->at - channels + i]);
+            apply_window_to_channel(&r[i],
+                                    &j->traffic.row[j->at - channels + i]);
         a->channels = (Ips__ChannelRow **)(void *)j->ptrs;
         a->n_channels = n;
     }

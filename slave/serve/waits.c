@@ -138,7 +138,7 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     return to->procedure && to->file;
 }
 
-static int blocked_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+static int fill_blocked_calls(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
 {
     struct wait_rows *p = j->wait_rows;
     const struct slave_waits *w = j->graph->waits;
@@ -161,7 +161,7 @@ static int blocked_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         to->since_ns = r->since_ns;
         to->by = r->by == IPS_NONE ? 0 : r->by + 1;
         to->place = w->blocked_site[i];
-        to->within = slave_blocked_within(&j->graph->b, r);
+        to->within = slave_blocked_needs_recorded_waker(&j->graph->b, r);
         to->what = keep_text(p, slave_blocked_text(&j->graph->b, r));
         if (!to->what)
             return no_memory(j);
@@ -180,7 +180,7 @@ static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     struct row {
         Ips__WaitPlace call_site;
         char *stack[IPS_WAIT_FRAMES];
-    } *rows = slave_graph_rows(j, n, sizeof(*rows));
+    } *rows = slave_graph_alloc_rows(j, n, sizeof(*rows));
     free_texts(p);
     if (!rows)
         return IPS_E_NO_MEMORY;
@@ -190,10 +190,11 @@ static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
             return no_memory(j);
     if (p->sent_places == 0) {
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
-            p->causes[c] = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
+            p->causes[c] =
+                ips_unconst_text(ips_wait_name((enum ips_wait_cause)c));
         a->causes = p->causes;
         a->n_causes = IPS_WAIT_COUNT;
-        int rc = blocked_page(j, a);
+        int rc = fill_blocked_calls(j, a);
         if (rc < 0)
             return rc;
     }
@@ -263,8 +264,8 @@ void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     Ips__WaitRowsAnswer *a = &j->answer.wait_rows;
-    int rc =
-        slave_graph_same(j, gs, slave_graph_request(j)->wait_rows->generation);
+    int rc = slave_graph_use_generation(
+        j, gs, slave_graph_request(j)->wait_rows->generation);
     if (rc == 0 && !j->wait_rows)
         rc = begin_waits(j, gs);
     ips__wait_rows_answer__init(a);

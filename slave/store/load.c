@@ -15,8 +15,8 @@ int slave_store_add_load(struct slave_store *s, int64_t run,
     return slave_store_step(s, SLAVE_STMT_ADD_LOAD, err);
 }
 
-int slave_store_load(struct slave_store *s, int64_t run,
-                     struct slave_load_row *out, struct ips_err *err)
+int slave_store_get_load(struct slave_store *s, int64_t run,
+                         struct slave_load_row *out, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_LOAD];
     memset(out, 0, sizeof(*out));

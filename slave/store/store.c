@@ -414,8 +414,8 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
 
 /* Ends an iteration. `step` is what sqlite3_step returned last; SQLITE_DONE:
  * success. `rc` non-zero: the callback ended the iteration. */
-static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
-                    int rc, struct ips_err *err)
+static int finish_row_iteration(struct slave_store *s, enum slave_stmt which,
+                                int step, int rc, struct ips_err *err)
 {
     if (rc == 0 && step != SQLITE_DONE)
         rc = slave_store_error(s, err, statements[which]);
@@ -467,7 +467,8 @@ int slave_store_runs(struct slave_store *s,
         row.closed_real_ns = slave_col_u64(q, 13);
         rc = each(&row, arg);
     }
-    return end_walk(s, SLAVE_STMT_RUNS, rc ? SQLITE_DONE : step, rc, err);
+    return finish_row_iteration(s, SLAVE_STMT_RUNS, rc ? SQLITE_DONE : step, rc,
+                                err);
 }
 
 int slave_store_streams(struct slave_store *s, int64_t run,
@@ -492,7 +493,8 @@ int slave_store_streams(struct slave_store *s, int64_t run,
         lost_parse(sqlite3_column_text(q, 7), row.lost);
         rc = each(&row, arg);
     }
-    return end_walk(s, SLAVE_STMT_STREAMS, rc ? SQLITE_DONE : step, rc, err);
+    return finish_row_iteration(s, SLAVE_STMT_STREAMS, rc ? SQLITE_DONE : step,
+                                rc, err);
 }
 
 int slave_store_segments(struct slave_store *s, int64_t run,
@@ -517,7 +519,8 @@ int slave_store_segments(struct slave_store *s, int64_t run,
         lost_parse(sqlite3_column_text(q, 6), row.lost);
         rc = each(&row, arg);
     }
-    return end_walk(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step, rc, err);
+    return finish_row_iteration(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step,
+                                rc, err);
 }
 
 int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
@@ -555,5 +558,6 @@ int slave_store_unrecorded(struct slave_store *s, int64_t run,
                  path ? (const char *)path : "");
         rc = each(&row, arg);
     }
-    return end_walk(s, SLAVE_STMT_UNSEEN, rc ? SQLITE_DONE : step, rc, err);
+    return finish_row_iteration(s, SLAVE_STMT_UNSEEN, rc ? SQLITE_DONE : step,
+                                rc, err);
 }

@@ -200,14 +200,14 @@ int slave_store_unrecorded(struct slave_store *s, int64_t run,
                            void *arg, struct ips_err *err) IPS_MUST_USE;
 
 /* slave_store_add_load adds to the run's sums, in a transaction of its own.
- * slave_store_load reads the sums; all are 0 if nothing was added. Defined in
- * store/load.c. */
+ * slave_store_get_load reads the sums; all are 0 if nothing was added. Defined
+ * in store/load.c. */
 int slave_store_add_load(struct slave_store *s, int64_t run,
                          const struct slave_load_row *row,
                          struct ips_err *err) IPS_MUST_USE;
-int slave_store_load(struct slave_store *s, int64_t run,
-                     struct slave_load_row *out,
-                     struct ips_err *err) IPS_MUST_USE;
+int slave_store_get_load(struct slave_store *s, int64_t run,
+                         struct slave_load_row *out,
+                         struct ips_err *err) IPS_MUST_USE;
 
 struct ips_built;
 /* Replaces the run's IRT rows by those of build `b`, in a transaction of its

@@ -45,7 +45,8 @@ int slave_store_put_symbol(struct slave_store *s, const char *module,
     return rc;
 }
 
-static void bind_part(sqlite3_stmt *q, int at, const char *text, uint32_t len)
+static void bind_text_with_length(sqlite3_stmt *q, int at, const char *text,
+                                  uint32_t len)
 {
     (void)sqlite3_bind_text(q, at, text, (int)len, SQLITE_TRANSIENT);
 }
@@ -65,9 +66,9 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
         slave_bind_u64(q, 2, r->process);
         slave_bind_u64(q, 3, i);
         slave_bind_text(q, 4, r->process_name);
-        bind_part(q, 5, r->name, r->name_len);
+        bind_text_with_length(q, 5, r->name, r->name_len);
         slave_bind_text(q, 6, r->module);
-        bind_part(q, 7, r->file, r->file_len);
+        bind_text_with_length(q, 7, r->file, r->file_len);
         slave_bind_u64(q, 8, r->source_line);
         slave_bind_u64(q, 9, r->self_ns);
         slave_bind_u64(q, 10, r->total_ns);

@@ -117,8 +117,8 @@ int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
 
 /* ---- similar arcs ---- */
 
-static void key_of(const struct ips_graph *g, uint32_t chain, uint32_t node,
-                   uint32_t level, uint32_t key[5])
+static void make_pool_key(const struct ips_graph *g, uint32_t chain,
+                          uint32_t node, uint32_t level, uint32_t key[5])
 {
     key[0] = level;
     key[1] = level < 2 ? chain : g->chains[chain].process;
@@ -188,7 +188,7 @@ static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
             chain = ips_chain_of(g, s->node);
         for (uint32_t level = 0; level < LEVELS; level++) {
             uint32_t key[5], number;
-            key_of(g, chain, s->node, level, key);
+            make_pool_key(g, chain, s->node, level, key);
             int rc = intern_pool(a, key, chain, &number, err);
             if (rc < 0)
                 return rc;
@@ -216,7 +216,7 @@ static void fill_pools(struct slave_arcs *a, const uint32_t *of)
         }
 }
 
-static int by_node(const void *va, const void *vb)
+static int compare_samples_by_node(const void *va, const void *vb)
 {
     const struct slave_arc_sample *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -226,7 +226,7 @@ static int by_node(const void *va, const void *vb)
     return 0;
 }
 
-static int exact_by_node(const void *va, const void *vb)
+static int compare_exacts_by_node(const void *va, const void *vb)
 {
     const struct slave_arc_exact *x = va, *y = vb;
     CMP3(x->node, y->node);
@@ -238,13 +238,16 @@ static void sort_rows(struct slave_arcs *a)
 {
     bool samples = true, exacts = true;
     for (uint32_t i = 1; i < a->sample_count; i++)
-        samples = samples && by_node(&a->samples[i - 1], &a->samples[i]) <= 0;
+        samples = samples && compare_samples_by_node(&a->samples[i - 1],
+                                                     &a->samples[i]) <= 0;
     for (uint32_t i = 1; i < a->exact_count; i++)
         exacts = exacts && a->exacts[i - 1].node <= a->exacts[i].node;
     if (!samples)
-        qsort(a->samples, a->sample_count, sizeof(*a->samples), by_node);
+        qsort(a->samples, a->sample_count, sizeof(*a->samples),
+              compare_samples_by_node);
     if (!exacts)
-        qsort(a->exacts, a->exact_count, sizeof(*a->exacts), exact_by_node);
+        qsort(a->exacts, a->exact_count, sizeof(*a->exacts),
+              compare_exacts_by_node);
 }
 
 int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
@@ -330,7 +333,7 @@ struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
     for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < levels;
          level++) {
         uint32_t key[5];
-        key_of(g, chain, node, level, key);
+        make_pool_key(g, chain, node, level, key);
         v.pool = find_pool(a, key);
         if (v.pool != NOWHERE)
             v.source = SLAVE_ARC_ALIKE;

@@ -126,16 +126,18 @@ struct slave_window {
 /* How much of the weight of the arc's k-th own sample, in ns, lies in the
  * window. The sample's weight is spread evenly over the time since the sample
  * before; the last one's up to the arc's end. */
-uint64_t slave_arc_sample_in(const struct slave_arcs *a,
-                             const struct ips_graph *g,
-                             const struct slave_arc_view *v, uint32_t node,
-                             uint32_t k, struct slave_window window);
+uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
+                                       const struct ips_graph *g,
+                                       const struct slave_arc_view *v,
+                                       uint32_t node, uint32_t k,
+                                       struct slave_window window);
 
-/* Sum of slave_arc_sample_in over all samples of the arc; 0: none lies in the
- * window. */
-uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
-                          const struct slave_arc_view *v, uint32_t node,
-                          struct slave_window window);
+/* Sum of slave_arc_sample_ns_in_window over all samples of the arc; 0: none
+ * lies in the window. */
+uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
+                                    const struct ips_graph *g,
+                                    const struct slave_arc_view *v,
+                                    uint32_t node, struct slave_window window);
 
 /* ---- procedures of single arcs ---- */
 
@@ -173,11 +175,11 @@ void slave_arc_split(const struct slave_profile_cache *costs,
                      void *arg);
 
 /* The procedure in which most of the arc was spent; IPS_NONE: unsampled. */
-uint32_t slave_arc_main(const struct slave_profile_cache *costs,
-                        const struct slave_proc_names *names,
-                        const struct slave_arc_mixes *mixes,
-                        const struct ips_graph *g, uint32_t chain,
-                        uint32_t node);
+uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
+                                  const struct slave_proc_names *names,
+                                  const struct slave_arc_mixes *mixes,
+                                  const struct ips_graph *g, uint32_t chain,
+                                  uint32_t node);
 
 /* Divides `ns` in proportion: each call of slave_share_next gets the share of
  * `part` in `whole`. Call slave_share_begin first; the parts must add up to

@@ -100,7 +100,7 @@ static char *read_answer(int fd, size_t *len, bool *whole)
 
 /* Whether `text` is a symbol as symbols.h defines it. The helper reads
  * untrusted files, so its output is not trusted, either. */
-static bool well_formed(const char *text)
+static bool is_well_formed_symbol(const char *text)
 {
     struct slave_frame_name f;
     unsigned frames = 0;
@@ -112,7 +112,7 @@ static bool well_formed(const char *text)
 }
 
 /* Parses "! code why". The helper's text may be anything. */
-static void take_reason(const char *text, struct ips_err *why)
+static void parse_failure_reason(const char *text, struct ips_err *why)
 {
     int code = 0, at = 0;
     if (sscanf(text, "! %d %n", &code, &at) < 1 || at == 0)
@@ -121,8 +121,8 @@ static void take_reason(const char *text, struct ips_err *why)
                 (int)strcspn(text + at, "\n"), text + at);
 }
 
-static void take_answer(char *text, struct slave_symbol *out, size_t count,
-                        struct ips_err *why)
+static void parse_answers(char *text, struct slave_symbol *out, size_t count,
+                          struct ips_err *why)
 {
     while (*text && *text != '!') {
         char *line_end = strchr(text, '\n'), *end;
@@ -133,7 +133,8 @@ static void take_answer(char *text, struct slave_symbol *out, size_t count,
             return; /* the answer was cut off here */
         end[1] = '\0';
         if (index < count && grade > SLAVE_SYMBOL_NONE &&
-            grade <= SLAVE_SYMBOL_DEBUG && well_formed(line_end + 1)) {
+            grade <= SLAVE_SYMBOL_DEBUG &&
+            is_well_formed_symbol(line_end + 1)) {
             char *copy = strdup(line_end + 1);
             if (copy) {
                 free(out[index].text);
@@ -144,10 +145,10 @@ static void take_answer(char *text, struct slave_symbol *out, size_t count,
         text = end + 2;
     }
     if (*text == '!')
-        take_reason(text, why);
+        parse_failure_reason(text, why);
 }
 
-static void say_ended(int status, bool whole, struct ips_err *why)
+static void describe_helper_end(int status, bool whole, struct ips_err *why)
 {
     if (!whole)
         ips_err_set(why, IPS_E_LIMIT,
@@ -185,10 +186,10 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     close(answer);
     status = slave_helper_wait(pid, !whole);
     if (text)
-        take_answer(text, out, ask->count, why);
+        parse_answers(text, out, ask->count, why);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
-    say_ended(status, whole, why);
+    describe_helper_end(status, whole, why);
     free(text);
     return rc;
 }

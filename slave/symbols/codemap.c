@@ -35,7 +35,7 @@ struct code_memo { /* cache entry: the last lookup with this hash */
     bool used;
 };
 
-const char *ips_code_base(const char *path)
+const char *ips_code_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -43,7 +43,7 @@ const char *ips_code_base(const char *path)
 
 /* ---- images ---- */
 
-static int by_image(const void *a, const void *b)
+static int compare_images_by_process(const void *a, const void *b)
 {
     const struct code_image *x = a, *y = b;
     CMP3(x->pidns, y->pidns);
@@ -58,9 +58,9 @@ uint32_t ips_codemap_image(const struct ips_codemap *m,
     const struct code_image key = {
         .pidns = head->pidns, .pid = head->pid, .stamp = head->image_stamp};
     const struct code_image *found =
-        m->image_count
-            ? bsearch(&key, m->images, m->image_count, sizeof(key), by_image)
-            : NULL;
+        m->image_count ? bsearch(&key, m->images, m->image_count, sizeof(key),
+                                 compare_images_by_process)
+                       : NULL;
     return found ? (uint32_t)(found - m->images) : IPS_NONE;
 }
 
@@ -79,15 +79,17 @@ static int make_images(struct ips_codemap *m, const struct ips_build_input *in,
                                            .parent = IPS_NONE};
     }
     if (in->stream_count)
-        qsort(m->images, in->stream_count, sizeof(*m->images), by_image);
+        qsort(m->images, in->stream_count, sizeof(*m->images),
+              compare_images_by_process);
     for (uint32_t i = 0; i < in->stream_count; i++)
-        if (n == 0 || by_image(&m->images[n - 1], &m->images[i]) != 0)
+        if (n == 0 ||
+            compare_images_by_process(&m->images[n - 1], &m->images[i]) != 0)
             m->images[n++] = m->images[i];
     m->image_count = n;
     return 0;
 }
 
-static int by_stamp(const void *va, const void *vb, void *arg)
+static int compare_images_by_stamp(const void *va, const void *vb, void *arg)
 {
     const struct code_image *images = arg;
     const struct code_image *x = &images[*(const uint32_t *)va];
@@ -100,8 +102,8 @@ static int by_stamp(const void *va, const void *vb, void *arg)
 /* Finds the parent of an image that is in another pid namespace than the parent
  * (ppid is then 0, or the pid in another namespace): the only image with that
  * stamp, or IPS_NONE. */
-static uint32_t parent_by_stamp(const struct ips_codemap *m,
-                                const uint32_t *order, uint64_t stamp)
+static uint32_t find_parent_by_stamp(const struct ips_codemap *m,
+                                     const uint32_t *order, uint64_t stamp)
 {
     uint32_t low = 0, high = m->image_count;
     while (low < high) {
@@ -125,7 +127,8 @@ static int link_fork_parents(struct ips_codemap *m, struct ips_err *err)
     for (uint32_t i = 0; i < m->image_count; i++)
         order[i] = i;
     if (m->image_count)
-        qsort_r(order, m->image_count, sizeof(*order), by_stamp, m->images);
+        qsort_r(order, m->image_count, sizeof(*order), compare_images_by_stamp,
+                m->images);
     for (uint32_t i = 0; i < m->image_count; i++) {
         struct code_image *im = &m->images[i];
         const struct ips_segment_header key = {.pidns = im->pidns,
@@ -135,7 +138,7 @@ static int link_fork_parents(struct ips_codemap *m, struct ips_err *err)
             continue;
         im->parent = ips_codemap_image(m, &key);
         if (im->parent == IPS_NONE)
-            im->parent = parent_by_stamp(m, order, im->parent_stamp);
+            im->parent = find_parent_by_stamp(m, order, im->parent_stamp);
         if (im->parent == i)
             im->parent = IPS_NONE;
     }
@@ -155,9 +158,9 @@ static bool same_module(const void *arg, uint32_t number)
 }
 
 /* The number of the module that a record names; adds it if it is new. */
-static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
-                     char *path, uint32_t uid, uint64_t t_ns, uint32_t *number,
-                     struct ips_err *err)
+static int intern_module(struct ips_codemap *m, const struct ips_rec_module *r,
+                         char *path, uint32_t uid, uint64_t t_ns,
+                         uint32_t *number, struct ips_err *err)
 {
     struct ips_code_module key = {.path = path, .uid = uid};
     key.build_id_bytes = r->build_id_bytes <= sizeof(r->build_id)
@@ -183,7 +186,7 @@ static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
         key.path = strdup(path);
         if (!key.path)
             return ips_err_set(err, IPS_E_NO_MEMORY, "modules");
-        const char *base = ips_code_base(path);
+        const char *base = ips_code_file_name(path);
         key.recording =
             strcmp(base, IPS_PRELOAD_NAME) == 0 ||
             strncmp(base, IPS_LIBRARY_NAME, sizeof(IPS_LIBRARY_NAME) - 1) == 0;
@@ -194,9 +197,9 @@ static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
     return 0;
 }
 
-static int add_module(struct ips_codemap *m, uint32_t image, uint32_t uid,
-                      const uint8_t *p, uint32_t len, uint64_t t_ns,
-                      struct ips_err *err)
+static int add_module_span(struct ips_codemap *m, uint32_t image, uint32_t uid,
+                           const uint8_t *p, uint32_t len, uint64_t t_ns,
+                           struct ips_err *err)
 {
     struct ips_rec_module r;
     char path[IPS_REC_MAX_BYTES];
@@ -221,7 +224,7 @@ static int add_module(struct ips_codemap *m, uint32_t image, uint32_t uid,
                           .module = IPS_NONE,
                           .order = m->span_count};
     if (!r.gone)
-        rc = module_of(m, &r, path, uid, t_ns, &s.module, err);
+        rc = intern_module(m, &r, path, uid, t_ns, &s.module, err);
     if (rc == 0)
         m->spans[m->span_count++] = s;
     return rc;
@@ -238,14 +241,14 @@ static int scan_modules(struct ips_codemap *m, const struct ips_build_input *in,
         bool modules = b_may_have(s, IPS_REC_MODULE), begun = false;
         if (image == IPS_NONE)
             continue;
-        while ((modules || !begun) && (p = b_next(&walk, &type, &len))) {
+        while ((modules || !begun) && (p = b_next_record(&walk, &type, &len))) {
             struct ips_rec_head h;
             if (type != IPS_REC_MODULE && type != IPS_REC_START)
                 continue;
             memcpy(&h, p, sizeof(h));
-            uint64_t t = b_time(&s->head.clock, h.word, h.t);
+            uint64_t t = b_stamp_to_ns(&s->head.clock, h.word, h.t);
             if (type == IPS_REC_MODULE) {
-                int rc = add_module(m, image, s->head.uid, p, len, t, err);
+                int rc = add_module_span(m, image, s->head.uid, p, len, t, err);
                 if (rc < 0)
                     return rc;
                 continue;
@@ -264,7 +267,7 @@ static int scan_modules(struct ips_codemap *m, const struct ips_build_input *in,
     return 0;
 }
 
-static int by_span(const void *a, const void *b)
+static int compare_spans_by_start(const void *a, const void *b)
 {
     const struct code_span *x = a, *y = b;
     CMP3(x->image, y->image);
@@ -303,7 +306,8 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
         rc = link_fork_parents(out, err);
     if (rc == 0) {
         if (out->span_count)
-            qsort(out->spans, out->span_count, sizeof(*out->spans), by_span);
+            qsort(out->spans, out->span_count, sizeof(*out->spans),
+                  compare_spans_by_start);
         end_module_spans(out);
         out->memo = b_calloc(MEMO_SLOTS, sizeof(*out->memo), err);
         rc = out->memo ? 0 : IPS_E_NO_MEMORY;

@@ -69,14 +69,14 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* Whether the code location is in IPS's own code. */
-static inline bool ips_code_recording(const struct ips_codemap *m,
-                                      uint32_t place)
+static inline bool ips_code_belongs_to_ips(const struct ips_codemap *m,
+                                           uint32_t place)
 {
     uint32_t module = m->locations[place].module;
     return module != IPS_NONE && m->modules[module].recording;
 }
 
 /* The file name in a path: "libc.so.6" of "/lib/libc.so.6". */
-const char *ips_code_base(const char *path);
+const char *ips_code_file_name(const char *path);
 
 #endif

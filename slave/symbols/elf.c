@@ -49,7 +49,7 @@ struct reader {
 
 /* ---- symbol tables ---- */
 
-static int by_symbol(const void *va, const void *vb)
+static int compare_symbols_by_start(const void *va, const void *vb)
 {
     const struct symbol *a = va, *b = vb;
     if (a->start != b->start)
@@ -125,7 +125,8 @@ static void load_symbols(struct reader *r)
                     add_symbols(r, elfs[i], s, &h);
             }
     if (r->symbol_count)
-        qsort(r->symbols, r->symbol_count, sizeof(*r->symbols), by_symbol);
+        qsort(r->symbols, r->symbol_count, sizeof(*r->symbols),
+              compare_symbols_by_start);
 }
 
 /* The symbol that covers the address. A symbol without a size (assembler)
@@ -151,7 +152,7 @@ static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
 /* ---- the unwind table ---- */
 
 /* Loads the sorted table of .eh_frame_hdr, if it has the usual encoding. */
-static void load_starts(struct reader *r)
+static void load_procedure_starts(struct reader *r)
 {
     GElf_Shdr h;
     uint32_t count;
@@ -226,7 +227,7 @@ static void put_number(struct text *t, int n, char end)
 
 /* Appends a name without the suffixes that compilers give to parts of a
  * procedure: "f" for "f.constprop.0" and "f.cold". */
-static void put_plain(struct text *t, const char *name)
+static void put_name_without_suffixes(struct text *t, const char *name)
 {
     static const char *const parts[] = {".cold",  ".part.",     ".constprop.",
                                         ".isra.", ".lto_priv.", ".llvm.",
@@ -249,7 +250,7 @@ static void put_name(struct text *t, const char *name)
     if (plain)
         put_field(t, plain, '\t');
     else
-        put_plain(t, name ? name : "");
+        put_name_without_suffixes(t, name ? name : "");
     free(plain);
 }
 
@@ -263,7 +264,8 @@ static void put_frame_rest(struct text *t, const char *file, int line,
     t->frames++;
 }
 
-static bool table_text(struct reader *r, uint64_t at, struct text *t)
+static bool describe_from_symbol_table(struct reader *r, uint64_t at,
+                                       struct text *t)
 {
     const struct symbol *s = find_symbol(r, at);
     t->len = t->frames = 0;
@@ -278,7 +280,7 @@ static bool table_text(struct reader *r, uint64_t at, struct text *t)
     char name[IPS_PATH_BYTES];
     if (!find_start(r, at, &start))
         return false;
-    snprintf(name, sizeof(name), "%s+0x%llx", ips_code_base(r->ask->path),
+    snprintf(name, sizeof(name), "%s+0x%llx", ips_code_file_name(r->ask->path),
              (unsigned long long)start);
     put_field(t, name, '\t');
     put_frame_rest(t, "", 0, "", 0);
@@ -287,7 +289,7 @@ static bool table_text(struct reader *r, uint64_t at, struct text *t)
 
 /* ---- debug information ---- */
 
-static int by_range(const void *va, const void *vb)
+static int compare_ranges_by_start(const void *va, const void *vb)
 {
     const struct range *a = va, *b = vb;
     if (a->start != b->start)
@@ -322,7 +324,8 @@ static void load_ranges(struct reader *r, Dwarf *dwarf)
         }
     }
     if (r->range_count)
-        qsort(r->ranges, r->range_count, sizeof(*r->ranges), by_range);
+        qsort(r->ranges, r->range_count, sizeof(*r->ranges),
+              compare_ranges_by_start);
 }
 
 static Dwarf_Die *find_unit(struct reader *r, uint64_t at)
@@ -463,8 +466,8 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
 
 /* Finds the innermost scope below `die` that contains `at`. Also searches
  * procedures within types within procedures, which libdw does not find. */
-static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
-                       Dwarf_Die *out)
+static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
+                                 Dwarf_Die *out)
 {
     Dwarf_Die child;
     if (depth == 0 || dwarf_child(die, &child) != 0)
@@ -476,7 +479,7 @@ static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
         case DW_TAG_lexical_block:
             if (dwarf_haspc(&child, at) > 0) {
                 *out = child;
-                (void)find_local(&child, at, depth - 1, out);
+                (void)find_innermost_scope(&child, at, depth - 1, out);
                 return true;
             }
             break;
@@ -488,7 +491,7 @@ static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
         default:
             continue;
         }
-        if (find_local(&child, at, depth - 1, out))
+        if (find_innermost_scope(&child, at, depth - 1, out))
             return true;
     } while (dwarf_siblingof(&child, &child) == 0);
     return false;
@@ -508,13 +511,14 @@ static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
         count = dwarf_getscopes_die(&scopes[0], own);
     /* mangled name of a procedure inside another procedure */
     else if (s && strncmp(s->name, "_ZZ", 3) == 0 &&
-             find_local(unit, at, 64, &local))
+             find_innermost_scope(unit, at, 64, &local))
         count = dwarf_getscopes_die(&local, own);
     free(scopes);
     return count;
 }
 
-static bool debug_text(struct reader *r, uint64_t at, struct text *t)
+static bool describe_from_debug_info(struct reader *r, uint64_t at,
+                                     struct text *t)
 {
     Dwarf_Die *unit = find_unit(r, at), *own = NULL;
     const char *at_file = "";
@@ -580,21 +584,21 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
                : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
         if (!symbol_file_section(&r.main, ".debug_info", NULL))
-            symbol_file_debug(&r.main, ask, &r.debug, err);
+            symbol_file_open_debug(&r.main, ask, &r.debug, err);
         if (err && err->code)
             err->code = IPS_E_INCOMPLETE;
-        load_starts(&r);
+        load_procedure_starts(&r);
         r.cfi = dwarf_getcfi_elf(r.main.elf);
         load_symbols(&r);
         for (size_t i = 0; i < ask->count; i++)
-            if (table_text(&r, ask->addresses[i], t))
+            if (describe_from_symbol_table(&r, ask->addresses[i], t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_TABLE);
         struct symbol_file *o = r.debug.elf ? &r.debug : &r.main;
         o->dwarf = dwarf_begin_elf(o->elf, DWARF_C_READ, NULL);
         if (o->dwarf)
             load_ranges(&r, o->dwarf);
         for (size_t i = 0; o->dwarf && i < ask->count; i++)
-            if (debug_text(&r, ask->addresses[i], t))
+            if (describe_from_debug_info(&r, ask->addresses[i], t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_DEBUG);
     }
     if (r.cfi)

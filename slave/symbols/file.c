@@ -63,8 +63,8 @@ static int file_open(struct symbol_file *o, const char *path,
     return 0;
 }
 
-static bool build_id_is(const struct symbol_file *o, const uint8_t *id,
-                        size_t len)
+static bool has_build_id(const struct symbol_file *o, const uint8_t *id,
+                         size_t len)
 {
     const void *own = NULL;
     ssize_t n = dwelf_elf_gnu_build_id(o->elf, &own);
@@ -106,7 +106,7 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
     uint64_t changed = (uint64_t)o->st.st_mtim.tv_sec * 1000000000u +
                        (uint64_t)o->st.st_mtim.tv_nsec;
     bool same = a->build_id_bytes
-                    ? build_id_is(o, a->build_id, a->build_id_bytes)
+                    ? has_build_id(o, a->build_id, a->build_id_bytes)
                     : !a->not_after_real_ns || changed <= a->not_after_real_ns;
     if (!same)
         return ips_err_set(err, IPS_E_NOT_FOUND,
@@ -172,7 +172,7 @@ static bool try_debug(const struct symbol_file *o, const char *path,
     bool same = o->fd < 0 || debug->st.st_ino != o->st.st_ino ||
                 debug->st.st_dev != o->st.st_dev;
     if (len > 0) {
-        same = same && build_id_is(debug, id, (size_t)len);
+        same = same && has_build_id(debug, id, (size_t)len);
     } else if (debug->st.st_size > CRC_MAX_BYTES) {
         same = false;
         ips_err_set(why, IPS_E_LIMIT,
@@ -189,9 +189,9 @@ static bool try_debug(const struct symbol_file *o, const char *path,
     return same;
 }
 
-void symbol_file_debug(const struct symbol_file *o,
-                       const struct slave_symbol_ask *a,
-                       struct symbol_file *debug, struct ips_err *why)
+void symbol_file_open_debug(const struct symbol_file *o,
+                            const struct slave_symbol_ask *a,
+                            struct symbol_file *debug, struct ips_err *why)
 {
     char path[IPS_PATH_BYTES], dir[IPS_PATH_BYTES];
     const void *id = NULL;

@@ -28,9 +28,9 @@ void symbol_file_close(struct symbol_file *o);
 
 /* Opens the debug file of `o`. `debug` stays closed if there is none. `why` is
  * set if each debug file that was found is too large to read. */
-void symbol_file_debug(const struct symbol_file *o,
-                       const struct slave_symbol_ask *a,
-                       struct symbol_file *debug, struct ips_err *why);
+void symbol_file_open_debug(const struct symbol_file *o,
+                            const struct slave_symbol_ask *a,
+                            struct symbol_file *debug, struct ips_err *why);
 
 /* The section of that name, or NULL if it does not exist or has no bytes in the
  * file. `header` may be NULL. */

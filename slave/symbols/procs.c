@@ -82,8 +82,8 @@ static int no_memory(struct making *m)
     return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");
 }
 
-static int stack_of(struct making *m, const uint32_t *frames, uint32_t count,
-                    uint32_t *number)
+static int intern_stack(struct making *m, const uint32_t *frames,
+                        uint32_t count, uint32_t *number)
 {
     struct ips_procs *p = m->p;
     const struct probe q = {.p = p, .frames = frames, .count = count};
@@ -113,7 +113,7 @@ static uint64_t pair_hash(uint32_t a, uint32_t b)
     return slave_wordhash(4, &word, sizeof(word));
 }
 
-static int sampled_of(struct making *m, uint32_t stack, uint32_t *number)
+static int intern_sampled(struct making *m, uint32_t stack, uint32_t *number)
 {
     struct ips_procs *p = m->p;
     const struct probe q = {.p = p, .chain = m->chain, .what = stack};
@@ -131,7 +131,7 @@ static int sampled_of(struct making *m, uint32_t stack, uint32_t *number)
     return 0;
 }
 
-static int exact_of(struct making *m, uint32_t place, uint32_t *number)
+static int intern_exact(struct making *m, uint32_t place, uint32_t *number)
 {
     struct ips_procs *p = m->p;
     const struct probe q = {.p = p, .chain = m->chain, .what = place};
@@ -166,8 +166,8 @@ static uint64_t sample_weight(const struct making *m,
     return gap / period < 3 ? period : gap / period * period;
 }
 
-static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
-                       uint64_t t)
+static int add_sample_record(struct making *m, const uint8_t *data,
+                             uint32_t len, uint64_t t)
 {
     struct ips_rec_sample r;
     uint32_t places[IPS_REC_MAX_BYTES / 8], kept = 0, stack = 0, row = 0;
@@ -192,12 +192,12 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
             return rc;
         /* Skip the agent's own frames: its wrappers stand between the program
          * and libc. */
-        if (i == 0 || !ips_code_recording(&m->p->map, places[kept]))
+        if (i == 0 || !ips_code_belongs_to_ips(&m->p->map, places[kept]))
             kept++;
     }
-    int rc = stack_of(m, places, kept, &stack);
+    int rc = intern_stack(m, places, kept, &stack);
     if (rc == 0)
-        rc = sampled_of(m, stack, &row);
+        rc = intern_sampled(m, stack, &row);
     if (rc < 0)
         return rc;
     uint64_t weight = sample_weight(m, &r);
@@ -244,8 +244,8 @@ static void leave_procedure(struct making *m)
             ips_add_sat(e->total_ns, ips_sub_sat(m->last_cpu, c->enter_cpu));
 }
 
-static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
-                     uint64_t t)
+static int add_enter_or_exit_record(struct making *m, uint32_t type,
+                                    const uint8_t *data, uint64_t t)
 {
     struct ips_rec_proc r;
     uint32_t place = 0, row = 0;
@@ -253,7 +253,7 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
     int rc = ips_codemap_locate(&m->p->map, m->image, r.procedure, t, false,
                                 &place, m->err);
     if (rc == 0)
-        rc = exact_of(m, place, &row);
+        rc = intern_exact(m, place, &row);
     if (rc == 0)
         rc = B_MORE(m->calls, m->err);
     if (rc < 0)
@@ -292,7 +292,7 @@ static uint32_t chain_of_thread(const struct making *m, uint32_t tid,
     return slave_chain_of(m->b, m->index, &head, t);
 }
 
-static int take_count(struct making *m, const uint8_t *data, uint64_t t)
+static int add_count_record(struct making *m, const uint8_t *data, uint64_t t)
 {
     struct ips_rec_count r;
     uint32_t place = 0, row = 0, own = m->chain;
@@ -304,7 +304,7 @@ static int take_count(struct making *m, const uint8_t *data, uint64_t t)
                                       false, &place, m->err);
     bool known = m->chain != IPS_NONE;
     if (rc == 0 && known)
-        rc = exact_of(m, place, &row);
+        rc = intern_exact(m, place, &row);
     m->chain = own;
     if (rc < 0 || !known)
         return rc;
@@ -340,24 +340,24 @@ static bool has_entries(const struct ips_stream_in *in)
     uint32_t type, len;
     if (!may_have_entries(in))
         return false;
-    while (b_next(&walk, &type, &len))
+    while (b_next_record(&walk, &type, &len))
         if (type == IPS_REC_ENTER || type == IPS_REC_EXIT)
             return true;
     return false;
 }
 
-static int take_stream(struct making *m)
+static int add_costs_of_stream(struct making *m)
 {
     struct b_walk walk = {.in = m->in};
     uint32_t type, len;
     const uint8_t *data;
     if (!may_have_costs(m->in))
         return 0;
-    while ((data = b_next(&walk, &type, &len))) {
+    while ((data = b_next_record(&walk, &type, &len))) {
         struct ips_rec_head h;
         int rc = 0;
         memcpy(&h, data, sizeof(h));
-        uint64_t t = b_time(&m->in->head.clock, h.word, h.t);
+        uint64_t t = b_stamp_to_ns(&m->in->head.clock, h.word, h.t);
         if (type == IPS_REC_START && !m->begun) {
             struct ips_rec_start r;
             memcpy(&r, data, sizeof(r));
@@ -367,11 +367,11 @@ static int take_stream(struct making *m)
              * nothing about its weight. */
             m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
-            rc = take_sample(m, data, len, t);
+            rc = add_sample_record(m, data, len, t);
         } else if (type == IPS_REC_ENTER || type == IPS_REC_EXIT) {
-            rc = take_proc(m, type, data, t);
+            rc = add_enter_or_exit_record(m, type, data, t);
         } else if (type == IPS_REC_COUNT) {
-            rc = take_count(m, data, t);
+            rc = add_count_record(m, data, t);
         } else if (type == IPS_REC_LOST) {
             /* the lost records may include samples: the next gap has no known
              * start */
@@ -432,8 +432,9 @@ static void find_unsampled(const struct making *m)
     }
 }
 
-static int take_all(struct making *m, const struct ips_build_input *in,
-                    const uint32_t *chains)
+static int add_costs_of_all_streams(struct making *m,
+                                    const struct ips_build_input *in,
+                                    const uint32_t *chains)
 {
     for (uint32_t i = 0; i < in->stream_count; i++)
         if (chains[i] != IPS_NONE && has_entries(&in->streams[i]))
@@ -447,7 +448,7 @@ static int take_all(struct making *m, const struct ips_build_input *in,
         m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
         m->begun = m->timers = false;
         slave_arc_walk_begin(&m->walk, m->b, m->chain);
-        int rc = take_stream(m);
+        int rc = add_costs_of_stream(m);
         if (rc < 0)
             return rc;
     }
@@ -488,7 +489,7 @@ int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
     if (rc == 0)
         rc = ips_codemap_make(in, &out->map, err);
     if (rc == 0)
-        rc = take_all(&m, in, chains);
+        rc = add_costs_of_all_streams(&m, in, chains);
     if (rc == 0)
         rc = finish_arcs(&m);
     ips_free_large(chains);

@@ -151,8 +151,9 @@ static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
 
 /* Remembers why the helper could not read a file. Each reason is logged
  * once. */
-static void note_failure(struct slave_symbol_failures *f, const char *key,
-                         const char *path, const struct ips_err *why)
+static void log_and_remember_failure(struct slave_symbol_failures *f,
+                                     const char *key, const char *path,
+                                     const struct ips_err *why)
 {
     struct slave_symbol_failure *old = find_failure(f, key);
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, why->msg, strlen(why->msg));
@@ -168,7 +169,7 @@ static void note_failure(struct slave_symbol_failures *f, const char *key,
         ips_log(harmless ? IPS_LOG_INFO : IPS_LOG_WARN,
                 "symbols of %s: %s; addresses without a name are shown as "
                 "%.80s+0x...%s",
-                path, why->msg, ips_code_base(path), when);
+                path, why->msg, ips_code_file_name(path), when);
     if (!old && f)
         old = add_failure(f, key);
     if (!old)
@@ -199,8 +200,8 @@ time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
     return u;
 }
 
-static void spend_time(struct slave_symbol_failures *f, uint32_t uid,
-                       uint64_t ns)
+static void charge_time_to_user(struct slave_symbol_failures *f, uint32_t uid,
+                                uint64_t ns)
 {
     struct slave_symbol_user *u = time_account_of_user(f, uid);
     if (!u)
@@ -264,9 +265,9 @@ static void ask_helper_for_names(struct batch *b,
         s->asked++;
         if (slave_symbols_ask(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
-        spend_time(from->failures, m->uid, slave_now_ns() - began_ns);
+        charge_time_to_user(from->failures, m->uid, slave_now_ns() - began_ns);
         if (why.code)
-            note_failure(from->failures, file, m->path, &why);
+            log_and_remember_failure(from->failures, file, m->path, &why);
     }
     bool keep =
         n > 0 && from->store && slave_store_begin(from->store, &err) == 0;
@@ -293,9 +294,10 @@ static void ask_helper_for_names(struct batch *b,
     free(fresh);
 }
 
-static void fill_module(struct batch *b, const struct ips_code_module *m,
-                        const struct slave_symbol_source *from, bool late,
-                        struct slave_symbols *s)
+static void find_names_of_batch(struct batch *b,
+                                const struct ips_code_module *m,
+                                const struct slave_symbol_source *from,
+                                bool late, struct slave_symbols *s)
 {
     char key[IPS_REC_MAX_BYTES + 80], file[2 * IPS_REC_MAX_BYTES + 100];
     module_key(m, from->run, key, sizeof(key));
@@ -322,7 +324,7 @@ static char *unnamed_symbol(const struct ips_code_module *m, uint64_t address)
     if (m && m->recording) /* one row for all of the agent's code */
         return strdup(IPS_RECORDING "\t\t0\t\t0\n");
     int n = m ? asprintf(&text, "%.512s+0x%" PRIx64 "\t\t0\t\t0\n",
-                         ips_code_base(m->path), address)
+                         ips_code_file_name(m->path), address)
               : asprintf(&text, "[no module]\t\t0\t\t0\n");
     if (n < 0)
         return NULL;
@@ -351,10 +353,12 @@ static int order_by_module(const struct slave_symbols *s,
     return 0;
 }
 
-static int fill_one(struct slave_symbols *s, const struct ips_codemap *m,
-                    uint32_t module, const uint32_t *order, uint32_t count,
-                    const struct slave_symbol_source *from, bool late,
-                    struct ips_err *err)
+static int name_locations_of_module(struct slave_symbols *s,
+                                    const struct ips_codemap *m,
+                                    uint32_t module, const uint32_t *order,
+                                    uint32_t count,
+                                    const struct slave_symbol_source *from,
+                                    bool late, struct ips_err *err)
 {
     struct batch b = {.location = malloc(count * sizeof(*b.location)),
                       .address = malloc(count * sizeof(*b.address)),
@@ -368,7 +372,7 @@ static int fill_one(struct slave_symbols *s, const struct ips_codemap *m,
         b.location[i] = order[i];
         b.address[i] = m->locations[order[i]].address;
     }
-    fill_module(&b, &m->modules[module], from, late, s);
+    find_names_of_batch(&b, &m->modules[module], from, late, s);
     for (uint32_t i = 0; i < count; i++) {
         s->of[b.location[i]] = b.symbol[i];
         b.symbol[i].text = NULL;
@@ -396,8 +400,9 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
         if (first[i + 1] == first[i] || m->modules[i].recording)
             continue;
         late += time(NULL) >= until;
-        rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i], from,
-                      late > 0, err);
+        rc = name_locations_of_module(s, m, i, order + first[i],
+                                      first[i + 1] - first[i], from, late > 0,
+                                      err);
     }
     if (late)
         ips_log_warn("run %s: reading symbols took more than %d s: %u files "

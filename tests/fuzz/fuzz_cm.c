@@ -80,7 +80,7 @@ static void make_two(void)
         make(&two.g[m], m == 0);
         two.end[m] = (struct ips_peer_end){.machine = 1 - m};
         make_links(&l, m, false);
-        if (ips_cm_wants(&l, 0, &two.wants[m], NULL) < 0)
+        if (ips_cm_write_wants(&l, 0, &two.wants[m], NULL) < 0)
             abort();
         ips_cm_links_release(&l);
     }
@@ -124,14 +124,14 @@ static void feed_async(const struct ips_cm_links *l,
     struct ips_est e;
     if (ips_cm_async_new(l, l->g, &lane, 2 * TALKS, 2, &a, NULL) < 0)
         abort();
-    int rc = ips_cm_async_len(a, 0, in->data, in->len, NULL);
+    int rc = ips_cm_async_take_len(a, 0, in->data, in->len, NULL);
     if (rc == 0)
-        rc = ips_cm_async_len(a, IPS_CM_ROOT, NULL, 0, NULL);
+        rc = ips_cm_async_take_len(a, IPS_CM_ROOT, NULL, 0, NULL);
     if (rc == 0)
         rc = ips_cm_async_pass(a, NULL);
     while (rc == 0 && ips_cm_async_next(a, &m, NULL) > 0) {
         if (m.kind == IPS_CM_BATCH)
-            rc = ips_cm_async_ack(a, 0, 1, NULL);
+            rc = ips_cm_async_take_ack(a, 0, 1, NULL);
     }
     if (ips_cm_async_finish(a, &e, NULL) == 0)
         ips_est_release(&e);
@@ -151,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     in.len = size - 1;
     memcpy(in.data, data + 1, size - 1);
-    if (ips_cm_seal(&in, NULL) < 0)
+    if (ips_cm_append_checksum(&in, NULL) < 0)
         abort();
     unsigned what = data[0] % 6;
     lane.weighting = what < 4 ? IPS_WEIGH_CPU : IPS_WEIGH_WALL;

@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += len;
     }
     if (what % 3 == 2)
-        (void)!ips_joins_pair(parts, n, ignore, NULL, &blame, NULL);
+        (void)!ips_joins_pair_moments(parts, n, ignore, NULL, &blame, NULL);
     else
         solve(parts, n, what % 3 == 1);
     for (uint32_t p = 0; p < n; p++)
@@ -95,7 +95,7 @@ static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
     out[0] = (uint8_t)what;
     for (uint32_t m = 0; m < r->machines && m < PARTS; m++) {
         struct ips_joins j;
-        int rc = what == 2 ? ips_joins_moments(&r->part[m], &j, NULL)
+        int rc = what == 2 ? ips_joins_make_moments(&r->part[m], &j, NULL)
                            : ips_joins_make(&r->part[m], &lane, &j, NULL);
         size_t len = rc == 0 ? j.head.len + j.arcs.len : 0;
         if (rc < 0 || n + len + 2 > cap)

@@ -39,10 +39,11 @@ static inline void forget_all(void)
 /* X(field of the request, name, Type, TYPE, what is asked for) */
 #define QUESTIONS(X)                                                           \
     X(path, path_contract, Path, PATH,                                         \
-      (ask.engine = ips_wire_text("contract"), ask.segments = true,            \
+      (ask.engine = ips_unconst_text("contract"), ask.segments = true,         \
        ask.sequences = true))                                                  \
-    X(path, path_central, Path, PATH, ask.engine = ips_wire_text("central"))   \
-    X(path, path_cm, Path, PATH, ask.engine = ips_wire_text("cm-sync"))        \
+    X(path, path_central, Path, PATH,                                          \
+      ask.engine = ips_unconst_text("central"))                                \
+    X(path, path_cm, Path, PATH, ask.engine = ips_unconst_text("cm-sync"))     \
     X(graph, graph, Graph, GRAPH, (void)0)                                     \
     X(why, why, Why, WHY, (void)0)                                             \
     X(waits, waits, Waits, WAITS, (void)0)                                     \
@@ -50,7 +51,8 @@ static inline void forget_all(void)
     X(metrics, metrics, Metrics, METRICS, (void)0)                             \
     X(ls, ls, Ls, LS, (void)0)                                                 \
     X(events, events, Events, EVENTS, (void)0)                                 \
-    X(sql, sql, Sql, SQL, ask.text = ips_wire_text("SELECT * FROM threads"))   \
+    X(sql, sql, Sql, SQL,                                                      \
+      ask.text = ips_unconst_text("SELECT * FROM threads"))                    \
     X(whatif, whatif, Whatif, WHATIF,                                          \
       (ask.rank = true, ask.rank_ppm = 500000))                                \
     X(predict, predict, Predict, PREDICT, (void)0)
@@ -63,7 +65,7 @@ static inline void forget_all(void)
         Ips__Request request = IPS__REQUEST__INIT;                             \
         request.ask_case = IPS__REQUEST__ASK_##INIT;                           \
         request.number = &ask;                                                 \
-        request.run = ips_wire_text("r");                                      \
+        request.run = ips_unconst_text("r");                                   \
         set;                                                                   \
         try_question(#name, &request);                                         \
     }

@@ -55,11 +55,11 @@ static bool kept(struct fixture *f, const char *engine, uint64_t top,
     Ips__Request request = IPS__REQUEST__INIT;
     lane.calibrated = true;
     lane.scale_num = lane.scale_den = 1;
-    ask.engine = ips_wire_text(engine);
+    ask.engine = ips_unconst_text(engine);
     ask.lane = &lane;
     ask.segments = true;
     ask.top = top;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_PATH;
     request.path = &ask;
     uint32_t asks = 0;
@@ -257,12 +257,12 @@ static bool kept_large(struct fixture *f, uint64_t top, size_t bytes)
         by[i] = word;
     lane.calibrated = true;
     lane.scale_num = lane.scale_den = 1;
-    ask.engine = ips_wire_text("contract");
+    ask.engine = ips_unconst_text("contract");
     ask.lane = &lane;
     ask.top = top;
     ask.n_by = n;
     ask.by = by;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_PATH;
     request.path = &ask;
     cluster_ask(&f->c, &request, &got);

@@ -34,10 +34,10 @@ static void ask_path(struct cluster *c, const char *engine, bool calibrated,
     Ips__Request request = IPS__REQUEST__INIT;
     wire.scale_num = wire.scale_den = 1;
     wire.calibrated = calibrated;
-    ask.engine = ips_wire_text(engine);
+    ask.engine = ips_unconst_text(engine);
     ask.lane = &wire;
     ask.segments = true;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_PATH;
     request.path = &ask;
     cluster_ask(c, &request, out);
@@ -53,7 +53,7 @@ static void ask_table(struct cluster *c, Ips__CalibrateAsk__What what,
     uint64_t lengths[] = {1, 1000};
     ask.what = what;
     ask.force = with_force;
-    ask.text = ips_wire_text(text);
+    ask.text = ips_unconst_text(text);
     if (what == IPS__CALIBRATE_ASK__WHAT__MEASURE) {
         ask.lengths = lengths;
         ask.n_lengths = 2;
@@ -230,7 +230,7 @@ static void test_cluster_calibrated__whatif_too(void **state)
         wire.scale_num = wire.scale_den = 1;
         ask.lane = &wire;
         ask.slack = true;
-        request.run = ips_wire_text("r");
+        request.run = ips_unconst_text("r");
         request.ask_case = IPS__REQUEST__ASK_WHATIF;
         request.whatif = &ask;
         cluster_ask(&c, &request, &got);
@@ -274,7 +274,7 @@ static void test_cluster_calibrated__estimate(void **state)
         wire.scale_num = wire.scale_den = 1;
         ask.lane = &wire;
         ask.system_ppm = 200000;
-        request.run = ips_wire_text("r");
+        request.run = ips_unconst_text("r");
         request.ask_case = IPS__REQUEST__ASK_ESTIMATE;
         request.estimate = &ask;
         cluster_ask(&c, &request, &got);

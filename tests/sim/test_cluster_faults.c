@@ -65,10 +65,10 @@ static Ips__Request path_request(const char *engine)
     ips__lane__init(&wire_lane);
     wire_lane.mtime_base_ns = 2;
     ips__path_ask__init(&path_ask_msg);
-    path_ask_msg.engine = ips_wire_text(engine);
+    path_ask_msg.engine = ips_unconst_text(engine);
     path_ask_msg.lane = &wire_lane;
     path_ask_msg.segments = true;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_PATH;
     request.path = &path_ask_msg;
     return request;
@@ -302,7 +302,7 @@ static uint32_t category_of(struct fixture *f)
     struct answer got;
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_METRICS;
     request.metrics = &ask;
     cluster_ask(&f->c, &request, &got);
@@ -335,7 +335,7 @@ static void test_cluster_faults__tables_are_kept_up_to_date(void **state)
     for (int i = 0; i < 400 && events == 0; i++) {
         cluster_turn(&f.c, 50);
         Ips__MetricsAnswer *a =
-            catalogue_get_irt(f.c.master.catalogue, "r", &events);
+            catalogue_get_results(f.c.master.catalogue, "r", &events);
         if (a)
             ips__metrics_answer__free_unpacked(a, NULL);
     }
@@ -366,7 +366,7 @@ static void test_cluster_faults__tables_are_kept_up_to_date(void **state)
     for (int i = 0; i < 400 && last != events + 3; i++) {
         cluster_turn(&f.c, 50);
         Ips__MetricsAnswer *a =
-            catalogue_get_irt(f.c.master.catalogue, "r", &last);
+            catalogue_get_results(f.c.master.catalogue, "r", &last);
         if (a)
             ips__metrics_answer__free_unpacked(a, NULL);
     }
@@ -383,10 +383,10 @@ static bool from_a_copy(struct fixture *f, bool *complete)
     struct answer got;
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_METRICS;
     request.metrics = &ask;
-    ask.level = ips_wire_text("process");
+    ask.level = ips_unconst_text("process");
     cluster_ask(&f->c, &request, &got);
     assert_int_equal(answer_last(&got)->error, 0);
     const Ips__MetricsAnswer *a = answer_last(&got)->metrics;
@@ -414,10 +414,10 @@ static void test_cluster_faults__tables_are_asked_for_once(void **state)
     assert_false(from_a_copy(&f, &complete));
     assert_true(complete);
     uint32_t asks = asks_of(&f);
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_LS;
     request.ls = &ls;
-    ls.object = ips_wire_text("/nobody");
+    ls.object = ips_unconst_text("/nobody");
     cluster_ask(&f.c, &request, &got);
     assert_int_equal(answer_last(&got)->error, IPS_E_NOT_FOUND);
     answer_release(&got);
@@ -451,7 +451,7 @@ static void test_cluster_faults__own_table_answers_without_slaves(void **state)
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     begin(&f, 9);
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_METRICS;
     request.metrics = &ask;
     cluster_ask(&f.c, &request, &before);
@@ -559,8 +559,8 @@ static void test_cluster_faults__unknown_things(void **state)
     static const int codes[] = {IPS_E_USAGE, IPS_E_USAGE, IPS_E_NOT_FOUND};
     for (int i = 0; i < 3; i++) {
         Ips__Request request = path_request(wrong[i][1]);
-        path_ask_msg.weighting = ips_wire_text(wrong[i][0]);
-        request.run = ips_wire_text(wrong[i][2]);
+        path_ask_msg.weighting = ips_unconst_text(wrong[i][0]);
+        request.run = ips_unconst_text(wrong[i][2]);
         cluster_ask(&f.c, &request, &got);
         assert_int_equal(answer_last(&got)->error, codes[i]);
         assert_non_null(strstr(answer_last(&got)->message, i == 0 ? "moon"
@@ -588,7 +588,7 @@ static void test_cluster_faults__events_are_paced(void **state)
     Ips__EventsAsk ask = IPS__EVENTS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     begin(&f, 13);
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_EVENTS;
     request.events = &ask;
     for (uint32_t i = 0; i < 3; i++)
@@ -603,15 +603,15 @@ static void test_cluster_faults__events_are_paced(void **state)
         assert_in_range(f.c.slave[i].window_most, 1, 16);
     answer_release(&got);
     /* By object, and with a limit over all machines. */
-    ask.object = ips_wire_text("/m2/p.0");
+    ask.object = ips_unconst_text("/m2/p.0");
     cluster_ask(&f.c, &request, &got);
     assert_int_equal(got.count, 301);
     answer_release(&got);
-    ask.object = ips_wire_text("/nowhere");
+    ask.object = ips_unconst_text("/nowhere");
     cluster_ask(&f.c, &request, &got);
     assert_int_equal(answer_last(&got)->error, IPS_E_NOT_FOUND);
     answer_release(&got);
-    ask.object = ips_wire_text("");
+    ask.object = ips_unconst_text("");
     ask.limit = 450;
     cluster_ask(&f.c, &request, &got);
     events = 0;

@@ -29,7 +29,7 @@ static long descriptors(void)
 static bool ask_once(Ips__Request *request)
 {
     struct real_answer a;
-    request->run = ips_wire_text("r");
+    request->run = ips_unconst_text("r");
     real_ask(&real, request, &a);
     if (a.closed)
         fail_msg("%s", a.message);
@@ -87,7 +87,7 @@ static void try_again(const char *what, Ips__Request *request, bool refused)
         set;                                                                   \
         try_again(#name, &request, refused);                                   \
     }
-#define TEXT(t) ips_wire_text(t)
+#define TEXT(t) ips_unconst_text(t)
 
 static char by_thread[] = "thread", by_procedure[] = "procedure";
 static char *by[] = {by_thread, by_procedure};
@@ -166,14 +166,14 @@ static void set_machines(Ips__PredictAsk *ask, const char *where)
     ask->machines = machines;
     ask->n_machines = 1;
     place.what = TEXT("*");
-    place.machine = ips_wire_text(where);
+    place.machine = ips_unconst_text(where);
     ask->map = places;
     ask->n_map = 1;
 }
 
 static void set_edit(Ips__WhatifAsk *ask, const char *process)
 {
-    edit.process = ips_wire_text(process);
+    edit.process = ips_unconst_text(process);
     edit.ppm = 1000000;
     ask->edits = edits;
     ask->n_edits = 1;

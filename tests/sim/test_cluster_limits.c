@@ -102,7 +102,7 @@ static int ask_of(const char *run, char message[200])
     struct answer got;
     Ips__LsAsk ls = IPS__LS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    request.run = ips_wire_text(run);
+    request.run = ips_unconst_text(run);
     request.ask_case = IPS__REQUEST__ASK_LS;
     request.ls = &ls;
     cluster_ask(&c, &request, &got);
@@ -141,7 +141,7 @@ static void silence(enum who who, uint64_t ago, bool heard_once, char note[200])
     Ips__LsAsk ls = IPS__LS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     struct fake_slave *s = &c.slave[1];
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_LS;
     request.ls = &ls;
     s->asks = 0;
@@ -295,10 +295,10 @@ static void put(const struct told *t)
     Ips__RunState s = IPS__RUN_STATE__INIT, *list = &s;
     uint64_t lost[2] = {t->lost[0], t->lost[1]};
     char *tags[2];
-    s.run = ips_wire_text(t->run);
-    s.command = ips_wire_text(t->command);
+    s.run = ips_unconst_text(t->run);
+    s.command = ips_unconst_text(t->command);
     for (; s.n_tags < 2 && t->tags[s.n_tags]; s.n_tags++)
-        tags[s.n_tags] = ips_wire_text(t->tags[s.n_tags]);
+        tags[s.n_tags] = ips_unconst_text(t->tags[s.n_tags]);
     s.tags = tags;
     s.created_real_ns = t->created;
     s.processes = t->processes;
@@ -330,7 +330,7 @@ static void check_runs(const char *run, size_t count, bool look)
     struct answer got;
     Ips__RunsAsk ask = IPS__RUNS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    request.run = ips_wire_text(run);
+    request.run = ips_unconst_text(run);
     request.ask_case = IPS__REQUEST__ASK_RUNS;
     ask.look = look;
     request.runs = &ask;
@@ -368,7 +368,7 @@ static void check_runs(const char *run, size_t count, bool look)
 
 static void test_limits__runs_of_several_machines(void **state)
 {
-    struct catalogue_known known;
+    struct catalogue_sum_run known;
     struct ips_err err = {0};
     (void)state;
     cluster_start(&c);
@@ -381,12 +381,12 @@ static void test_limits__runs_of_several_machines(void **state)
     check_runs("", 3, false);
     cluster_restart_master(&c);
     check_runs("", 3, false);
-    assert_int_equal(catalogue_known(c.master.catalogue, "wide", &known, &err),
-                     0);
+    assert_int_equal(
+        catalogue_sum_run(c.master.catalogue, "wide", &known, &err), 0);
     assert_int_equal(known.events, 900);
     assert_int_equal(known.created_real_ns, 700);
     assert_true(known.open);
-    assert_int_equal(catalogue_known(c.master.catalogue, "old", &known, &err),
+    assert_int_equal(catalogue_sum_run(c.master.catalogue, "old", &known, &err),
                      0);
     assert_int_equal(known.events, 3);
     assert_false(known.open);
@@ -406,8 +406,8 @@ static void test_limits__status(void **state)
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
     (void)state;
     cluster_start(&c);
-    hello.machine = ips_wire_text("far");
-    hello.version = ips_wire_text("0.0.9");
+    hello.machine = ips_unconst_text("far");
+    hello.version = ips_unconst_text("0.0.9");
     const uint64_t begun = master_now_ns();
     assert_int_equal(
         roster_admit(&c.master.roster, &hello, NULL, begun, &old, &s, &err), 0);

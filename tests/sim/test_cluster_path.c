@@ -33,10 +33,10 @@ static void ask_path(struct cluster *c, const char *engine,
     wire.scale_num = lane->mtime.scale_num;
     wire.scale_den = lane->mtime.scale_den;
     wire.external = (uint32_t)lane->external;
-    ask.engine = ips_wire_text(engine);
+    ask.engine = ips_unconst_text(engine);
     ask.lane = &wire;
     ask.segments = true;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_PATH;
     request.path = &ask;
     cluster_ask(c, &request, out);
@@ -272,7 +272,7 @@ static void test_cluster_path__graph_is_the_whole_graph(void **state)
         Ips__GraphAsk ask = IPS__GRAPH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         struct answer got;
-        request.run = ips_wire_text("r");
+        request.run = ips_unconst_text("r");
         request.ask_case = IPS__REQUEST__ASK_GRAPH;
         request.graph = &ask;
         cluster_ask(&c, &request, &got);

@@ -47,7 +47,7 @@ static Ips__Request phases_request(void)
 {
     Ips__Request request = IPS__REQUEST__INIT;
     ips__phases_ask__init(&phases_ask);
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_PHASES;
     request.phases = &phases_ask;
     return request;
@@ -58,7 +58,7 @@ static Ips__Request events_request(uint32_t phase)
     Ips__Request request = IPS__REQUEST__INIT;
     ips__events_ask__init(&events_ask);
     events_ask.phase = phase;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_EVENTS;
     request.events = &events_ask;
     return request;

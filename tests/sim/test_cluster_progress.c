@@ -47,7 +47,7 @@ static uint32_t ask(struct fixture *f, bool progress, struct answer *got,
     Ips__PathAsk path = IPS__PATH_ASK__INIT;
     uint32_t count = 0;
     path.lane = &lane;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.progress = progress;
     request.ask_case = IPS__REQUEST__ASK_PATH;
     request.path = &path;

@@ -181,9 +181,9 @@ static Ips__Request path_request(const char *engine)
 {
     Ips__Request q = IPS__REQUEST__INIT;
     ips__path_ask__init(&path_ask);
-    path_ask.engine = ips_wire_text(engine);
+    path_ask.engine = ips_unconst_text(engine);
     path_ask.segments = true;
-    q.run = ips_wire_text("r");
+    q.run = ips_unconst_text("r");
     q.ask_case = IPS__REQUEST__ASK_PATH;
     q.path = &path_ask;
     return q;
@@ -193,8 +193,8 @@ static Ips__Request ls_request(void)
 {
     Ips__Request q = IPS__REQUEST__INIT;
     ips__ls_ask__init(&ls_ask);
-    ls_ask.object = ips_wire_text("/m1");
-    q.run = ips_wire_text("r");
+    ls_ask.object = ips_unconst_text("/m1");
+    q.run = ips_unconst_text("r");
     q.ask_case = IPS__REQUEST__ASK_LS;
     q.ls = &ls_ask;
     return q;
@@ -204,7 +204,7 @@ static Ips__Request events_request(void)
 {
     Ips__Request q = IPS__REQUEST__INIT;
     ips__events_ask__init(&events_ask);
-    q.run = ips_wire_text("r");
+    q.run = ips_unconst_text("r");
     q.ask_case = IPS__REQUEST__ASK_EVENTS;
     q.events = &events_ask;
     return q;

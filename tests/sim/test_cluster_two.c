@@ -59,12 +59,12 @@ static void make_question(struct question *q, enum kind kind, const char *run)
 {
     memset(q, 0, sizeof(*q));
     ips__request__init(&q->request);
-    q->request.run = ips_wire_text(run);
+    q->request.run = ips_unconst_text(run);
     switch (kind) {
     case PROCESSES:
     case ALL:
         ips__metrics_ask__init(&q->metrics);
-        q->metrics.level = ips_wire_text(kind == ALL ? "" : "process");
+        q->metrics.level = ips_unconst_text(kind == ALL ? "" : "process");
         q->request.ask_case = IPS__REQUEST__ASK_METRICS;
         q->request.metrics = &q->metrics;
         return;
@@ -101,7 +101,7 @@ static void make_question(struct question *q, enum kind kind, const char *run)
     ips__lane__init(&q->lane);
     ips__path_ask__init(&q->path);
     q->lane.mtime_base_ns = 2;
-    q->path.engine = ips_wire_text(engine[kind]);
+    q->path.engine = ips_unconst_text(engine[kind]);
     q->path.lane = &q->lane;
     q->path.segments = true;
     q->request.ask_case = IPS__REQUEST__ASK_PATH;

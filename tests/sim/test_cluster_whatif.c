@@ -50,7 +50,7 @@ static void ask(struct cluster *c, struct answer *out)
     Ips__WhatifAsk ask = IPS__WHATIF_ASK__INIT;
     Ips__WhatifEdit edit = IPS__WHATIF_EDIT__INIT, *edits = &edit;
     Ips__Request request = IPS__REQUEST__INIT;
-    edit.procedure = ips_wire_text("ev*");
+    edit.procedure = ips_unconst_text("ev*");
     edit.ppm = 1000000;
     ask.n_edits = 1;
     ask.edits = &edits;
@@ -58,7 +58,7 @@ static void ask(struct cluster *c, struct answer *out)
     ask.rank_ppm = 500000;
     ask.slack = true;
     ask.next = 3;
-    request.run = ips_wire_text("r");
+    request.run = ips_unconst_text("r");
     request.ask_case = IPS__REQUEST__ASK_WHATIF;
     request.whatif = &ask;
     cluster_ask(c, &request, out);

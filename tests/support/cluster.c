@@ -54,7 +54,7 @@ void cluster_start(struct cluster *c)
 
 void cluster_restart_master(struct cluster *c)
 {
-    master_stop_loop(&c->master);
+    master_release(&c->master);
     master_up(c);
 }
 
@@ -71,7 +71,7 @@ void cluster_stop(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->slave_count; i++)
         fake_slave_release(&c->slave[i]);
-    master_stop_loop(&c->master);
+    master_release(&c->master);
     event_free(c->beat);
     cluster_turn(c, 15); /* replies that were to come later */
     ips_peer_reap();
@@ -117,7 +117,7 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
     a->env = realloc(a->env, (a->count + 1) * sizeof(*a->env));
     assert_non_null(a->env);
     a->done = env->reply->last;
-    a->env[a->count++] = ips_peer_take(peer);
+    a->env[a->count++] = ips_peer_take_message(peer);
     if (a->done)
         ips_peer_free(peer);
 }

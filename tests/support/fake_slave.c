@@ -96,7 +96,7 @@ static void fill_state(struct fake_slave *s, Ips__RunState *state)
 {
     ips__run_state__init(state);
     state->run = s->run;
-    state->command = ips_wire_text("the command");
+    state->command = ips_unconst_text("the command");
     state->open = s->open;
     state->has_root = s->has_root;
     state->created_real_ns = 1000;
@@ -309,7 +309,7 @@ static void answer_error(struct fake_slave *s, uint64_t id, int code)
 {
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.error = code;
-    reply.message = ips_wire_text("as the test wants it");
+    reply.message = ips_unconst_text("as the test wants it");
     fake_slave_answer(s, id, &reply, true);
 }
 

@@ -154,7 +154,7 @@ static void lay_moments(const struct ips_graph *g, struct ips_joins *out)
     timed.t_ns = wide_column(g->node_count);
     for (uint32_t i = 0; i < g->node_count; i++)
         timed.t_ns[i] = g->kind[i] == IPS_NODE_SEND ? 1000000 : 1000100;
-    assert_int_equal(ips_joins_moments(&timed, out, NULL), 0);
+    assert_int_equal(ips_joins_make_moments(&timed, out, NULL), 0);
     free(timed.t_ns);
 }
 
@@ -199,8 +199,8 @@ void fake_slave_finish(struct fake_slave *s, const Ips__Request *r,
     if (f->more)
         return;
     assert_int_equal(f->value_count, s->g->in_count);
-    assert_int_equal(ips_joins_values(s->values, s->value_bytes, f->value_count,
-                                      &values, NULL),
+    assert_int_equal(ips_joins_decode_values(s->values, s->value_bytes,
+                                             f->value_count, &values, NULL),
                      0);
     s->lane = lane_of(f->lane);
     ips_est_release(&s->est);
@@ -314,8 +314,8 @@ void fake_slave_portions(struct fake_slave *s, const Ips__Request *r,
     const struct ips_graph *g = s->g;
     for (int i = 0; i < 2; i++) {
         ips__portion_symbol__init(&symbol[i]);
-        symbol[i].name = ips_wire_text(i ? "odd" : "even");
-        symbol[i].module = ips_wire_text("/bin/fake");
+        symbol[i].name = ips_unconst_text(i ? "odd" : "even");
+        symbol[i].module = ips_unconst_text("/bin/fake");
     }
     a.node = calloc((size_t)g->node_count + 1, sizeof(*a.node));
     a.symbol = calloc((size_t)g->node_count + 1, sizeof(*a.symbol));

@@ -46,7 +46,7 @@ static void answer_error(struct fake_slave *s, uint64_t id)
 {
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.error = IPS_E_UNREACHABLE;
-    reply.message = ips_wire_text("as the test wants it");
+    reply.message = ips_unconst_text("as the test wants it");
     fake_slave_answer(s, id, &reply, true);
 }
 

@@ -18,8 +18,8 @@ static void put_top(Ips__SeriesTop *row, uint32_t bin, bool of_process,
     row->bin = bin;
     row->of_process = of_process;
     row->process = corrupt ? 1000000 : 0;
-    row->procedure = ips_wire_text(of_process ? "" : "f");
-    row->module = ips_wire_text(of_process ? "" : "/bin/p");
+    row->procedure = ips_unconst_text(of_process ? "" : "f");
+    row->module = ips_unconst_text(of_process ? "" : "/bin/p");
     row->ns = 100;
 }
 

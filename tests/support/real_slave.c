@@ -42,7 +42,7 @@ static void on_worked(evutil_socket_t fd, short what, void *arg)
     uint64_t count;
     (void)what;
     if (read(fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-        slave_serve_worked(&r->s);
+        slave_serve_handle_finished_steps(&r->s);
 }
 
 static void wake(void *arg)

@@ -181,9 +181,10 @@ static int deliver(struct cluster *c, const struct mail *mail, uint32_t to)
         return ips_err_set(c->err, IPS_E_PROTOCOL, "values before the links");
     make_dirty(c, to);
     if (mail->kind == ACK)
-        return ips_cm_async_ack(m->async, p, mail->count, c->err);
+        return ips_cm_async_take_ack(m->async, p, mail->count, c->err);
     if (m->async)
-        return ips_cm_async_len(m->async, p, mail->data, mail->len, c->err);
+        return ips_cm_async_take_len(m->async, p, mail->data, mail->len,
+                                     c->err);
     return ips_cm_sync_take(m->sync, p, mail->data, mail->len, c->err);
 }
 
@@ -267,7 +268,7 @@ static int poll_one(struct cluster *c)
         return 0;
     for (uint32_t i = 0; i < c->n; i++) {
         if (ips_cm_sync_unfinished(c->m[i].sync))
-            return ips_cm_sync_stalled(c->m[i].sync, c->err);
+            return ips_cm_sync_stall_error(c->m[i].sync, c->err);
     }
     return ips_err_set(c->err, IPS_E_CORRUPT, "stalled, and nothing is");
 }
@@ -458,7 +459,7 @@ static int begin(struct cluster *c, const struct ips_machine_graph *parts)
         const struct ips_cm_links *l = &c->m[i].links;
         for (uint32_t p = 0; p < l->peer_count && rc == 0; p++) {
             struct ips_cm_bytes wants = {0};
-            rc = ips_cm_wants(l, p, &wants, c->err);
+            rc = ips_cm_write_wants(l, p, &wants, c->err);
             if (rc == 0)
                 send(c, i, l->peer[p].machine, WANTS, 0, wants.data, wants.len);
             ips_cm_bytes_release(&wants);

@@ -63,10 +63,11 @@ segment_reader_next(struct segment_reader *r)
     const struct slave_frame *frame = (void *)r->d.frames;
     r->d.frames_len = 0;
     r->len = r->records = 0;
-    if (slave_segment_reader_look(&r->d, &r->seg, &r->look, NULL) < 0 ||
+    if (slave_segment_reader_find_published(&r->d, &r->seg, &r->look, NULL) <
+            0 ||
         (r->look.extent > 0 &&
-         slave_segment_reader_next(&r->d, &r->run, &r->seg, r->look.extent,
-                                   &wrong, NULL) < 0))
+         slave_segment_reader_copy_published(&r->d, &r->run, &r->seg,
+                                             r->look.extent, &wrong, NULL) < 0))
         return SLAVE_STOP_WRONG;
     if (r->d.frames_len) {
         r->data = (const uint8_t *)(frame + 1);

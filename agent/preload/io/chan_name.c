@@ -60,7 +60,8 @@ static socklen_t sock_name(long call, int fd, struct sockaddr_storage *ss)
     return len;
 }
 
-static void addr_fold(struct ips_addr *out, const void *name, socklen_t len)
+static void convert_address(struct ips_addr *out, const void *name,
+                            socklen_t len)
 {
     sa_family_t family;
     memset(out, 0, sizeof(*out));
@@ -110,7 +111,7 @@ bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out)
 {
     struct ips_addr inet;
-    addr_fold(&inet, name, len);
+    convert_address(&inet, name, len);
     uint64_t hash = path_hash(fd, name, len);
     if (!inet.port && !hash)
         return false;
@@ -140,7 +141,7 @@ struct diagnosis {
 };
 
 /* Returns the length of the kernel's answer, or a negative error. */
-static long ask_with_own_table(void *arg)
+static long query_socket_diagnostics(void *arg)
 {
     struct diagnosis *d = arg;
     long fd =
@@ -195,7 +196,7 @@ static uint64_t unix_peer(uint64_t ino)
                         .udiag_ino = (__u32)ino,
                         .udiag_show = UDIAG_SHOW_PEER,
                         .udiag_cookie = {(__u32)-1, (__u32)-1}}}};
-    return peer_in(&d, ips_with_own_table(ask_with_own_table, &d));
+    return peer_in(&d, ips_with_own_table(query_socket_diagnostics, &d));
 }
 
 /* Bytes that the program has written to and read from a TCP socket so far.
@@ -224,12 +225,14 @@ static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
     return true;
 }
 
-static uint64_t chan_write(int fd, uint64_t seen, struct ips_rec_chan *chan,
-                           enum ips_fd_class klass, uint64_t flags)
+static uint64_t store_and_record_channel(int fd, uint64_t seen,
+                                         struct ips_rec_chan *chan,
+                                         enum ips_fd_class klass,
+                                         uint64_t flags)
 {
     uint32_t id = ips_fd_next_chan();
     if (!id) {
-        ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
+        ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
         return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
     }
     uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
@@ -257,7 +260,7 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
     chan->side = (mode & O_ACCMODE) == O_RDONLY   ? IPS_SIDE_READ
                  : (mode & O_ACCMODE) == O_WRONLY ? IPS_SIDE_WRITE
                                                   : IPS_SIDE_BOTH;
-    return chan_write(fd, seen, chan, IPS_FD_STREAM, 0);
+    return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, 0);
 }
 
 static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
@@ -267,12 +270,12 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
     chan->netns = netns_of(fd);
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
-        ips_segments_named(fd);
-        return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
+        ips_note_segment_options(fd);
+        return store_and_record_channel(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (listening) {
         chan->kind = IPS_CHAN_TCP_LISTEN;
-        return chan_write(fd, seen, chan, IPS_FD_LISTEN, 0);
+        return store_and_record_channel(fd, seen, chan, IPS_FD_LISTEN, 0);
     }
     chan->kind = IPS_CHAN_TCP;
     /* an accepted socket may be reset already and then has no peer */
@@ -284,7 +287,7 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
     uint64_t flags = IPS_FD_TCP;
     if (chan->flags & IPS_CHAN_CONNECTED)
         flags |= IPS_FD_CONNECTED;
-    return chan_write(fd, seen, chan, IPS_FD_STREAM, flags);
+    return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, flags);
 }
 
 static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
@@ -292,13 +295,13 @@ static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
 {
     if (stream && listening) {
         chan->kind = IPS_CHAN_UNIX_LISTEN;
-        return chan_write(fd, seen, chan, IPS_FD_LISTEN, 0);
+        return store_and_record_channel(fd, seen, chan, IPS_FD_LISTEN, 0);
     }
     if (peer_len && !chan->peer_ino)
         chan->peer_ino = unix_peer(chan->ino);
     if (!stream) {
         chan->kind = IPS_CHAN_UNIX_DGRAM;
-        return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
+        return store_and_record_channel(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
         return IPS_FD_NOT_A_CHANNEL;
@@ -308,8 +311,9 @@ static uint64_t name_unix(int fd, uint64_t seen, struct ips_rec_chan *chan,
                  (long)&len, 0) == 0)
         chan->peer_pid = (uint32_t)cred.pid;
     chan->kind = IPS_CHAN_UNIX;
-    return chan_write(fd, seen, chan, IPS_FD_STREAM,
-                      chan->flags & IPS_CHAN_CONNECTED ? IPS_FD_CONNECTED : 0);
+    return store_and_record_channel(
+        fd, seen, chan, IPS_FD_STREAM,
+        chan->flags & IPS_CHAN_CONNECTED ? IPS_FD_CONNECTED : 0);
 }
 
 static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
@@ -331,7 +335,7 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     chan->flags |= type == SOCK_SEQPACKET ? IPS_CHAN_PACKETS : 0;
 
     struct sockaddr_storage local, peer;
-    socklen_t local_len = sock_name(SYS_getsockname, fd, &local);
+    socklen_t local_end_len = sock_name(SYS_getsockname, fd, &local);
     socklen_t peer_len = sock_name(SYS_getpeername, fd, &peer);
     if (!peer_len && hint && hint->peer && hint->peer_len <= sizeof(peer)) {
         peer_len = hint->peer_len;
@@ -345,14 +349,14 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     chan->side = IPS_SIDE_BOTH;
     bool listening = stream && sock_int(fd, SO_ACCEPTCONN) == 1;
     if (inet) {
-        addr_fold(&chan->local, &local, local_len);
-        addr_fold(&chan->remote, &peer, peer_len);
+        convert_address(&chan->local, &local, local_end_len);
+        convert_address(&chan->remote, &peer, peer_len);
         return name_inet(fd, seen, chan, stream, listening, peer_len, hint);
     }
     /* Sockets that connected are matched by the listener's name, so their own
      * name is not used. */
     if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))
-        chan->name_hash = path_hash(fd, &local, local_len);
+        chan->name_hash = path_hash(fd, &local, local_end_len);
     if (!chan->name_hash)
         chan->name_hash = path_hash(fd, &peer, peer_len);
     return name_unix(fd, seen, chan, stream, listening, peer_len);
@@ -377,7 +381,7 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
         return false;
     char after[40];
     proc_path(after, "/fdinfo/", fd);
-    if (!ips_proc_name(path, sizeof(path), "self", after))
+    if (!ips_build_proc_path(path, sizeof(path), "self", after))
         return false;
     long got = ips_read_with_own_table(path, text, sizeof(text) - 1);
     if (got < 0)
@@ -456,13 +460,14 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
                : IPS_FD_NONE;
 }
 
-uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
+uint64_t ips_chan_identify(int fd, uint64_t seen,
+                           const struct ips_chan_hint *hint)
 {
     struct stat st;
     IPS_APART;
     if ((unsigned)fd >= IPS_FD_MAX) {
         if (fd >= 0)
-            ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
+            ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
         return IPS_FD_NOT_A_CHANNEL;
     }
     if (ips_sys_fstat(fd, &st) < 0)
@@ -488,11 +493,11 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
                            : name_socket(fd, seen, &chan, hint);
 }
 
-void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
-                     uint64_t stamp, uint64_t site)
+void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
+                           uint64_t stamp, uint64_t site)
 {
     uint64_t sent = ~0ull, recv = ~0ull;
-    site = ips_site_now(site);
+    site = ips_site_resolve(site);
     if (how == IPS_CLOSE_FD && word & IPS_FD_TCP &&
         !tcp_totals(fd, &sent, &recv))
         sent = recv = ~0ull;
@@ -508,18 +513,18 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
     rec->recv = recv;
     ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
-    ips_module_note(site);
+    ips_module_record_once(site);
 }
 
 void ips_chan_record_close_and_forget(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_chan_of_channel(fd);
+    uint64_t word = ips_chan_get_or_identify_channel(fd);
     if (ips_fd_chan(word))
-        ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
+        ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)
-        ips_lock_dropped(fd);
+        ips_record_file_lock_release(fd);
     ips_fd_clear(fd);
 }
 
@@ -554,15 +559,15 @@ static uint64_t next_hash(struct payload *p, uint64_t len)
 #define HASHES_BEHIND                                                          \
     ((IPS_REC_MAX_BYTES - sizeof(struct ips_rec_dgram)) / 8 - 1)
 
-void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
-                    const struct iovec *iov, size_t iovcnt, uint64_t len,
-                    uint64_t segment, const struct sockaddr *name,
-                    socklen_t name_len)
+void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
+                      const struct iovec *iov, size_t iovcnt, uint64_t len,
+                      uint64_t segment, const struct sockaddr *name,
+                      socklen_t name_len)
 {
     struct sockaddr_storage local, peer;
     struct payload payload = {iov, iovcnt, 0};
     bool one = !segment || segment >= len;
-    socklen_t local_len = sock_name(SYS_getsockname, fd, &local);
+    socklen_t local_end_len = sock_name(SYS_getsockname, fd, &local);
     if (!name) {
         name_len = sock_name(SYS_getpeername, fd, &peer);
         name = (const struct sockaddr *)&peer;
@@ -577,8 +582,8 @@ void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
             return;
         rec->h.a = chan;
         rec->path_hash = path_hash(fd, name, name_len);
-        addr_fold(&rec->local, &local, local_len);
-        addr_fold(&rec->remote, name, name_len);
+        convert_address(&rec->local, &local, local_end_len);
+        convert_address(&rec->remote, name, name_len);
         uint64_t *behind = (uint64_t *)(rec + 1);
         if (!one)
             *behind = segment;

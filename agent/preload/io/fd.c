@@ -24,7 +24,7 @@
 static void name_new(int fd, const struct ips_chan_hint *hint)
 {
     ips_fd_clear(fd);
-    ips_chan_name(fd, ips_fd_get(fd), hint);
+    ips_chan_identify(fd, ips_fd_get(fd), hint);
 }
 
 /* --- closing -------------------------------------------------------------- */
@@ -33,7 +33,7 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
  * has received what was sent. The close of any other socket does not wait. */
 static atomic_bool lingers;
 
-void ips_close_may_linger(void)
+void ips_note_linger_option(void)
 {
     atomic_store_explicit(&lingers, true, memory_order_relaxed);
 }
@@ -67,7 +67,7 @@ int __close(int) IPS_ALIAS(close);
 
 /* Records the close of the descriptors in [first, last] that may be channels:
  * those up to the greatest one that this process or its parents ever named. */
-static void drop_range(unsigned first, unsigned last, uint64_t site)
+static void record_close_range(unsigned first, unsigned last, uint64_t site)
 {
     unsigned top = (unsigned)ips_fd_top();
     if (top == 0)
@@ -81,7 +81,7 @@ int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
     /* With any other flag nothing is closed; the kernel refuses flags that it
      * does not know. */
     if (ips_wrap_on() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
-        drop_range(first, last, site);
+        record_close_range(first, last, site);
     return REAL(close_range)(first, last, flags);
 }
 
@@ -93,7 +93,7 @@ IPS_EXPORT int close_range(unsigned first, unsigned last, int flags)
 IPS_EXPORT void closefrom(int first)
 {
     if (ips_wrap_on())
-        drop_range(first < 0 ? 0 : (unsigned)first, ~0u, IPS_SITE);
+        record_close_range(first < 0 ? 0 : (unsigned)first, ~0u, IPS_SITE);
     REAL(closefrom)(first);
 }
 
@@ -106,9 +106,9 @@ int ips_shutdown_at(int fd, int how, uint64_t site)
     uint64_t stamp = ips_core_now();
     int r = REAL(shutdown)(fd, how);
     if (r == 0 && how >= SHUT_RD && how <= SHUT_RDWR) {
-        uint64_t word = ips_chan_of(fd);
+        uint64_t word = ips_chan_get_or_identify(fd);
         if (ips_fd_class(word) == IPS_FD_STREAM)
-            ips_chan_closed(fd, word, hows[how], stamp, site);
+            ips_chan_record_close(fd, word, hows[how], stamp, site);
     }
     return r;
 }
@@ -129,8 +129,8 @@ IPS_EXPORT int fstat(int fd, struct stat *st)
         return REAL(fstat)(fd, st);
     uint64_t word = ips_fd_get(fd); /* read before fstat: see ips_fd_set */
     int r = REAL(fstat)(fd, st);
-    if (r == 0 && S_ISREG(st->st_mode) && ips_fd_is_new(word) &&
-        ips_fd_near(fd)) {
+    if (r == 0 && S_ISREG(st->st_mode) && ips_fd_must_be_identified(word) &&
+        ips_fd_has_chunk(fd)) {
         int saved = errno;
         ips_fd_set(fd, word, IPS_FD_FILE, 0, 0);
         errno = saved;
@@ -151,7 +151,7 @@ static int note_copy(int fd, int made)
     if (made < 0 || made == fd || !ips_wrap_on())
         return made;
     int saved = errno;
-    uint64_t word = ips_chan_of_channel(fd);
+    uint64_t word = ips_chan_get_or_identify_channel(fd);
     if (ips_fd_chan(word))
         name_new(made, NULL);
     else
@@ -201,8 +201,8 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
 
 /* The third argument is a pointer or an int; both are passed in one
  * register. */
-static int record_control(int (*real)(int, int, ...), int fd, int command,
-                          void *arg, uint64_t site)
+static int call_fcntl_and_record(int (*real)(int, int, ...), int fd,
+                                 int command, void *arg, uint64_t site)
 {
     if (ips_wrap_on() && (command == F_SETLK || command == F_SETLKW ||
                           command == F_OFD_SETLK || command == F_OFD_SETLKW))
@@ -218,7 +218,7 @@ static int record_control(int (*real)(int, int, ...), int fd, int command,
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site)
 {
     ips_wrap_on();
-    return record_control(REAL(fcntl), fd, command, arg, site);
+    return call_fcntl_and_record(REAL(fcntl), fd, command, arg, site);
 }
 
 IPS_EXPORT int fcntl(int fd, int command, ...)
@@ -238,12 +238,12 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     void *arg = va_arg(ap, void *);
     va_end(ap);
     ips_wrap_on();
-    return record_control(REAL(fcntl64), fd, command, arg, IPS_SITE);
+    return call_fcntl_and_record(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
 /* --- making --------------------------------------------------------------- */
 
-static int made_pipe(int r, const int *fds)
+static int identify_pipe_ends(int r, const int *fds)
 {
     if (r == 0 && ips_wrap_on()) {
         name_new(fds[0], NULL);
@@ -255,14 +255,14 @@ static int made_pipe(int r, const int *fds)
 IPS_EXPORT int pipe(int fds[2])
 {
     ips_wrap_on();
-    return made_pipe(REAL(pipe)(fds), fds);
+    return identify_pipe_ends(REAL(pipe)(fds), fds);
 }
 int __pipe(int[2]) IPS_ALIAS(pipe);
 
 IPS_EXPORT int pipe2(int fds[2], int flags)
 {
     ips_wrap_on();
-    return made_pipe(REAL(pipe2)(fds, flags), fds);
+    return identify_pipe_ends(REAL(pipe2)(fds, flags), fds);
 }
 
 IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
@@ -321,7 +321,7 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 IPS_EXPORT int login_tty(int fd)
 {
     if (ips_wrap_on())
-        drop_range(0, 2, IPS_SITE);
+        record_close_range(0, 2, IPS_SITE);
     return REAL(login_tty)(fd);
 }
 
@@ -335,7 +335,7 @@ static void record_listen(int fd, struct ips_moment call, uint64_t site)
     if (!ips_listen_name(fd, false, &at))
         return;
     const struct ips_sync_object thing = {at.dev, at.ino, at.object};
-    ips_sync_released(IPS_SYNC_LISTEN, &thing, call, -1, site);
+    ips_record_release(IPS_SYNC_LISTEN, &thing, call, -1, site);
 }
 
 IPS_EXPORT int listen(int fd, int backlog)
@@ -377,13 +377,13 @@ static void record_connect_after_retries(int fd, uint64_t key,
 {
     struct ips_listen_name at;
     struct ips_retry run;
-    if (!ips_retry_ended(IPS_RETRY_CONNECT, key, &run) ||
+    if (!ips_retry_end_run(IPS_RETRY_CONNECT, key, &run) ||
         !ips_listen_name(fd, true, &at))
         return;
     ips_retry_record(&run, call, site);
     const struct ips_sync_object thing = {at.dev, at.ino, at.object};
     const struct ips_moment asked = {.t = run.last, .cpu = call.cpu};
-    ips_sync_acquired(IPS_SYNC_LISTEN, &thing, asked, call, 0, 0, site);
+    ips_record_acquire(IPS_SYNC_LISTEN, &thing, asked, call, 0, 0, site);
 }
 
 /* Names the socket as soon as both ends are known, and records the connect.
@@ -406,7 +406,8 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                 thread waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         if (may_connect_later(err))
-            ips_retry_failed(IPS_RETRY_CONNECT, connect_key(fd, to, len), call);
+            ips_retry_note_failure(IPS_RETRY_CONNECT, connect_key(fd, to, len),
+                                   call);
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
@@ -418,7 +419,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                                        .peer_len = len,
                                        .sent_too = sent};
     ips_fd_clear(fd);
-    word = ips_chan_name(fd, ips_fd_get(fd), &hint);
+    word = ips_chan_identify(fd, ips_fd_get(fd), &hint);
     if (ips_fd_class(word) != IPS_FD_STREAM)
         return;
     if (!under_way)
@@ -445,8 +446,9 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
 
 /* A connect and a send in one call: the connect is recorded as a moment, the
  * send gets all of the time. */
-void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
-                      socklen_t len, struct ips_moment call, uint64_t site)
+void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
+                              socklen_t len, struct ips_moment call,
+                              uint64_t site)
 {
     int saved = errno;
     struct ips_moment ret = ips_at_return(&call);
@@ -471,21 +473,22 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
     struct ips_moment ret = ips_at_return(&call);
     uint64_t word;
     if (r < 0) {
-        word = ips_chan_of(fd);
+        word = ips_chan_get_or_identify(fd);
         bool again = err == EAGAIN && ips_did_not_wait(fd, &call, &ret);
         if (!ips_fd_chan(word) ||
-            (again && ips_spin_failed(&call, &ret, ips_fd_chan(word), site)))
+            (again &&
+             ips_spin_note_failure(&call, &ret, ips_fd_chan(word), site)))
             return;
         ips_record_io(IPS_REC_RECVCALL, ips_fd_chan(word), IPS_OP_ACCEPT, call,
                       ret, -1, err, site, 0);
         if (again)
-            ips_spin_recorded();
+            ips_spin_restart_run();
         return;
     }
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
     ips_fd_clear(r);
-    ips_spin_ended(&ips_me, &call);
-    word = ips_chan_name(r, ips_fd_get(r), &hint);
+    ips_spin_end_run(&ips_me, &call);
+    word = ips_chan_identify(r, ips_fd_get(r), &hint);
     if (ips_fd_chan(word))
         ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call, ret,
                       0, 0, site, 0);

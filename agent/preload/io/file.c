@@ -61,7 +61,7 @@ static __attribute__((noinline)) void set_anchor(void)
     anchor = (struct anchor){ips_core_now(), ips_core_cpu(), own_switches()};
 }
 
-struct ips_moment ips_file_call(bool exact)
+struct ips_moment ips_file_call_begin(bool exact)
 {
     uint64_t t = ips_core_now();
     if (exact || unlikely(t - anchor.t > stamps_of_ns(ANCHOR_NS))) {
@@ -88,7 +88,7 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
                                   ret.cpu - call->cpu);
     if (asleep >= SLOW_NS)
         ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_DISK, *call, ret, result,
-                      result < 0 ? err : 0, ips_site_now(site), 0);
+                      result < 0 ? err : 0, ips_site_resolve(site), 0);
 }
 
 /* Takes a sample if one is due. The CPU time at `call` is only an estimate, so
@@ -100,11 +100,12 @@ take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
     struct ips_moment ret = {.t = t, .cpu = ips_core_cpu()}, from = *call;
     uint64_t least = ips_sub_sat(ret.cpu, ips_wrap_ns(ips_sub_sat(t, call->t)));
     from.cpu = ips_max_u64(from.cpu, least);
-    ips_sample_returned(&from, &ret);
+    ips_sample_check_return(&from, &ret);
     errno = saved;
 }
 
-void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
+void ips_file_call_end(const struct ips_moment *call, int64_t result,
+                       uint64_t site)
 {
     uint64_t t = ips_core_now();
     if (unlikely(t >= ~ips_me.sample_off))
@@ -135,7 +136,7 @@ static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
         if (!file_begin(&io, fd, place))                                       \
             return ips_wrap_on(), real_call;                                   \
         type r = real_call;                                                    \
-        ips_file_done(&io.call, (int64_t)r, io.site);                          \
+        ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
         return r;                                                              \
     } while (0)
 
@@ -216,9 +217,9 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
-        struct ips_moment call = ips_file_call(true);                          \
+        struct ips_moment call = ips_file_call_begin(true);                    \
         type r = real_call;                                                    \
-        ips_file_done(&call, (int64_t)r, place);                               \
+        ips_file_call_end(&call, (int64_t)r, place);                           \
         return r;                                                              \
     } while (0)
 
@@ -258,9 +259,9 @@ IPS_EXPORT void sync(void)
         REAL(sync)();
         return;
     }
-    struct ips_moment call = ips_file_call(true);
+    struct ips_moment call = ips_file_call_begin(true);
     REAL(sync)();
-    ips_file_done(&call, 0, IPS_SITE);
+    ips_file_call_end(&call, 0, IPS_SITE);
 }
 
 int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
@@ -303,16 +304,16 @@ static void set_lock_held(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
         kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
-    uint64_t word = ips_chan_of(fd);
+    uint64_t word = ips_chan_get_or_identify(fd);
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
-    if (ips_fd_is_new(word) || !(word & bit) == !held)
+    if (ips_fd_must_be_identified(word) || !(word & bit) == !held)
         return;
     ips_fd_set(fd, word, ips_fd_class(word), (uint32_t)word,
                held ? flags | bit : flags);
     atomic_fetch_add(&locks_taken, held);
 }
 
-void ips_lock_dropped(int fd)
+void ips_record_file_lock_release(int fd)
 {
     struct ips_sync_object thing;
     uint64_t word = ips_fd_get(fd);
@@ -320,44 +321,44 @@ void ips_lock_dropped(int fd)
     if (!lock_name(fd, 0, &thing))
         return;
     if (word & IPS_FD_FLOCKED)
-        ips_sync_released(IPS_SYNC_FLOCK, &thing, call, 1, 0);
+        ips_record_release(IPS_SYNC_FLOCK, &thing, call, 1, 0);
     if (word & IPS_FD_RECORD_LOCKED)
-        ips_sync_released(IPS_SYNC_RECORD_LOCK, &thing, call, 1, 0);
+        ips_record_release(IPS_SYNC_RECORD_LOCK, &thing, call, 1, 0);
 }
 
-void ips_locks_end(void)
+void ips_record_file_locks_end(void)
 {
     if (!atomic_load_explicit(&locks_taken, memory_order_relaxed))
         return;
     for (int fd = 0, top = ips_fd_top(); fd < top; fd++)
         if (ips_fd_get(fd) & IPS_FD_LOCKED)
-            ips_lock_dropped(fd);
+            ips_record_file_lock_release(fd);
 }
 
 /* Whether a request failed because the lock is held. Requests that may wait are
  * first made without waiting, so it is known, and not guessed from the clock,
  * whether they waited. (If one lock is converted into another, the old one is
  * released first either way.) */
-static bool was_taken(int r)
+static bool failed_because_locked(int r)
 {
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
 /* Notes a request that does not wait. If it failed, it may be one of several
  * tries. If it got the lock after such tries, writes ACQUIRE. */
-static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
-                     struct ips_moment call, uint64_t site)
+static void note_lock_try(enum ips_sync kind, int fd, uint64_t start, bool got,
+                          struct ips_moment call, uint64_t site)
 {
     struct ips_sync_object thing;
     struct ips_retry run;
     const uint64_t key = start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
     if (!got)
-        ips_retry_failed(IPS_RETRY_FILE_LOCK, key, call);
-    else if (ips_retry_ended(IPS_RETRY_FILE_LOCK, key, &run) &&
+        ips_retry_note_failure(IPS_RETRY_FILE_LOCK, key, call);
+    else if (ips_retry_end_run(IPS_RETRY_FILE_LOCK, key, &run) &&
              lock_name(fd, start, &thing))
-        ips_sync_acquired(kind, &thing,
-                          (struct ips_moment){.t = run.first, .cpu = run.cpu},
-                          call, IPS_GOT_SPUN, 0, site);
+        ips_record_acquire(kind, &thing,
+                           (struct ips_moment){.t = run.first, .cpu = run.cpu},
+                           call, IPS_GOT_SPUN, 0, site);
 }
 
 /* Records a request for a lock, which has returned: writes ACQUIRE if it
@@ -367,11 +368,11 @@ static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
 {
     struct ips_sync_object thing;
     int saved = errno;
-    if (!waits && (r == 0 || was_taken(r)))
-        note_try(kind, fd, start, r == 0, call, site);
+    if (!waits && (r == 0 || failed_because_locked(r)))
+        note_lock_try(kind, fd, start, r == 0, call, site);
     struct ips_moment ret = ips_at_return(&call);
     if (waits && ips_was_blocked(&call, &ret) && lock_name(fd, start, &thing))
-        ips_sync_acquired(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
+        ips_record_acquire(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
     if (r == 0)
         set_lock_held(kind, fd, true);
     errno = saved;
@@ -385,7 +386,7 @@ static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
     struct ips_sync_object thing;
     int saved = errno;
     if (r == 0 && lock_name(fd, start, &thing))
-        ips_sync_released(kind, &thing, call, 1, site);
+        ips_record_release(kind, &thing, call, 1, site);
     if (r == 0 && all)
         set_lock_held(kind, fd, false);
     errno = saved;
@@ -401,7 +402,7 @@ int ips_flock_at(int fd, int operation, uint64_t site)
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
         return record_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
-    bool waits = !(operation & LOCK_NB) && was_taken(r);
+    bool waits = !(operation & LOCK_NB) && failed_because_locked(r);
     IPS_WAIT_MARK;
     if (waits) {
         IPS_SYNC_BEGINS(IPS_SYNC_FLOCK, fd, 0, site, call);
@@ -442,14 +443,14 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                                         : command;
     struct ips_moment call = ips_at_call();
     int r = real(fd, try, arg);
-    bool waits = try != command && was_taken(r);
+    bool waits = try != command && failed_because_locked(r);
     IPS_WAIT_MARK;
     if (waits) {
         IPS_SYNC_BEGINS(IPS_SYNC_RECORD_LOCK, fd, 0, site, call);
         errno = before;
         r = real(fd, command, arg);
     }
-    if (r < 0 && errno != EINTR && !was_taken(r))
+    if (r < 0 && errno != EINTR && !failed_because_locked(r))
         return r;
     int saved = errno;
     memcpy(&lock, arg, sizeof(lock));
@@ -470,7 +471,7 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     const int before = errno;
     struct ips_moment call = ips_at_call();
     int r = REAL(lockf)(fd, command == F_LOCK ? F_TLOCK : command, n);
-    bool waits = command == F_LOCK && was_taken(r);
+    bool waits = command == F_LOCK && failed_because_locked(r);
     IPS_WAIT_MARK;
     if (waits) {
         IPS_SYNC_BEGINS(IPS_SYNC_RECORD_LOCK, fd, 0, IPS_SITE, call);
@@ -495,20 +496,20 @@ static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
     return id != 0;
 }
 
-void ips_eventfd_written(const struct ips_io *io)
+void ips_record_eventfd_write(const struct ips_io *io)
 {
     struct ips_sync_object thing;
     if (eventfd_object(ips_fd_get(io->fd), &thing))
-        ips_sync_released(IPS_SYNC_EVENTFD, &thing, io->call, 1, io->site);
+        ips_record_release(IPS_SYNC_EVENTFD, &thing, io->call, 1, io->site);
 }
 
-bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret)
+bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
 {
     struct ips_sync_object thing;
     bool known = eventfd_object(ips_fd_get(io->fd), &thing);
     if (known)
-        ips_sync_acquired(IPS_SYNC_EVENTFD, &thing, io->call, ret, 1, 0,
-                          io->site);
+        ips_record_acquire(IPS_SYNC_EVENTFD, &thing, io->call, ret, 1, 0,
+                           io->site);
     return known;
 }
 

@@ -26,16 +26,16 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof(from);
-    if (ips_segments_joined(io)) {
+    if (ips_must_ask_segment_size(io)) {
         struct iovec iov = {buf, n};
         struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-        return ips_receive_named(io, &m, flags);
+        return ips_receive_with_sender(io, &m, flags);
     }
     ssize_t r =
         REAL(recvfrom)(io->fd, buf, n, flags, (struct sockaddr *)&from, &len);
     bool named = r >= 0 && len >= sizeof(sa_family_t) && len <= sizeof(from);
-    return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n),
-                           named ? (struct sockaddr *)&from : NULL, len);
+    return ips_io_record_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n),
+                                  named ? (struct sockaddr *)&from : NULL, len);
 }
 
 /* A peek that waited is recorded as a wait for this channel; nothing was
@@ -45,15 +45,15 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
-        return ips_io_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+        return ips_io_record_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (flags & MSG_PEEK)
         ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
-                        ips_ready(io->chan, IPS_READY_IN));
+                        ips_pack_ready(io->chan, IPS_READY_IN));
     return r;
 }
 
-__attribute__((noinline)) ssize_t ips_read_other(int fd, void *buf, size_t n,
-                                                 uint64_t site)
+__attribute__((noinline)) ssize_t ips_read_slow(int fd, void *buf, size_t n,
+                                                uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
@@ -61,16 +61,18 @@ __attribute__((noinline)) ssize_t ips_read_other(int fd, void *buf, size_t n,
     if (io.klass == IPS_FD_DGRAM && n)
         return receive_dgram(&io, buf, n, 0);
     ssize_t r = REAL(read)(fd, buf, n);
-    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
+                                  0);
 }
 IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
-        return ips_read_other(fd, buf, n, IPS_SITE);
+    if (unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+        return ips_read_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
-    return ips_stream_received(&io, r, IPS_IOV(buf, n));
+    return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
 }
 ssize_t __read(int, void *, size_t) IPS_ALIAS(read);
 
@@ -83,26 +85,28 @@ IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
     if (io.klass == IPS_FD_DGRAM && n && n <= size)
         return receive_dgram(&io, buf, n, 0);
     ssize_t r = REAL(__read_chk)(fd, buf, n, size);
-    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
+                                  0);
 }
 
-__attribute__((noinline)) ssize_t ips_write_other(int fd, const void *buf,
-                                                  size_t n, uint64_t site)
+__attribute__((noinline)) ssize_t ips_write_slow(int fd, const void *buf,
+                                                 size_t n, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(write)(fd, buf, n);
     ssize_t r = REAL(write)(fd, buf, n);
-    return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
-        return ips_write_other(fd, buf, n, IPS_SITE);
+    if (unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        return ips_write_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
-    return ips_stream_sent(&io, r);
+    return ips_stream_record_send(&io, r);
 }
 ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
@@ -113,41 +117,45 @@ static size_t iov_count(long count)
 }
 
 __attribute__((noinline)) ssize_t
-ips_readv_other(int fd, const struct iovec *iov, int count, uint64_t site)
+ips_readv_slow(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(readv)(fd, iov, count);
     ssize_t r = REAL(readv)(fd, iov, count);
-    return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, iov, iov_count(count),
+                                  NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
-        return ips_readv_other(fd, iov, count, IPS_SITE);
+    if (unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+        return ips_readv_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
-    return ips_stream_received(&io, r, iov, iov_count(count));
+    return ips_stream_record_receive(&io, r, iov, iov_count(count));
 }
 
 __attribute__((noinline)) ssize_t
-ips_writev_other(int fd, const struct iovec *iov, int count, uint64_t site)
+ips_writev_slow(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
-    return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL,
+                              0);
 }
 IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
-        return ips_writev_other(fd, iov, count, IPS_SITE);
+    if (unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        return ips_writev_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
-    return ips_stream_sent(&io, r);
+    return ips_stream_record_send(&io, r);
 }
 
 ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
@@ -158,7 +166,8 @@ ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
         (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
-    return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, iov, iov_count(count),
+                                  NULL, 0);
 }
 
 IPS_EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t at,
@@ -177,7 +186,8 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
         (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
-    return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL,
+                              0);
 }
 
 IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
@@ -189,42 +199,43 @@ ssize_t pwritev64v2(int, const struct iovec *, int, off64_t, int)
     IPS_ALIAS(pwritev2);
 
 static __attribute__((noinline)) ssize_t
-send_other(int fd, const void *buf, size_t n, int flags, uint64_t site)
+send_slow(int fd, const void *buf, size_t n, int flags, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(send)(fd, buf, n, flags);
     ssize_t r = REAL(send)(fd, buf, n, flags);
-    return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
-        return send_other(fd, buf, n, flags, IPS_SITE);
+    if (unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        return send_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
-    return ips_stream_sent(&io, r);
+    return ips_stream_record_send(&io, r);
 }
 ssize_t __send(int, const void *, size_t, int) IPS_ALIAS(send);
 
-__attribute__((noinline)) ssize_t ips_sendto_other(int fd, const void *buf,
-                                                   size_t n, int flags,
-                                                   const struct sockaddr *to,
-                                                   socklen_t len, uint64_t site)
+__attribute__((noinline)) ssize_t ips_sendto_slow(int fd, const void *buf,
+                                                  size_t n, int flags,
+                                                  const struct sockaddr *to,
+                                                  socklen_t len, uint64_t site)
 {
     if (flags & MSG_FASTOPEN && to && ips_wrap_on()) {
         IPS_CALL_MARK;
         struct ips_moment call = ips_at_call();
         ssize_t got = REAL(sendto)(fd, buf, n, flags, to, len);
-        ips_connect_sent(fd, got, to, len, call, site);
+        ips_record_fastopen_send(fd, got, to, len, call, site);
         return got;
     }
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(sendto)(fd, buf, n, flags, to, len);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
-    return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
 }
 IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
                                   const struct sockaddr *to, socklen_t len)
@@ -232,14 +243,15 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
-        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
-        return ips_sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
+        unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        return ips_sendto_slow(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
-    return ips_stream_sent(&io, r);
+    return ips_stream_record_send(&io, r);
 }
 
-static __attribute__((noinline)) ssize_t recv_other(int fd, void *buf, size_t n,
-                                                    int flags, uint64_t site)
+static __attribute__((noinline)) ssize_t recv_slow(int fd, void *buf, size_t n,
+                                                   int flags, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
@@ -249,17 +261,19 @@ static __attribute__((noinline)) ssize_t recv_other(int fd, void *buf, size_t n,
     if (io.klass == IPS_FD_DGRAM)
         return receive_dgram(&io, buf, n, flags);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
-    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
+                                  0);
 }
 IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
     struct ips_io io;
     char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
-        return recv_other(fd, buf, n, flags, IPS_SITE);
+        unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+        return recv_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
-    return ips_stream_received(&io, r, IPS_IOV(buf, n));
+    return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
 }
 
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags);
@@ -275,14 +289,16 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
     if (io.klass == IPS_FD_DGRAM && n <= size)
         return receive_dgram(&io, buf, n, flags);
     ssize_t r = REAL(__recv_chk)(fd, buf, n, size, flags);
-    return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
+    return ips_io_record_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL,
+                                  0);
 }
 
 /* Records a receive with the sender that the kernel stored in the caller's own
  * buffer. If the buffer is too short for the address, the sender is unknown. */
-static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
-                             size_t n, const struct sockaddr *from,
-                             const socklen_t *len, socklen_t room)
+static ssize_t record_received_from(const struct ips_io *io, ssize_t r,
+                                    void *buf, size_t n,
+                                    const struct sockaddr *from,
+                                    const socklen_t *len, socklen_t room)
 {
     static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
     socklen_t got = r >= 0 && len ? *len : 0;
@@ -290,12 +306,13 @@ static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
         from = &unknown;
         got = sizeof(unknown);
     }
-    return ips_io_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n), from, got);
+    return ips_io_record_received(io, IPS_OP_DATA, r, IPS_IOV(buf, n), from,
+                                  got);
 }
 
 __attribute__((noinline)) ssize_t
-ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
-                   struct sockaddr *from, socklen_t *len, uint64_t site)
+ips_recvfrom_slow(int fd, void *buf, size_t n, int flags, struct sockaddr *from,
+                  socklen_t *len, uint64_t site)
 {
     IPS_IO(io);
     if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
@@ -306,19 +323,19 @@ ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
     if (io.klass == IPS_FD_DGRAM && !from)
         return receive_dgram(&io, buf, n, flags);
     socklen_t room = from && len ? *len : 0;
-    if (io.klass == IPS_FD_DGRAM && len && ips_segments_joined(&io)) {
+    if (io.klass == IPS_FD_DGRAM && len && ips_must_ask_segment_size(&io)) {
         struct iovec iov = {buf, n};
         struct msghdr m = {.msg_name = from,
                            .msg_namelen = room,
                            .msg_iov = &iov,
                            .msg_iovlen = 1};
-        ssize_t got = ips_receive_named(&io, &m, flags);
+        ssize_t got = ips_receive_with_sender(&io, &m, flags);
         if (got >= 0)
             *len = m.msg_namelen;
         return got;
     }
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
-    return received_from(&io, r, buf, n, from, from ? len : NULL, room);
+    return record_received_from(&io, r, buf, n, from, from ? len : NULL, room);
 }
 IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
                                     struct sockaddr *from, socklen_t *len)
@@ -326,10 +343,11 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     struct ips_io io;
     char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
-        return ips_recvfrom_other(fd, buf, n, flags, from, len, IPS_SITE);
+        unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+        return ips_recvfrom_slow(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
-    return ips_stream_received(&io, r, IPS_IOV(buf, n));
+    return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
 }
 
 ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flags,
@@ -355,11 +373,11 @@ static ssize_t record_move(struct ips_io *in, struct ips_io *out, ssize_t r,
     const struct iovec iov = {NULL, asked};
     int saved = errno;
     if (in && in->klass == IPS_FD_STREAM)
-        ips_io_received(in, IPS_OP_SENDFILE, r, &iov, 1, NULL, 0);
+        ips_io_record_received(in, IPS_OP_SENDFILE, r, &iov, 1, NULL, 0);
     else
         in = NULL;
     if (out && out->klass == IPS_FD_STREAM && !(r < 0 && in))
-        ips_io_sent(out, IPS_OP_SENDFILE, r, &iov, 1, NULL, 0);
+        ips_io_record_sent(out, IPS_OP_SENDFILE, r, &iov, 1, NULL, 0);
     errno = saved;
     return r;
 }
@@ -430,10 +448,10 @@ ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
         !ips_sys_quiet && (REAL(fcntl)(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
     errno = saved;
     if (reads)
-        return ips_io_received(&io, IPS_OP_SENDFILE, r, iov,
-                               iov_count((long)count), NULL, 0);
-    return ips_io_sent(&io, IPS_OP_SENDFILE, r, iov, iov_count((long)count),
-                       NULL, 0);
+        return ips_io_record_received(&io, IPS_OP_SENDFILE, r, iov,
+                                      iov_count((long)count), NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_SENDFILE, r, iov,
+                              iov_count((long)count), NULL, 0);
 }
 
 IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,

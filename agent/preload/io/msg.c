@@ -23,7 +23,7 @@ static size_t iov_count(const struct msghdr *m)
 
 /* Clears what the table knew of the numbers of the descriptors that were
  * received in a message: it is out of date. */
-static void take_rights(struct msghdr *m)
+static void clear_received_descriptors(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
         return;
@@ -40,15 +40,16 @@ static void take_rights(struct msghdr *m)
 }
 
 __attribute__((noinline)) ssize_t
-ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
+ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
     if (flags & MSG_FASTOPEN && ips_wrap_on()) {
         IPS_CALL_MARK;
         struct ips_moment call = ips_at_call();
         ssize_t got = REAL(sendmsg)(fd, m, flags);
         if (got > 0 || errno == EINPROGRESS)
-            ips_connect_sent(fd, got, (const struct sockaddr *)m->msg_name,
-                             m->msg_namelen, call, site);
+            ips_record_fastopen_send(fd, got,
+                                     (const struct sockaddr *)m->msg_name,
+                                     m->msg_namelen, call, site);
         return got;
     }
     IPS_IO(io);
@@ -56,11 +57,12 @@ ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
         return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     if (r < 0) /* the call failed, perhaps because `m` is invalid */
-        return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+        return ips_io_record_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
-        io.segment = ips_segment_in(m, UDP_SEGMENT);
-    return ips_io_sent(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-                       (const struct sockaddr *)m->msg_name, m->msg_namelen);
+        io.segment = ips_segment_bytes_in_control(m, UDP_SEGMENT);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                              (const struct sockaddr *)m->msg_name,
+                              m->msg_namelen);
 }
 
 IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
@@ -68,10 +70,11 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
-        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
-        return ips_sendmsg_other(fd, m, flags, IPS_SITE);
+        unlikely(
+            !ips_stream_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        return ips_sendmsg_slow(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
-    return ips_stream_sent(&io, r);
+    return ips_stream_record_send(&io, r);
 }
 
 /* A receive on a datagram socket whose caller did not ask for the sender, or
@@ -79,12 +82,12 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
  * copy of `m` that asks for both. The kernel writes only name length, control
  * length and flags. If the caller gave no space for control data, MSG_CTRUNC is
  * set as without us. */
-ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags)
+ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags)
 {
     struct sockaddr_storage from;
     _Alignas(struct cmsghdr) char control[IPS_CONTROL_ROOM];
     struct msghdr copy = *m;
-    bool asks = !m->msg_controllen && ips_segments_joined(io);
+    bool asks = !m->msg_controllen && ips_must_ask_segment_size(io);
     if (asks) {
         copy.msg_control = control;
         copy.msg_controllen = sizeof(control);
@@ -96,15 +99,15 @@ ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags)
     const socklen_t room = copy.msg_namelen;
     ssize_t r = REAL(recvmsg)(io->fd, &copy, flags);
     if (r < 0)
-        return ips_io_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
-    io->segment = ips_segment_in(&copy, UDP_GRO);
+        return ips_io_record_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    io->segment = ips_segment_bytes_in_control(&copy, UDP_GRO);
     io->whole = !(copy.msg_flags & MSG_TRUNC);
     m->msg_flags = copy.msg_flags;
     if (asks && copy.msg_controllen)
         m->msg_flags |= MSG_CTRUNC;
     if (!asks)
         m->msg_controllen = copy.msg_controllen;
-    take_rights(m);
+    clear_received_descriptors(m);
     if (m->msg_name)
         m->msg_namelen = copy.msg_namelen;
     const struct sockaddr *name = (const struct sockaddr *)copy.msg_name;
@@ -113,8 +116,8 @@ ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags)
         name = m->msg_name ? &unknown : NULL;
         len = m->msg_name ? (socklen_t)sizeof(unknown) : 0;
     }
-    return ips_io_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m), name,
-                           len);
+    return ips_io_record_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+                                  name, len);
 }
 
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
@@ -125,35 +128,37 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
         if (r >= 0)
-            take_rights(m); /* a peek receives descriptors, too */
+            clear_received_descriptors(
+                m); /* a peek receives descriptors, too */
         if ((flags & NOT_DATA) == MSG_OOB && r > 0)
-            return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+            return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL,
+                                          0);
         if (flags & MSG_PEEK)
             ips_record_wait(IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno,
-                            io.site, ips_ready(io.chan, IPS_READY_IN));
+                            io.site, ips_pack_ready(io.chan, IPS_READY_IN));
         return r;
     }
     /* For a stream, `m` is not read before the kernel has accepted it: it may
      * be invalid. */
     const bool dgram = io.klass == IPS_FD_DGRAM && m;
-    if (dgram &&
-        (!m->msg_name || (!m->msg_controllen && ips_segments_joined(&io))))
-        return ips_receive_named(&io, m, flags);
+    if (dgram && (!m->msg_name ||
+                  (!m->msg_controllen && ips_must_ask_segment_size(&io))))
+        return ips_receive_with_sender(&io, m, flags);
     const socklen_t room = dgram ? m->msg_namelen : 0;
     ssize_t r = REAL(recvmsg)(fd, m, flags);
     if (r < 0)
-        return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
-    take_rights(m);
+        return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    clear_received_descriptors(m);
     if (dgram) {
-        io.segment = ips_segment_in(m, UDP_GRO);
+        io.segment = ips_segment_bytes_in_control(m, UDP_GRO);
         io.whole = !(m->msg_flags & MSG_TRUNC);
     }
     bool whole =
         m->msg_namelen >= sizeof(sa_family_t) && m->msg_namelen <= room;
-    return ips_io_received(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-                           whole ? (const struct sockaddr *)m->msg_name
-                                 : &unknown,
-                           whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
+    return ips_io_record_received(
+        &io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
+        whole ? (const struct sockaddr *)m->msg_name : &unknown,
+        whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
 }
 
 IPS_EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
@@ -170,14 +175,15 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
     int r = REAL(sendmmsg)(fd, v, n, flags);
     int saved = errno;
     if (r < 0)
-        ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+        ips_io_record_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     for (int i = 0; i < r; i++) {
         if (io.klass == IPS_FD_DGRAM)
-            io.segment = ips_segment_in(&v[i].msg_hdr, UDP_SEGMENT);
-        ips_io_sent(&io, IPS_OP_DATA, v[i].msg_len, v[i].msg_hdr.msg_iov,
-                    iov_count(&v[i].msg_hdr),
-                    (const struct sockaddr *)v[i].msg_hdr.msg_name,
-                    v[i].msg_hdr.msg_namelen);
+            io.segment =
+                ips_segment_bytes_in_control(&v[i].msg_hdr, UDP_SEGMENT);
+        ips_io_record_sent(&io, IPS_OP_DATA, v[i].msg_len, v[i].msg_hdr.msg_iov,
+                           iov_count(&v[i].msg_hdr),
+                           (const struct sockaddr *)v[i].msg_hdr.msg_name,
+                           v[i].msg_hdr.msg_namelen);
     }
     errno = saved;
     return r;
@@ -189,28 +195,29 @@ IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
 }
 
 /* Writes one RECV for each of the `r` messages. */
-static void received_many(const struct ips_io *io, struct mmsghdr *v,
-                          const socklen_t *room, int r)
+static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
+                                     const socklen_t *room, int r)
 {
     struct ips_io each = *io;
     for (int i = 0; i < r; i++) {
         struct msghdr *m = &v[i].msg_hdr;
         each.not_last = i + 1 < r;
         if (io->klass == IPS_FD_DGRAM)
-            each.segment = ips_segment_in(m, UDP_GRO);
+            each.segment = ips_segment_bytes_in_control(m, UDP_GRO);
         each.whole = !(m->msg_flags & MSG_TRUNC);
         bool whole = m->msg_name && m->msg_namelen >= sizeof(sa_family_t) &&
                      (!room || m->msg_namelen <= room[i]);
-        ips_io_received(&each, IPS_OP_DATA, v[i].msg_len, m->msg_iov,
-                        iov_count(m),
-                        whole ? (const struct sockaddr *)m->msg_name : &unknown,
-                        whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
+        ips_io_record_received(
+            &each, IPS_OP_DATA, v[i].msg_len, m->msg_iov, iov_count(m),
+            whole ? (const struct sockaddr *)m->msg_name : &unknown,
+            whole ? m->msg_namelen : (socklen_t)sizeof(unknown));
     }
 }
 
 /* Receives with copies of the headers that ask for the senders. */
-static int receive_many_named(const struct ips_io *io, struct mmsghdr *v,
-                              unsigned n, int flags, struct timespec *timeout)
+static int receive_many_with_senders(const struct ips_io *io, struct mmsghdr *v,
+                                     unsigned n, int flags,
+                                     struct timespec *timeout)
 {
     struct sockaddr_storage from[COPIES];
     socklen_t room[COPIES];
@@ -231,9 +238,9 @@ static int receive_many_named(const struct ips_io *io, struct mmsghdr *v,
         if (m->msg_name)
             m->msg_namelen = copy[i].msg_hdr.msg_namelen;
         v[i].msg_len = copy[i].msg_len;
-        take_rights(m);
+        clear_received_descriptors(m);
     }
-    received_many(io, copy, room, r);
+    record_received_messages(io, copy, room, r);
     return r;
 }
 
@@ -245,16 +252,16 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
         return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {
-        r = receive_many_named(&io, v, n, flags, timeout);
+        r = receive_many_with_senders(&io, v, n, flags, timeout);
     } else {
         r = REAL(recvmmsg)(fd, v, n, flags, timeout);
         for (int i = 0; i < r; i++)
-            take_rights(&v[i].msg_hdr);
-        received_many(&io, v, NULL, r);
+            clear_received_descriptors(&v[i].msg_hdr);
+        record_received_messages(&io, v, NULL, r);
     }
     int saved = errno;
     if (r < 0)
-        ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+        ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     errno = saved;
     return r;
 }

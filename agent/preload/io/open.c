@@ -17,7 +17,7 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
+static void record_fifo_open(int fd, struct ips_moment call, uint64_t site)
 {
     struct stat st;
     struct ips_moment ret = ips_at_return(&call);
@@ -28,14 +28,14 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
     bool writes = (flags & O_ACCMODE) != O_RDONLY;
     struct ips_sync_object thing = {st.st_dev, st.st_ino, IPS_SIDE_WRITE};
     if (reads)
-        ips_sync_released(IPS_SYNC_FIFO, &thing, call, -1, site);
+        ips_record_release(IPS_SYNC_FIFO, &thing, call, -1, site);
     thing.object = IPS_SIDE_READ;
     if (writes)
-        ips_sync_released(IPS_SYNC_FIFO, &thing, call, -1, site);
+        ips_record_release(IPS_SYNC_FIFO, &thing, call, -1, site);
     if (reads != writes && !(flags & O_NONBLOCK) &&
         ips_was_blocked(&call, &ret)) {
         thing.object = reads ? IPS_SIDE_READ : IPS_SIDE_WRITE;
-        ips_sync_acquired(IPS_SYNC_FIFO, &thing, call, ret, 0, 0, site);
+        ips_record_acquire(IPS_SYNC_FIFO, &thing, call, ret, 0, 0, site);
     }
 }
 
@@ -52,8 +52,8 @@ static int record_open(int fd, bool stream, struct ips_moment call,
     uint64_t word = ips_fd_get(fd);
     if (!stream && ips_sys3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) == -EBADF)
         ips_fd_set(fd, word, IPS_FD_OPENED, 0, 0);
-    else if (ips_fd_class(ips_chan_name(fd, word, NULL)) == IPS_FD_STREAM)
-        fifo_opened(fd, call, site);
+    else if (ips_fd_class(ips_chan_identify(fd, word, NULL)) == IPS_FD_STREAM)
+        record_fifo_open(fd, call, site);
     errno = saved;
     return fd;
 }
@@ -65,9 +65,9 @@ static int record_path(int fd, int at, const char *path, int flags,
 {
     int saved = errno;
     if (unlikely(fd >= 0 && flags & O_CREAT))
-        ips_path_opened(path, fd, flags, call, site);
+        ips_record_file_made(path, fd, flags, call, site);
     errno = saved;
-    return ips_path_tried(at, path, fd, site);
+    return ips_note_path_result(at, path, fd, site);
 }
 
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,

@@ -33,9 +33,9 @@ static uint64_t path_key(int at, const char *path)
     return ips_fnv1a(key, path, strlen(path));
 }
 
-static void put_path(enum ips_op op, const struct stat *st,
-                     struct ips_moment call, struct ips_moment ret,
-                     uint64_t site)
+static void record_path_event(enum ips_op op, const struct stat *st,
+                              struct ips_moment call, struct ips_moment ret,
+                              uint64_t site)
 {
     ips_record_io(IPS_REC_BLOCK, (uint32_t)st->st_dev, op, call, ret,
                   (int64_t)st->st_ino, 0, site, 0);
@@ -45,15 +45,15 @@ static void record_found(int at, const char *path, uint64_t site)
 {
     struct stat st;
     struct ips_retry run;
-    if (!ips_retry_ended(IPS_RETRY_PATH, path_key(at, path), &run) ||
+    if (!ips_retry_end_run(IPS_RETRY_PATH, path_key(at, path), &run) ||
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, 0, 0, 0) < 0)
         return;
-    put_path(IPS_OP_FOUND, &st,
-             (struct ips_moment){.t = run.first, .cpu = run.cpu}, ips_at_call(),
-             site);
+    record_path_event(IPS_OP_FOUND, &st,
+                      (struct ips_moment){.t = run.first, .cpu = run.cpu},
+                      ips_at_call(), site);
 }
 
-int ips_path_tried(int at, const char *path, int r, uint64_t site)
+int ips_note_path_result(int at, const char *path, int r, uint64_t site)
 {
     int saved = errno;
     bool runs = ips_me.extra && ips_me.extra->retry[IPS_RETRY_PATH].count;
@@ -64,29 +64,30 @@ int ips_path_tried(int at, const char *path, int r, uint64_t site)
     if (r >= 0)
         record_found(at, path, site);
     else if (saved == ENOENT && path)
-        ips_retry_failed(IPS_RETRY_PATH, path_key(at, path), ips_at_call());
+        ips_retry_note_failure(IPS_RETRY_PATH, path_key(at, path),
+                               ips_at_call());
     errno = saved;
     return r;
 }
 
 IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
 {
-    return ips_path_tried(AT_FDCWD, path, (ips_wrap_on(), REAL(stat)(path, st)),
-                          IPS_SITE);
+    return ips_note_path_result(
+        AT_FDCWD, path, (ips_wrap_on(), REAL(stat)(path, st)), IPS_SITE);
 }
 
 IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
 {
-    return ips_path_tried(AT_FDCWD, path,
-                          (ips_wrap_on(), REAL(lstat)(path, st)), IPS_SITE);
+    return ips_note_path_result(
+        AT_FDCWD, path, (ips_wrap_on(), REAL(lstat)(path, st)), IPS_SITE);
 }
 
 IPS_EXPORT int fstatat(int at, const char *restrict path,
                        struct stat *restrict st, int flags)
 {
-    return ips_path_tried(at, path,
-                          (ips_wrap_on(), REAL(fstatat)(at, path, st, flags)),
-                          IPS_SITE);
+    return ips_note_path_result(
+        at, path, (ips_wrap_on(), REAL(fstatat)(at, path, st, flags)),
+        IPS_SITE);
 }
 /* struct stat64 is another type with the same layout */
 int stat64(const char *restrict, struct stat64 *restrict)
@@ -99,29 +100,29 @@ int fstatat64(int, const char *restrict, struct stat64 *restrict, int)
 IPS_EXPORT int statx(int at, const char *restrict path, int flags,
                      unsigned mask, struct statx *restrict st)
 {
-    return ips_path_tried(
+    return ips_note_path_result(
         at, path, (ips_wrap_on(), REAL(statx)(at, path, flags, mask, st)),
         IPS_SITE);
 }
 
 IPS_EXPORT int access(const char *path, int mode)
 {
-    return ips_path_tried(AT_FDCWD, path,
-                          (ips_wrap_on(), REAL(access)(path, mode)), IPS_SITE);
+    return ips_note_path_result(
+        AT_FDCWD, path, (ips_wrap_on(), REAL(access)(path, mode)), IPS_SITE);
 }
 
 IPS_EXPORT int faccessat(int at, const char *path, int mode, int flags)
 {
-    return ips_path_tried(
+    return ips_note_path_result(
         at, path, (ips_wrap_on(), REAL(faccessat)(at, path, mode, flags)),
         IPS_SITE);
 }
 
 IPS_EXPORT int euidaccess(const char *path, int mode)
 {
-    return ips_path_tried(AT_FDCWD, path,
-                          (ips_wrap_on(), REAL(euidaccess)(path, mode)),
-                          IPS_SITE);
+    return ips_note_path_result(AT_FDCWD, path,
+                                (ips_wrap_on(), REAL(euidaccess)(path, mode)),
+                                IPS_SITE);
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
@@ -144,7 +145,7 @@ static void record_change(const char *path, struct ips_moment call,
                           uint64_t site)
 {
     struct ips_sync_object name = watch_object(path, strlen(path));
-    ips_sync_released(IPS_SYNC_WATCH, &name, call, 1, site);
+    ips_record_release(IPS_SYNC_WATCH, &name, call, 1, site);
 }
 
 bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
@@ -160,21 +161,21 @@ bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
     if (!(first.mask & (IN_CREATE | IN_DELETE | IN_MOVE)) || !most || !*name)
         return false;
     struct ips_sync_object object = watch_object(name, strnlen(name, most));
-    ips_sync_acquired(IPS_SYNC_WATCH, &object, io->call, ret, 1, 0, io->site);
+    ips_record_acquire(IPS_SYNC_WATCH, &object, io->call, ret, 1, 0, io->site);
     return true;
 }
 
 /* ---- calls that create or remove a file ---------------------------------- */
 
-void ips_path_opened(const char *path, int fd, int flags,
-                     struct ips_moment call, uint64_t site)
+void ips_record_file_made(const char *path, int fd, int flags,
+                          struct ips_moment call, uint64_t site)
 {
     struct stat st;
     bool may_make = flags & O_CREAT && !ips_sys_quiet;
     if (may_make && ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         st.st_size == 0) {
         record_change(path, call, site);
-        put_path(IPS_OP_MADE, &st, call, call, site);
+        record_path_event(IPS_OP_MADE, &st, call, call, site);
     }
 }
 
@@ -188,7 +189,7 @@ static int record_made(int at, const char *path, int r, struct ips_moment call,
         ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
                  0, 0) == 0) {
         record_change(path, call, site);
-        put_path(IPS_OP_MADE, &st, call, call, site);
+        record_path_event(IPS_OP_MADE, &st, call, call, site);
     }
     errno = saved;
     return r;

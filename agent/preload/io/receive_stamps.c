@@ -37,7 +37,7 @@ static uint64_t real_arrival(int fd)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-void ips_arrival_note(const struct ips_io *io)
+void ips_record_arrival_time(const struct ips_io *io)
 {
     const struct ips_control *c = ips_core_control();
     uint64_t arrival = real_arrival(io->fd);

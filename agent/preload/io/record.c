@@ -10,22 +10,23 @@
 #include "agent/unwind/modules.h"
 
 static inline __attribute__((always_inline)) void
-put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
-       const struct ips_moment *call, const struct ips_moment *ret,
-       int64_t result, int err, uint64_t site, uint32_t ready)
+write_io_record(enum ips_rec_type type, uint32_t chan, enum ips_op op,
+                const struct ips_moment *call, const struct ips_moment *ret,
+                int64_t result, int err, uint64_t site, uint32_t ready)
 {
-    ips_spin_over();
-    if (!ips_io_event(type, chan, op, call, ret, result, err, site, ready))
+    ips_spin_drop_run();
+    if (!ips_io_write_record(type, chan, op, call, ret, result, err, site,
+                             ready))
         return;
-    ips_module_note(site);
-    ips_stack_note(call->t, ret->t, site);
+    ips_module_record_once(site);
+    ips_stack_write_if_long_call(call->t, ret->t, site);
 }
 
 void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    struct ips_moment call, struct ips_moment ret,
                    int64_t result, int err, uint64_t site, uint32_t ready)
 {
-    put_io(type, chan, op, &call, &ret, result, err, site, ready);
+    write_io_record(type, chan, op, &call, &ret, result, err, site, ready);
 }
 
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
@@ -49,10 +50,10 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait)
 {
     if (result > 0)
-        ips_spin_ended(&ips_me, &call);
+        ips_spin_end_run(&ips_me, &call);
     if (result == 0 && no_wait) {
         struct ips_moment ret = ips_at_return(&call);
-        ips_spin_failed(&call, &ret, 0, site);
+        ips_spin_note_failure(&call, &ret, 0, site);
     } else {
         ips_record_wait(op, call, result, err, site, ready);
     }
@@ -84,8 +85,8 @@ static uint64_t begun_value_of_call(const struct ips_io *io,
 bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                        uint64_t word, uint64_t site)
 {
-    if (ips_fd_is_new(word) || (unsigned)fd >= IPS_FD_MAX)
-        word = ips_chan_name(fd, word, NULL);
+    if (ips_fd_must_be_identified(word) || (unsigned)fd >= IPS_FD_MAX)
+        word = ips_chan_identify(fd, word, NULL);
     io->klass = ips_fd_class(word);
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN ||
         io->klass == IPS_FD_EPOLL)
@@ -100,13 +101,14 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     io->whole = false;
     io->chan = ips_fd_chan(word);
     /* The call site of a file access is looked up only if the call was slow. */
-    io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
-    ips_call_open(&ips_me, io, 0);
-    io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
+    io->site = io->klass == IPS_FD_FILE ? site : ips_site_resolve(site);
+    ips_push_open_call(&ips_me, io, 0);
+    io->call =
+        io->klass == IPS_FD_FILE ? ips_file_call_begin(false) : ips_at_call();
     /* A starting program reads hundreds of files; with site 0 no module is
      * looked up. */
-    ips_call_begins(&ips_me, io->mark, begun_value_of_call(io, type),
-                    io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
+    ips_note_call_begin(&ips_me, io->mark, begun_value_of_call(io, type),
+                        io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
 }
 
@@ -119,13 +121,14 @@ static bool asked_for_nothing(const struct iovec *iov, size_t iovcnt)
 }
 
 /* Records a write to a descriptor that is not a channel. */
-static ssize_t sent_other(const struct ips_io *io, ssize_t result)
+static ssize_t record_sent_to_no_channel(const struct ips_io *io,
+                                         ssize_t result)
 {
     int saved = errno;
     if (io->klass == IPS_FD_FILE)
-        ips_file_done(&io->call, result, io->site);
+        ips_file_call_end(&io->call, result, io->site);
     else if (io->klass == IPS_FD_EVENTFD && result > 0)
-        ips_eventfd_written(io);
+        ips_record_eventfd_write(io);
     else if (io->klass == IPS_FD_TERMINAL)
         ips_record_wait(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
                         io->site, 0);
@@ -141,23 +144,25 @@ record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
                       const struct sockaddr *name, socklen_t name_len)
 {
     if (io->klass != IPS_FD_DGRAM)
-        return sent_other(io, result);
+        return record_sent_to_no_channel(io, result);
     struct ips_moment ret = ips_at_return(&io->call);
     int err = result < 0 ? errno : 0;
     if (result >= 0)
-        ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, ips_segment_sent(io), name, name_len);
+        ips_record_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
+                         (uint64_t)result, ips_sent_segment_bytes(io), name,
+                         name_len);
     ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result, err,
                   io->site, 0);
     return result;
 }
 
-/* Rare cases are in functions of their own, here and in ips_io_received: after
- * a system call little of this code is in the caches, so each cache line of
- * code costs time. */
-ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
-                    const struct iovec *iov, size_t iovcnt,
-                    const struct sockaddr *name, socklen_t name_len)
+/* Rare cases are in functions of their own, here and in ips_io_record_received:
+ * after a system call little of this code is in the caches, so each cache line
+ * of code costs time. */
+ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
+                           ssize_t result, const struct iovec *iov,
+                           size_t iovcnt, const struct sockaddr *name,
+                           socklen_t name_len)
 {
     if (unlikely(io->klass != IPS_FD_STREAM))
         return record_sent_rare_case(io, op, result, iov, iovcnt, name,
@@ -166,15 +171,15 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
     int err = unlikely(result < 0) ? errno : 0;
     if (unlikely(result == 0))
         return result;
-    put_io(IPS_REC_SEND, io->chan, op, &io->call, &ret, result, err, io->site,
-           0);
+    write_io_record(IPS_REC_SEND, io->chan, op, &io->call, &ret, result, err,
+                    io->site, 0);
     return result;
 }
 
 /* Records the signals that a read of a signalfd returned: whole structures, in
  * the first buffer. */
-static void signals_read(const struct iovec *iov, size_t iovcnt, size_t got,
-                         struct ips_moment ret)
+static void record_signals_read(const struct iovec *iov, size_t iovcnt,
+                                size_t got, struct ips_moment ret)
 {
     struct signalfd_siginfo one;
     size_t n = iovcnt ? ips_min_u64(got, iov[0].iov_len) / sizeof(one) : 0;
@@ -200,26 +205,28 @@ static enum ips_op wait_op(enum ips_fd_class klass)
 }
 
 /* Records a read from a descriptor that is not a channel. */
-static ssize_t received_other(const struct ips_io *io, ssize_t result,
-                              const struct iovec *iov, size_t iovcnt)
+static ssize_t record_received_from_no_channel(const struct ips_io *io,
+                                               ssize_t result,
+                                               const struct iovec *iov,
+                                               size_t iovcnt)
 {
     int err = errno;
     struct ips_moment ret = ips_at_return(&io->call);
     bool eventfd = io->klass == IPS_FD_EVENTFD && result > 0;
     bool watch = io->klass == IPS_FD_WATCH && result > 0 && iovcnt;
     if (result > 0)
-        ips_spin_ended(&ips_me, &io->call);
+        ips_spin_end_run(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
              ips_did_not_wait(io->fd, &io->call, &ret))
-        ips_spin_failed(&io->call, &ret, 0, io->site);
+        ips_spin_note_failure(&io->call, &ret, 0, io->site);
     size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
-    if (!(eventfd && ips_eventfd_taken(io, ret)) &&
+    if (!(eventfd && ips_record_eventfd_read(io, ret)) &&
         !(watch && ips_watch_read(io, iov[0].iov_base, first, ret)) &&
         (result > 0 || ips_was_blocked(&io->call, &ret)))
         ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
                       result, result < 0 ? err : 0, io->site, 0);
     if (io->klass == IPS_FD_SIGNALFD && result > 0)
-        signals_read(iov, iovcnt, (size_t)result, ret);
+        record_signals_read(iov, iovcnt, (size_t)result, ret);
     return result;
 }
 
@@ -247,27 +254,27 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
                           socklen_t name_len)
 {
     if (io->klass == IPS_FD_FILE)
-        return ips_file_done(&io->call, result, io->site), result;
+        return ips_file_call_end(&io->call, result, io->site), result;
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
-        return received_other(io, result, iov, iovcnt);
+        return record_received_from_no_channel(io, result, iov, iovcnt);
     struct ips_moment ret = ips_at_return(&io->call);
     int err = result < 0 ? errno : 0;
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
     if (result >= 0)
-        ips_spin_ended(&ips_me,
-                       &io->call); /* ends a run of spinning; must come before
-                                      QUEUE and DGRAM are written */
+        ips_spin_end_run(&ips_me,
+                         &io->call); /* ends a run of spinning; must come before
+                                        QUEUE and DGRAM are written */
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))
-        ips_arrival_note(io);
+        ips_record_arrival_time(io);
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
-        ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, io->segment, name, name_len);
+        ips_record_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
+                         (uint64_t)result, io->segment, name, name_len);
     bool again = result < 0 && err == EAGAIN &&
                  ips_did_not_wait(io->fd, &io->call, &ret);
-    if (again && ips_spin_failed(&io->call, &ret, io->chan, io->site))
+    if (again && ips_spin_note_failure(&io->call, &ret, io->chan, io->site))
         return result;
     ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
                   io->call, ret, result, err, io->site,
@@ -275,20 +282,22 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
                       ? cut_of(io, (uint64_t)result, iov, iovcnt)
                       : 0);
     if (again)
-        ips_spin_recorded();
+        ips_spin_restart_run();
     return result;
 }
 
-ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
-                        const struct iovec *iov, size_t iovcnt,
-                        const struct sockaddr *name, socklen_t name_len)
+ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
+                               ssize_t result, const struct iovec *iov,
+                               size_t iovcnt, const struct sockaddr *name,
+                               socklen_t name_len)
 {
     if (unlikely(io->klass != IPS_FD_STREAM || result <= 0))
         return record_received_rare_case(io, op, result, iov, iovcnt, name,
                                          name_len);
     struct ips_moment ret = ips_at_return(&io->call);
-    ips_spin_ended(&ips_me, &io->call);
-    put_io(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0, io->site, 0);
+    ips_spin_end_run(&ips_me, &io->call);
+    write_io_record(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0,
+                    io->site, 0);
     return result;
 }
 
@@ -296,7 +305,7 @@ void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err, uint64_t site)
 {
     struct ips_moment ret = ips_at_return(&call);
-    ips_spin_over();
+    ips_spin_drop_run();
     struct ips_rec_fork *rec = (struct ips_rec_fork *)ips_rec_begin_at(
         IPS_REC_FORK, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
     if (!rec)
@@ -310,7 +319,7 @@ void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
     rec->err = (uint32_t)err;
     ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
-    ips_module_note(site);
+    ips_module_record_once(site);
 }
 
 void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
@@ -318,7 +327,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      uint32_t status, uint64_t site)
 {
     struct ips_moment ret = ips_at_return(&call);
-    ips_spin_over();
+    ips_spin_drop_run();
     struct ips_rec_join *rec = (struct ips_rec_join *)ips_rec_begin_at(
         IPS_REC_JOIN, sizeof(*rec) + IPS_REC_SITE_BYTES, call.t);
     if (!rec)
@@ -333,6 +342,6 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
     rec->kind = kind;
     ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
-    ips_module_note(site);
-    ips_stack_note(call.t, ret.t, site);
+    ips_module_record_once(site);
+    ips_stack_write_if_long_call(call.t, ret.t, site);
 }

@@ -21,8 +21,8 @@ static uint32_t naps_for(const struct ips_extra *extra,
 }
 
 /* Sleeps are counted from the first failed try; earlier ones do not matter. */
-void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
-                      struct ips_moment call)
+void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
+                            struct ips_moment call)
 {
     struct ips_extra *extra = ips_extra();
     if (!extra)
@@ -37,8 +37,8 @@ void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
     run->count += run->count < UINT32_MAX;
 }
 
-bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
-                          struct ips_retry *run)
+bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
+                            struct ips_retry *run)
 {
     struct ips_extra *extra = ips_me.extra;
     *run = extra->retry[kind];

@@ -47,7 +47,7 @@ static void note_option(int option)
         atomic_store_explicit(&receives_joined, true, memory_order_relaxed);
 }
 
-void ips_segments_named(int fd)
+void ips_note_segment_options(int fd)
 {
     if (!is_set(&sends_cut) && option_of(fd, UDP_SEGMENT))
         note_option(UDP_SEGMENT);
@@ -73,25 +73,25 @@ IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
         note_option(name);
     if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER &&
         waits_at_close(value, len))
-        ips_close_may_linger();
+        ips_note_linger_option();
     return r;
 }
 
-uint32_t ips_segment_sent(const struct ips_io *io)
+uint32_t ips_sent_segment_bytes(const struct ips_io *io)
 {
     if (io->segment || !is_set(&sends_cut))
         return io->segment;
     return option_of(io->fd, UDP_SEGMENT);
 }
 
-bool ips_segments_joined(const struct ips_io *io)
+bool ips_must_ask_segment_size(const struct ips_io *io)
 {
     return unlikely(is_set(&receives_joined)) && !ips_sys_quiet &&
            option_of(io->fd, UDP_GRO) > 0;
 }
 
 /* Parsed by hand, because a program's control data may be malformed. */
-uint32_t ips_segment_in(const struct msghdr *m, int type)
+uint32_t ips_segment_bytes_in_control(const struct msghdr *m, int type)
 {
     const char *at = m->msg_control;
     size_t left = at ? m->msg_controllen : 0;

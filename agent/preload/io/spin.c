@@ -43,13 +43,14 @@ static bool continues_run(const struct ips_moment *call)
 
 /* The record of the first attempt ended the previous run; this starts the new
  * one again. */
-void ips_spin_recorded(void)
+void ips_spin_restart_run(void)
 {
     ips_me.spin_count = 1;
 }
 
-bool ips_spin_failed(const struct ips_moment *call,
-                     const struct ips_moment *ret, uint32_t chan, uint64_t site)
+bool ips_spin_note_failure(const struct ips_moment *call,
+                           const struct ips_moment *ret, uint32_t chan,
+                           uint64_t site)
 {
     bool more = continues_run(call);
     if (!more) {
@@ -61,7 +62,7 @@ bool ips_spin_failed(const struct ips_moment *call,
     return true;
 }
 
-void ips_spin_ended_slow(const struct ips_moment *call)
+void ips_spin_end_run_slow(const struct ips_moment *call)
 {
     uint32_t count = ips_me.spin_count;
     bool in_a_row = continues_run(call);

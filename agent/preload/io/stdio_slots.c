@@ -45,8 +45,8 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
         !ips_io_begin(&io, IPS_REC_RECV, f->_fileno, site_of(f->_fileno)))
         return file_read(f, buf, n);
     ssize_t r = file_read(f, buf, n);
-    return ips_io_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL,
-                           0);
+    return ips_io_record_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n),
+                                  NULL, 0);
 }
 
 /* The C library writes until all is written or an error occurs, and returns the
@@ -60,10 +60,11 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
     ssize_t r = file_write(f, buf, n);
     int saved = errno;
     if (r > 0)
-        ips_io_sent(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL, 0);
+        ips_io_record_sent(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL,
+                           0);
     if (r < n) {
         errno = saved;
-        ips_io_sent(&io, IPS_OP_STDIO, -1, NULL, 0, NULL, 0);
+        ips_io_record_sent(&io, IPS_OP_STDIO, -1, NULL, 0, NULL, 0);
     }
     errno = saved;
     return r;
@@ -96,7 +97,7 @@ static int our_proc_close(FILE *f)
     struct ips_reap reap = ips_reap_begin();
     int status = proc_close(f);
     if (status != -1)
-        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_end(reap),
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
                         (uint32_t)status, site);
     return status;
 }
@@ -108,7 +109,7 @@ static void *function_at(const void *pointer_to_it)
     return p;
 }
 
-void *ips_stdio_code(void)
+void *ips_stdio_libc_address(void)
 {
     return function_at(&file_write);
 }
@@ -198,7 +199,7 @@ void ips_stdio_init(void)
         replace_slots(wide, r, w, c, our_close);
 }
 
-void ips_stdio_popened(FILE *stream, uint64_t seq)
+void ips_stdio_note_popen(FILE *stream, uint64_t seq)
 {
     /* glibc's struct _IO_FILE_plus: the table's address follows the FILE. */
     void **table;

@@ -13,17 +13,17 @@ record_whole(struct ips_thread *me, const struct ips_io *io,
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
     if (type == IPS_REC_RECV)
-        ips_spin_ended(me, &io->call);
+        ips_spin_end_run(me, &io->call);
     else
         me->spin_count = 0;
-    ips_sample_returned(&io->call, ret);
-    if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
+    ips_sample_check_return(&io->call, ret);
+    if (likely(ips_io_write_long(me, type, io->chan, IPS_OP_DATA, &io->call,
                                  ret, result, 0, io->site, 0))) {
-        ips_stream_closed(me, io, result);
-        ips_stack_note(io->call.t, ret->t, io->site);
+        ips_stream_close_call(me, io, result);
+        ips_stack_write_if_long_call(io->call.t, ret->t, io->site);
         return result;
     }
-    ips_call_ends(me, io->mark);
+    ips_note_call_end(me, io->mark);
     return result;
 }
 
@@ -34,15 +34,15 @@ IPS_HOT ssize_t ips_stream_record_without_mark(const struct ips_io *io,
     struct ips_thread *me = ips_here_on();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks))
-        ips_return_after_switch(me, &io->call, false, &ret);
+        ips_moment_of_return_after_switch(me, &io->call, false, &ret);
     else
-        ret = ips_return_slow(&io->call, ips_core_now());
+        ret = ips_moment_of_return_slow(&io->call, ips_core_now());
     return record_whole(me, io, type, result, &ret);
 }
 
-IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
-                                   enum ips_rec_type type, ssize_t result,
-                                   uint64_t t)
+IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
+                                          enum ips_rec_type type,
+                                          ssize_t result, uint64_t t)
 {
     struct ips_thread *me = ips_here_on();
     uint64_t took = t - io->call.t;
@@ -54,7 +54,7 @@ IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
         me->cpu_last = ret.cpu;
         return record_whole(me, io, type, result, &ret);
     }
-    const struct ips_moment ret = ips_return_slow(&io->call, t);
+    const struct ips_moment ret = ips_moment_of_return_slow(&io->call, t);
     return record_whole(me, io, type, result, &ret);
 }
 
@@ -63,29 +63,29 @@ ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
                                         uint64_t t, uint64_t place)
 {
     ips_reservation_give_back(place, sizeof(struct ips_rec_io_short));
-    return ips_stream_in_full(io, type, result, t);
+    return ips_stream_record_in_full(io, type, result, t);
 }
 
-IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
-                         enum ips_op op, int result, uint64_t site,
-                         uint64_t ready)
+IPS_HOT int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
+                                  enum ips_op op, int result, uint64_t site,
+                                  uint64_t ready)
 {
     struct ips_thread *me = ips_here_on();
     struct ips_moment ret;
     if (likely(ips_core.cpu_marks && *ips_cpu_mark() != call->mark))
-        ips_return_after_switch(me, call, true, &ret);
+        ips_moment_of_return_after_switch(me, call, true, &ret);
     else
         ret = ips_moment_return_of_wait(call);
-    ips_sample_returned(call, &ret);
-    ips_spin_ended(me, call);
+    ips_sample_check_return(call, &ret);
+    ips_spin_end_run(me, call);
     const uint32_t what = (uint32_t)ready;
-    bool good = ips_io_event_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
+    bool good = ips_io_write_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
                                   op, call, &ret, result, 0, site, what);
-    ips_call_ends(me, mark);
+    ips_note_call_end(me, mark);
     if (likely(good)) {
         if (unlikely(me->site_page != ips_module_page(site)))
-            ips_module_note_slow(site);
-        ips_stack_note(call->t, ret.t, site);
+            ips_module_record_once_slow(site);
+        ips_stack_write_if_long_call(call->t, ret.t, site);
     }
     if (unlikely(IPS_READY_KIND(what) == IPS_READY_PIDFD))
         ips_record_taken(IPS_SIGNAL_PIDFD, SIGCHLD, CLD_EXITED,
@@ -93,9 +93,9 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
     return result;
 }
 
-ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
+ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
 {
-    ips_io_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
+    ips_io_record_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
     ips_io_close(io);
     return result;
 }
@@ -105,7 +105,7 @@ ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
  * record_received_rare_case. False: this is another case, and nothing was
  * written. */
 static inline __attribute__((always_inline)) bool
-found_nothing(struct ips_thread *me, const struct ips_io *io)
+record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
 {
     const struct ips_moment *call = &io->call;
     if (unlikely(*ips_cpu_mark() != call->mark || me->spin_count ||
@@ -119,24 +119,25 @@ found_nothing(struct ips_thread *me, const struct ips_io *io)
     const struct ips_moment ret = {t, call->cpu + ips_stamps_to_ns(took),
                                    call->mark, call->mark_number};
     me->cpu_last = ret.cpu;
-    ips_sample_returned(call, &ret);
+    ips_sample_check_return(call, &ret);
     ips_spin_first(me, call, &ret, io->chan, io->site);
-    if (likely(ips_io_event_long(me, IPS_REC_RECVCALL, io->chan, IPS_OP_DATA,
+    if (likely(ips_io_write_long(me, IPS_REC_RECVCALL, io->chan, IPS_OP_DATA,
                                  call, &ret, -1, EAGAIN, io->site, 0)))
-        ips_module_note(io->site);
+        ips_module_record_once(io->site);
     return true;
 }
 
-IPS_HOT ssize_t ips_stream_received_none(const struct ips_io *io,
-                                         ssize_t result,
-                                         const struct iovec *iov, size_t iovcnt)
+IPS_HOT ssize_t ips_stream_record_empty_receive(const struct ips_io *io,
+                                                ssize_t result,
+                                                const struct iovec *iov,
+                                                size_t iovcnt)
 {
     struct ips_thread *me = ips_here_on();
-    if (likely(result < 0 && found_nothing(me, io))) {
-        ips_call_ends(me, io->mark);
+    if (likely(result < 0 && record_first_failed_receive(me, io))) {
+        ips_note_call_end(me, io->mark);
         return result;
     }
-    ips_io_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);
+    ips_io_record_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);
     ips_io_close(io);
     return result;
 }

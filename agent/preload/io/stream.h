@@ -25,9 +25,9 @@
  * read before the mark: then a baseline that a signal handler has set meanwhile
  * starts after `t`, and does not match. */
 IPS_INLINE bool
-ips_stream_on_baseline(struct ips_thread *me,
-                       const volatile struct ips_cpu_baseline *line,
-                       uint64_t mark, uint64_t t, struct ips_io *io)
+ips_stream_cpu_from_baseline(struct ips_thread *me,
+                             const volatile struct ips_cpu_baseline *line,
+                             uint64_t mark, uint64_t t, struct ips_io *io)
 {
     uint64_t cpu = line->cpu, from = line->t, since = t - from;
     if (unlikely(since >= line->span || mark != line->mark ||
@@ -40,8 +40,8 @@ ips_stream_on_baseline(struct ips_thread *me,
 
 /* Starts the record of a call on `fd`; `frame` is an address in the wrapper's
  * frame. False: the fast path does not apply, and nothing has been done. */
-IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
-                                int fd, uint64_t site, const char *frame)
+IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
+                                      int fd, uint64_t site, const char *frame)
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
@@ -56,10 +56,11 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
     io->fd = fd;
     io->chan = (uint32_t)word;
     io->site = site;
-    ips_call_open(me, frame, 0);
+    ips_push_open_call(me, frame, 0);
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark();
-    if (likely(ips_stream_on_baseline(me, &me->io_baseline, mark, t, io))) {
+    if (likely(
+            ips_stream_cpu_from_baseline(me, &me->io_baseline, mark, t, io))) {
         me->cpu_last = io->call.cpu;
         io->call.t = t;
         io->call.mark = mark;
@@ -68,39 +69,41 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
         io->baseline_t = 0;
         ips_moment_at_stamp(me, mark, taken, t, &io->call);
     }
-    ips_call_begins(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
-                    &io->call);
+    ips_note_call_begin(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
+                        site, &io->call);
     return true;
 }
 
 /* Closes `io` after its record is written. */
-IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
-                                     const struct ips_io *io, ssize_t result)
+IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
+                                         const struct ips_io *io,
+                                         ssize_t result)
 {
-    ips_call_ends(me, io->mark);
+    ips_note_call_end(me, io->mark);
     if (unlikely(me->site_page != ips_module_page(io->site)))
-        ips_module_note_slow(io->site);
+        ips_module_record_once_slow(io->site);
     return result;
 }
 
 /* The rare cases; all of them record the call, close `io` and return `result`.
  * ips_stream_record_without_mark: the mark is gone, most often because the call
- * blocked. ips_stream_in_full: a short record is impossible (no baseline), or
- * the call was long. ips_stream_record_after_reserve: the same, but space for
- * the short record is reserved already. */
+ * blocked. ips_stream_record_in_full: a short record is impossible (no
+ * baseline), or the call was long. ips_stream_record_after_reserve: the same,
+ * but space for the short record is reserved already. */
 ssize_t ips_stream_record_without_mark(const struct ips_io *io,
                                        enum ips_rec_type type, ssize_t result);
-ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
-                           ssize_t result, uint64_t t);
+ssize_t ips_stream_record_in_full(const struct ips_io *io,
+                                  enum ips_rec_type type, ssize_t result,
+                                  uint64_t t);
 ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
                                         enum ips_rec_type type, ssize_t result,
                                         uint64_t t, uint64_t place)
     __attribute__((cold));
 /* Record a call that moved no bytes: it failed, or returned 0. */
-ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
+ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
-ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
-                                 const struct iovec *iov, size_t iovcnt);
+ssize_t ips_stream_record_empty_receive(const struct ips_io *io, ssize_t result,
+                                        const struct iovec *iov, size_t iovcnt);
 
 #define IPS_SELDOM(io, type)                                                   \
     const struct ips_io copy_ = *(io);                                         \
@@ -108,8 +111,9 @@ ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
 
 /* The call moved `result` > 0 bytes; `type` is SEND or RECV. Closes `io`;
  * returns `result`. */
-IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
-                                   enum ips_rec_type type, ssize_t result)
+IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
+                                           enum ips_rec_type type,
+                                           ssize_t result)
 {
     struct ips_thread *me = ips_here_on();
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
@@ -125,7 +129,7 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
     if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
                  !io->baseline_t || (uint64_t)result >> 32 || me->spin_count)) {
         IPS_SELDOM(io, type);
-        return ips_stream_in_full(seldom_, type, result, t);
+        return ips_stream_record_in_full(seldom_, type, result, t);
     }
     /* counted before the space is reserved (xadd): see ips_segment_drop */
     me->recs_open++;
@@ -138,24 +142,27 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
         return ips_stream_record_after_reserve(seldom_, type, result, t, at);
     }
     me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
-    ips_io_short_fill(me, at, type, io->chan, IPS_OP_DATA, call->t, took,
-                      result, io->site);
-    return ips_stream_closed(me, io, result);
+    ips_io_fill_and_publish_short(me, at, type, io->chan, IPS_OP_DATA, call->t,
+                                  took, result, io->site);
+    return ips_stream_close_call(me, io, result);
 }
-IPS_INLINE ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
+IPS_INLINE ssize_t ips_stream_record_send(const struct ips_io *io,
+                                          ssize_t result)
 {
     if (likely(result > 0))
-        return ips_stream_done(io, IPS_REC_SEND, result);
+        return ips_stream_record_bytes(io, IPS_REC_SEND, result);
     IPS_SELDOM(io, IPS_REC_SEND);
-    return ips_stream_sent_none(seldom_, result);
+    return ips_stream_record_empty_send(seldom_, result);
 }
-IPS_INLINE ssize_t ips_stream_received(const struct ips_io *io, ssize_t result,
-                                       const struct iovec *iov, size_t iovcnt)
+IPS_INLINE ssize_t ips_stream_record_receive(const struct ips_io *io,
+                                             ssize_t result,
+                                             const struct iovec *iov,
+                                             size_t iovcnt)
 {
     if (likely(result > 0))
-        return ips_stream_done(io, IPS_REC_RECV, result);
+        return ips_stream_record_bytes(io, IPS_REC_RECV, result);
     IPS_SELDOM(io, IPS_REC_RECV);
-    return ips_stream_received_none(seldom_, result, iov, iovcnt);
+    return ips_stream_record_empty_receive(seldom_, result, iov, iovcnt);
 }
 
 #endif

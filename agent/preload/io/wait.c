@@ -24,10 +24,11 @@ static uint32_t ready_queue(int fd)
 /* Returns the value of a BLOCK's `ready` for the descriptor `fd`. A pipe or
  * connection that was not used before gets its channel id here, so that the
  * following receive has the same id. */
-static __attribute__((noinline, cold)) uint32_t ready_other(int fd)
+static __attribute__((noinline, cold)) uint32_t
+identify_ready_descriptor(int fd)
 {
     int saved = errno;
-    uint64_t word = ips_chan_of(fd);
+    uint64_t word = ips_chan_get_or_identify(fd);
     uint32_t number = (uint32_t)word, what = ips_fd_chan(word);
     if (ips_fd_class(word) == IPS_FD_PIDFD && number)
         what = IPS_READY(IPS_READY_PIDFD, number);
@@ -51,7 +52,8 @@ static inline uint64_t ready_for(int fd, uint32_t why)
     uint64_t word = ips_fd_get(fd);
     bool known = ips_fd_class(word) >= IPS_FD_STREAM &&
                  ips_fd_class(word) <= IPS_FD_LISTEN;
-    return ips_ready(likely(known) ? (uint32_t)word : ready_other(fd), why);
+    return ips_pack_ready(
+        likely(known) ? (uint32_t)word : identify_ready_descriptor(fd), why);
 }
 
 /* poll's and epoll's events have the same bits. */
@@ -72,7 +74,7 @@ uint64_t ips_ready_of(int fd, uint32_t events)
     return ready_for(fd, why_of(events));
 }
 
-static uint64_t poll_ready(const struct pollfd *fds, nfds_t n, int r)
+static uint64_t first_ready_of_poll(const struct pollfd *fds, nfds_t n, int r)
 {
     for (nfds_t i = 0; r > 0 && i < n; i++)
         if (likely(fds[i].revents && fds[i].fd >= 0))
@@ -80,7 +82,8 @@ static uint64_t poll_ready(const struct pollfd *fds, nfds_t n, int r)
     return 0;
 }
 
-static uint64_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
+static uint64_t first_ready_of_select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
+                                      int r)
 {
     const fd_set *sets[] = {rd, wr, ex};
     const uint32_t why[] = {IPS_READY_IN, IPS_READY_OUT, IPS_READY_IN};
@@ -114,8 +117,9 @@ static struct epoll_slot *epoll_slot(int epfd, uint64_t data, uint64_t *key)
     return &epoll_slots[*key >> 52];
 }
 
-static IPS_HOT uint64_t epoll_ready(int epfd, const struct epoll_event *events,
-                                    int r)
+static IPS_HOT uint64_t first_ready_of_epoll(int epfd,
+                                             const struct epoll_event *events,
+                                             int r)
 {
     uint64_t key;
     if (r <= 0)
@@ -175,25 +179,25 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     do {                                                                       \
         struct ips_moment call;                                                \
         uint32_t mark;                                                         \
-        if (unlikely(!ips_wait_begin(&call, &mark, op, IPS_SITE)))             \
+        if (unlikely(!ips_poll_begin(&call, &mark, op, IPS_SITE)))             \
             return real_call;                                                  \
         bool asks = no_wait; /* read now: the call may change the timeout */   \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
         if (unlikely(r <= 0))                                                  \
-            return got_none(&call, mark,                                       \
-                            r == 0 && (only_time) ? IPS_OP_SLEEP : op, r,      \
-                            IPS_SITE, asks);                                   \
-        return ips_wait_got(&call, mark, op, r, IPS_SITE, ready);              \
+            return record_poll_without_ready(                                  \
+                &call, mark, r == 0 && (only_time) ? IPS_OP_SLEEP : op, r,     \
+                IPS_SITE, asks);                                               \
+        return ips_poll_record_ready(&call, mark, op, r, IPS_SITE, ready);     \
     } while (0)
 
-static __attribute__((noinline)) int got_none(const struct ips_moment *call,
-                                              uint32_t mark, enum ips_op op,
-                                              int r, uint64_t site, bool asks)
+static __attribute__((noinline)) int
+record_poll_without_ready(const struct ips_moment *call, uint32_t mark,
+                          enum ips_op op, int r, uint64_t site, bool asks)
 {
     int saved = errno;
     ips_record_poll(op, *call, r, saved, site, 0, asks);
-    ips_call_ends(&ips_me, mark);
+    ips_note_call_end(&ips_me, mark);
     errno = saved;
     return r;
 }
@@ -238,8 +242,8 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
 IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
     const int asked = ms;
-    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r), ms == 0,
-         n == 0, LEFT_MS);
+    POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), first_ready_of_poll(fds, n, r),
+         ms == 0, n == 0, LEFT_MS);
 }
 int __poll(struct pollfd *, nfds_t, int) IPS_ALIAS(poll);
 
@@ -247,8 +251,8 @@ int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
     const int asked = ms;
-    POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size), poll_ready(fds, n, r),
-         ms == 0, n == 0, LEFT_MS);
+    POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size),
+         first_ready_of_poll(fds, n, r), ms == 0, n == 0, LEFT_MS);
 }
 
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -256,8 +260,8 @@ IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 {
     const struct timespec *asked = ts;
     struct timespec room;
-    POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
-         is_zero(ts), n == 0, LEFT_TS);
+    POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set),
+         first_ready_of_poll(fds, n, r), is_zero(ts), n == 0, LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -269,7 +273,7 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         poll_ready(fds, n, r), is_zero(ts), n == 0, LEFT_TS);
+         first_ready_of_poll(fds, n, r), is_zero(ts), n == 0, LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
@@ -278,7 +282,7 @@ IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     /* the kernel writes the remaining time to tv, so a repeat needs no change
      */
     POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
-         select_ready(n, rd, wr, ex, r),
+         first_ready_of_select(n, rd, wr, ex, r),
          tv && tv->tv_sec == 0 && tv->tv_usec == 0, !rd && !wr && !ex, (void)0);
 }
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
@@ -290,8 +294,8 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         select_ready(n, rd, wr, ex, r), is_zero(ts), !rd && !wr && !ex,
-         LEFT_TS);
+         first_ready_of_select(n, rd, wr, ex, r), is_zero(ts),
+         !rd && !wr && !ex, LEFT_TS);
 }
 
 IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
@@ -299,7 +303,7 @@ IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
-         epoll_ready(epfd, events, r), ms == 0, false, LEFT_MS);
+         first_ready_of_epoll(epfd, events, r), ms == 0, false, LEFT_MS);
 }
 
 IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
@@ -307,7 +311,7 @@ IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
-         epoll_ready(epfd, events, r), ms == 0, false, LEFT_MS);
+         first_ready_of_epoll(epfd, events, r), ms == 0, false, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
@@ -316,7 +320,7 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         epoll_ready(epfd, events, r), is_zero(ts), false, LEFT_TS);
+         first_ready_of_epoll(epfd, events, r), is_zero(ts), false, LEFT_TS);
 }
 
 /* sleep() that continues after our own sampling signal. The remaining time is
@@ -397,8 +401,8 @@ IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
 
 /* Records a BLOCK and, if a signal was taken, a SIGNAL at the time of return.
  */
-static int waited_for_signal(struct ips_moment call, int r,
-                             const siginfo_t *info, uint64_t site)
+static int record_signal_wait(struct ips_moment call, int r,
+                              const siginfo_t *info, uint64_t site)
 {
     int saved = errno;
     struct ips_moment ret =
@@ -432,7 +436,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
         r = REAL(sigtimedwait)(set, &info, NULL);
     } while (r < 0 && errno == EINTR);
     if (on)
-        waited_for_signal(call, r, &info, IPS_SITE);
+        record_signal_wait(call, r, &info, IPS_SITE);
     if (r < 0) /* returns the error number and leaves errno unchanged */
         r = errno;
     else {
@@ -454,7 +458,7 @@ IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
     SIGNAL_BEGINS(call);
     int r;
     IPS_UNDISTURBED(r, REAL(sigwaitinfo)(set, info), r < 0, errno, (void)0);
-    return waited_for_signal(call, r, info, IPS_SITE);
+    return record_signal_wait(call, r, info, IPS_SITE);
 }
 
 IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
@@ -472,7 +476,7 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     int r;
     IPS_UNDISTURBED(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
                     LEFT_TS);
-    return waited_for_signal(call, r, info, IPS_SITE);
+    return record_signal_wait(call, r, info, IPS_SITE);
 }
 
 /* A thread of the C library does the I/O, and its calls are not recorded. So

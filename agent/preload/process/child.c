@@ -31,7 +31,7 @@ struct ips_reap ips_reap_begin(void)
     return (struct ips_reap){children_cpu(), atomic_load(&reaped)};
 }
 
-uint64_t ips_reap_end(struct ips_reap since)
+uint64_t ips_reap_cpu_since(struct ips_reap since)
 {
     uint32_t count = atomic_fetch_add(&reaped, 1);
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
@@ -39,12 +39,12 @@ uint64_t ips_reap_end(struct ips_reap since)
 
 /* To be called when a wait for `which` has reaped a child: records the earlier
  * waits with WNOHANG that found none, with sleeps between them. */
-static void note_success(pid_t which, int options, struct ips_moment call,
-                         uint64_t site)
+static void record_failed_tries_before(pid_t which, int options,
+                                       struct ips_moment call, uint64_t site)
 {
     struct ips_retry run;
     if (options & WNOHANG &&
-        ips_retry_ended(IPS_RETRY_CHILD, (uint64_t)which, &run))
+        ips_retry_end_run(IPS_RETRY_CHILD, (uint64_t)which, &run))
         ips_retry_record(&run, call, site);
 }
 
@@ -54,8 +54,8 @@ static pid_t as_waitpid(idtype_t type, id_t id)
     return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;
 }
 
-static void record_change(pid_t child, int code, struct ips_moment call,
-                          uint64_t site)
+static void record_child_signal(pid_t child, int code, struct ips_moment call,
+                                uint64_t site)
 {
     int saved = errno;
     struct ips_moment ret =
@@ -72,7 +72,7 @@ static void record_failed_wait(struct ips_moment call, pid_t child,
     int saved = errno;
     uint32_t which = child > 0 ? (uint32_t)child : 0;
     ips_record_wait(IPS_OP_CHILD, call, -1, saved, site,
-                    ips_ready(IPS_READY(IPS_READY_PIDFD, which), 0));
+                    ips_pack_ready(IPS_READY(IPS_READY_PIDFD, which), 0));
     errno = saved;
 }
 
@@ -85,8 +85,8 @@ static bool is_stop(int status, int options)
             sig == SIGTTOU);
 }
 
-static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
-                      uint64_t site)
+static pid_t call_wait4_and_record(pid_t pid, int *status, int options,
+                                   struct rusage *ru, uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(wait4)(pid, status, options, ru);
@@ -102,42 +102,42 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
-        note_success(pid, options, call, site);
+        record_failed_tries_before(pid, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, rusage_cpu(ru),
                         (uint32_t)*status, site);
-        ips_joined_child();
+        ips_count_child_join();
         errno = saved;
     } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
-        record_change(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED,
-                      call, site);
+        record_child_signal(
+            r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call, site);
     } else if (r < 0) {
         record_failed_wait(call, pid, site);
     } else if (r == 0 && options & WNOHANG) {
-        ips_retry_failed(IPS_RETRY_CHILD, (uint64_t)pid, call);
+        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)pid, call);
     }
     return r;
 }
 
 IPS_EXPORT pid_t wait(int *status)
 {
-    return wait_for(-1, status, 0, NULL, IPS_SITE);
+    return call_wait4_and_record(-1, status, 0, NULL, IPS_SITE);
 }
 pid_t __wait(int *) IPS_ALIAS(wait);
 
 IPS_EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
-    return wait_for(pid, status, options, NULL, IPS_SITE);
+    return call_wait4_and_record(pid, status, options, NULL, IPS_SITE);
 }
 pid_t __waitpid(pid_t, int *, int) IPS_ALIAS(waitpid);
 
 IPS_EXPORT pid_t wait3(int *status, int options, struct rusage *ru)
 {
-    return wait_for(-1, status, options, ru, IPS_SITE);
+    return call_wait4_and_record(-1, status, options, ru, IPS_SITE);
 }
 
 IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
 {
-    return wait_for(pid, status, options, ru, IPS_SITE);
+    return call_wait4_and_record(pid, status, options, ru, IPS_SITE);
 }
 
 static bool has_ended(const siginfo_t *info)
@@ -171,7 +171,7 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     if (r < 0)
         record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
     else if (has_ended(info))
-        record_change(info->si_pid, info->si_code, call, site);
+        record_child_signal(info->si_pid, info->si_code, call, site);
     return r;
 }
 
@@ -198,8 +198,8 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         if (r < 0)
             record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
         else if (!info->si_pid)
-            ips_retry_failed(IPS_RETRY_CHILD, (uint64_t)as_waitpid(type, id),
-                             call);
+            ips_retry_note_failure(IPS_RETRY_CHILD,
+                                   (uint64_t)as_waitpid(type, id), call);
         if (r < 0 || !info->si_pid)
             return r;
         struct rusage ru;
@@ -211,13 +211,14 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
             continue;
         if (has_ended(info)) {
             atomic_fetch_add(&reaped, 1);
-            note_success(as_waitpid(type, id), options, call, site);
+            record_failed_tries_before(as_waitpid(type, id), options, call,
+                                       site);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                             rusage_cpu(&ru), wait_status(info), site);
-            ips_joined_child();
+            ips_count_child_join();
         } else if (info->si_code == CLD_STOPPED ||
                    info->si_code == CLD_CONTINUED) {
-            record_change(info->si_pid, info->si_code, call, site);
+            record_child_signal(info->si_pid, info->si_code, call, site);
         }
         errno = saved;
         return 0;
@@ -232,5 +233,5 @@ IPS_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *out, int options)
 pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
                    uint64_t site)
 {
-    return wait_for(pid, status, options, ru, site);
+    return call_wait4_and_record(pid, status, options, ru, site);
 }

@@ -125,7 +125,7 @@ size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_core.wrap_state != IPS_WRAP_ON || !library)
         return 0;
-    if (ips_forbidden())
+    if (ips_must_not_preload())
         return environ_bytes(envp);
     const char *preload = environ_find(envp, ld_preload);
     bool there = preload && strstr(preload, library_name);
@@ -157,7 +157,7 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
         env->bytes = bytes;
     }
     char **out = (char **)room;
-    if (ips_forbidden()) {
+    if (ips_must_not_preload()) {
         copy_environ_without_library(out, envp);
         env->envp = out;
         return;
@@ -212,19 +212,21 @@ static void target_none(struct ips_target *t)
 
 void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 {
-    if (ips_core.wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
+    if (ips_core.wrap_state == IPS_WRAP_ON && library &&
+        !ips_must_not_preload())
         ips_target_inspect(t, dir, path, library);
     else
         target_none(t);
 }
 
-void ips_exec_find(struct ips_target *t, const char *file)
+void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
     const char *search = environ_find(environ, path);
-    if (ips_core.wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
-        ips_target_find(t, file, search ? search + sizeof(path) - 1 : NULL,
-                        library);
+    if (ips_core.wrap_state == IPS_WRAP_ON && library &&
+        !ips_must_not_preload())
+        ips_target_find_and_inspect(
+            t, file, search ? search + sizeof(path) - 1 : NULL, library);
     else
         target_none(t);
 }
@@ -275,10 +277,10 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
         struct ips_target target;                                              \
         bool on = ips_wrap_on();                                               \
         request;                                                               \
-        ips_target_started(&target, argv, given);                              \
+        ips_target_refine_by_arguments(&target, argv, given);                  \
         IPS_ENV(env, given, &target);                                          \
         if (!on)                                                               \
-            ips_vfork_target(&target);                                         \
+            ips_vfork_pass_target(&target);                                    \
         else if (target.kind != IPS_TARGET_TRACED)                             \
             ips_record_untraced(&target, ips_sys_getpid());                    \
         exec_record(IPS_REC_EXEC, what, 0);                                    \
@@ -304,13 +306,13 @@ IPS_EXPORT int execv(const char *path, char *const argv[])
 
 IPS_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-    EXEC(file, ips_exec_find(&target, file), envp,
+    EXEC(file, ips_exec_find_and_inspect(&target, file), envp,
          REAL(execvpe)(file, argv, env.envp));
 }
 
 IPS_EXPORT int execvp(const char *file, char *const argv[])
 {
-    EXEC(file, ips_exec_find(&target, file), environ,
+    EXEC(file, ips_exec_find_and_inspect(&target, file), environ,
          REAL(execvpe)(file, argv, env.envp));
 }
 

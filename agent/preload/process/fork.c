@@ -19,7 +19,7 @@ static struct origin fork_origin(void)
     return (struct origin){ips_core_fork_before(), ips_core_image_stamp(),
                            ips_sys_getpid(), ips_sys_gettid()};
 }
-static void child_begins(const struct origin *from)
+static void start_child_stream(const struct origin *from)
 {
     int saved = errno;
     uint64_t cpu = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -27,7 +27,7 @@ static void child_begins(const struct origin *from)
         0; /* a fork in a handler: its calls under way are the parent's */
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
-    ips_thread_here();
+    ips_thread_store_own_tid();
     ips_report_start_cost(cpu);
     errno = saved;
 }
@@ -64,7 +64,7 @@ static void at_fork_parent(void)
             ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq,
                             extra->fork.call, 0, extra->fork.site);
         else
-            ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
+            ips_core_count_lost(IPS_LOST_NO_SEGMENT, 1);
         errno = saved;
     }
 }
@@ -79,9 +79,9 @@ static void at_fork_child(void)
         struct origin from = {0, 0, (uint32_t)getppid(), 0};
         ips_me.vfork_depth = 0;
         ips_me.in_vfork = false;
-        child_begins(&from);
+        start_child_stream(&from);
     } else if (forking.prepared) {
-        child_begins(&forking.from);
+        start_child_stream(&forking.from);
     }
 }
 
@@ -91,7 +91,7 @@ static void at_fork_child(void)
  * program's handlers run. A thread that forks while another one registers them
  * (or a signal handler that interrupts the registering) forks without them: the
  * child is noticed at its first record. */
-static void handlers_ready(void)
+static void register_fork_handlers(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
     if (ips_core.wrap_state == IPS_WRAP_ON && !atomic_flag_test_and_set(&done))
@@ -106,15 +106,15 @@ IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
                                  void (*child)(void), void *library)
 {
     ips_wrap_on();
-    handlers_ready();
+    register_fork_handlers();
     return REAL(__register_atfork)(prepare, parent, child, library);
 }
 
 IPS_EXPORT pid_t fork(void)
 {
     bool on = ips_wrap_on();
-    handlers_ready(); /* in a vfork child, too: a process that it forks is not a
-                         vfork child */
+    register_fork_handlers(); /* in a vfork child, too: a process that it forks
+                         is not a vfork child */
     if (!on)
         return REAL(fork)();
     struct ips_moment call = ips_at_call();
@@ -137,7 +137,7 @@ static void record_fork(pid_t pid, const struct origin *from,
                         struct ips_moment call, uint64_t site)
 {
     if (pid == 0) {
-        child_begins(from);
+        start_child_stream(from);
         return;
     }
     int saved = errno;
@@ -180,7 +180,7 @@ struct clone_start {
 static int clone_child(void *p)
 {
     struct clone_start *start = (struct clone_start *)p;
-    child_begins(&start->from);
+    start_child_stream(&start->from);
     int status = start->fn(start->arg);
     ips_core_process_end(IPS_END_EXIT, status);
     return status;
@@ -246,7 +246,7 @@ void ips_vfork_before(uint64_t site)
 
 /* Leaves to the parent what the vfork child is about to execute: the only trace
  * of the child's calls. */
-void ips_vfork_target(const struct ips_target *target)
+void ips_vfork_pass_target(const struct ips_target *target)
 {
     if (ips_me.vfork_depth == 1 && ips_me.extra)
         ips_me.extra->vfork.target = *target;
@@ -269,11 +269,11 @@ long ips_vfork_after(long result)
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
         --ips_me.vfork_depth == 0) {
         ips_me.in_vfork = false;
-        ips_forbidden_in_vfork(false);
+        ips_set_vfork_filter(false);
         if (ips_me.extra && ips_me.extra->vfork.seq)
             record_vfork(ips_me.extra, result);
         else
-            ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
+            ips_core_count_lost(IPS_LOST_NO_SEGMENT, 1);
     }
     if (result >= 0)
         return result;
@@ -291,7 +291,7 @@ long ips_vfork_after(long result)
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
         request;                                                               \
-        ips_target_started(&target, argv, envp);                               \
+        ips_target_refine_by_arguments(&target, argv, envp);                   \
         IPS_ENV(env, envp, &target);                                           \
         struct ips_moment call = {.t = 0};                                     \
         uint64_t seq = 0;                                                      \
@@ -327,7 +327,7 @@ IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
                             const posix_spawnattr_t *attr, char *const argv[],
                             char *const envp[])
 {
-    SPAWN(posix_spawnp, ips_exec_find(&target, path));
+    SPAWN(posix_spawnp, ips_exec_find_and_inspect(&target, path));
 }
 
 /* popen and system give the child `environ`. If the program removed our
@@ -364,8 +364,8 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved, IPS_SITE);
     if (f) {
         ips_fd_clear(f->_fileno);
-        ips_chan_name(f->_fileno, ips_fd_get(f->_fileno), NULL);
-        ips_stdio_popened(f, seq);
+        ips_chan_identify(f->_fileno, ips_fd_get(f->_fileno), NULL);
+        ips_stdio_note_popen(f, seq);
     }
     errno = saved;
     return f;
@@ -391,7 +391,7 @@ IPS_EXPORT int system(const char *command)
         environ = kept;
     ips_env_done(&env);
     if (status != -1)
-        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_end(reap),
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
                         (uint32_t)status, IPS_SITE);
     errno = saved;
     return status;
@@ -401,13 +401,13 @@ IPS_EXPORT int system(const char *command)
 
 /* The C library replaced descriptors 0, 1 and 2 without calling our
  * wrappers. */
-static void standard_replaced(uint64_t site)
+static void record_standard_closed(uint64_t site)
 {
     int saved = errno;
     for (int fd = 0; fd <= 2; fd++) {
         uint64_t word = ips_fd_get(fd);
         if (ips_fd_chan(word))
-            ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
+            ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
         ips_fd_clear(fd);
     }
     errno = saved;
@@ -424,12 +424,12 @@ static void set_fork_site(uint64_t site)
 IPS_EXPORT int daemon(int nochdir, int noclose)
 {
     ips_wrap_on();
-    handlers_ready();
+    register_fork_handlers();
     set_fork_site(IPS_SITE);
     int r = REAL(daemon)(nochdir, noclose);
     set_fork_site(0);
     if (r == 0 && !noclose && ips_wrap_on())
-        standard_replaced(IPS_SITE);
+        record_standard_closed(IPS_SITE);
     return r;
 }
 
@@ -437,11 +437,11 @@ IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
                        const struct winsize *winp)
 {
     ips_wrap_on();
-    handlers_ready();
+    register_fork_handlers();
     set_fork_site(IPS_SITE);
     int pid = REAL(forkpty)(master, name, termp, winp);
     set_fork_site(0);
     if (pid == 0 && ips_wrap_on())
-        standard_replaced(IPS_SITE);
+        record_standard_closed(IPS_SITE);
     return pid;
 }

@@ -19,7 +19,7 @@
 
 /* The stack pointer that the jump restores; frames below it are abandoned. The
  * C library scrambles it in jmp_buf in a way that never changes. */
-static uint64_t jump_target(const struct __jmp_buf_tag *env)
+static uint64_t jump_stack_pointer(const struct __jmp_buf_tag *env)
 {
 #if defined(__x86_64__)
     uint64_t sp;
@@ -61,7 +61,7 @@ static bool was_only_waiting(const struct ips_open *open)
 
 void ips_record_abandoned_call(void)
 {
-    struct ips_begun *begun = ips_begun_at(&ips_me);
+    struct ips_begun *begun = ips_current_call_note(&ips_me);
     const uint64_t t = begun ? atomic_load(&begun->t) : 0;
     if (!t)
         return;
@@ -76,8 +76,8 @@ void ips_record_abandoned_call(void)
         return;
     if (type == IPS_REC_ACQUIRE) {
         const struct ips_sync_object thing = {0, 0, begun->object};
-        ips_sync_acquired((enum ips_sync)number, &thing, call, ret, 0, EINTR,
-                          begun->site);
+        ips_record_acquire((enum ips_sync)number, &thing, call, ret, 0, EINTR,
+                           begun->site);
     } else if (type == IPS_REC_JOIN) {
         ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_CHILD, call, ret, -1, EINTR,
                       begun->site, IPS_READY(IPS_READY_PIDFD, number));
@@ -92,11 +92,11 @@ static void count_abandoned_calls(const struct __jmp_buf_tag *env)
 {
     if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
         return;
-    uint64_t sp = jump_target(env), count = 0;
+    uint64_t sp = jump_stack_pointer(env), count = 0;
     struct range alt = alternate_stack();
     for (int i = 0; ips_me.open_depth && i < (int)IPS_OPEN_MAX; i++) {
         const struct ips_open *open =
-            ips_open_at(&ips_me, ips_me.open_depth - 1);
+            ips_open_call_at_depth(&ips_me, ips_me.open_depth - 1);
         uint64_t frame = open->frame;
         bool left = is_within(alt, frame) == is_within(alt, sp)
                         ? frame < sp
@@ -111,15 +111,15 @@ static void count_abandoned_calls(const struct __jmp_buf_tag *env)
             count++;
         else if (ips_me.open_depth == 1)
             ips_record_abandoned_call();
-        ips_call_ends(&ips_me, ips_me.open_depth - 1);
+        ips_note_call_end(&ips_me, ips_me.open_depth - 1);
     }
     if (count)
-        ips_core_lost(IPS_LOST_NESTED, count);
+        ips_core_count_lost(IPS_LOST_NESTED, count);
 }
 
 /* Whether the interrupted code is at a system call: one not made yet, one to be
  * restarted, or one that just failed. */
-bool ips_context_in_call(const ucontext_t *uc)
+bool ips_context_is_at_syscall(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     static const char code[] = {0x0f, 0x05};
@@ -141,18 +141,20 @@ void ips_note_interrupted_call(const void *context)
 {
     if (likely(ips_me.open_depth == 0))
         return;
-    struct ips_open *open = ips_open_at(&ips_me, ips_me.open_depth - 1);
-    if (ips_context_in_call(context))
+    struct ips_open *open =
+        ips_open_call_at_depth(&ips_me, ips_me.open_depth - 1);
+    if (ips_context_is_at_syscall(context))
         open->recs |= IPS_OPEN_IDLE;
     else
         open->recs &= ~IPS_OPEN_IDLE;
 }
 
-void ips_calls_end(void)
+void ips_close_open_calls(void)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; ips_me.open_depth && i < IPS_OPEN_MAX; i++) {
-        const struct ips_open *open = ips_open_at(&ips_me, --ips_me.open_depth);
+        const struct ips_open *open =
+            ips_open_call_at_depth(&ips_me, --ips_me.open_depth);
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open = (uint32_t)open->recs;
         else if (!was_only_waiting(open))
@@ -162,7 +164,7 @@ void ips_calls_end(void)
     }
     ips_me.open_depth = 0;
     if (count)
-        ips_core_lost(IPS_LOST_NESTED, count);
+        ips_core_count_lost(IPS_LOST_NESTED, count);
 }
 
 IPS_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)

@@ -37,12 +37,12 @@ void ips_report_unrecorded(const char *text)
     ips_rec_publish(rec);
 }
 
-bool ips_forbidden(void)
+bool ips_must_not_preload(void)
 {
     return ips_sys_quiet || ips_me.vfork_filter;
 }
 
-void ips_forbidden_in_vfork(bool on)
+void ips_set_vfork_filter(bool on)
 {
     ips_me.vfork_filter = on;
 }
@@ -67,7 +67,7 @@ static enum ips_forbids prctl_forbids(int option, unsigned long value)
 
 bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
 {
-    const bool before = ips_forbidden();
+    const bool before = ips_must_not_preload();
     if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
         return before;
     if (ips_me.in_vfork) {
@@ -79,12 +79,13 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
-    ips_sample_stop(); /* returning from its signal is a system call, too */
+    ips_sample_stop_for_good(); /* returning from its signal is a system call,
+                                   too */
     if (what == IPS_FORBIDS_ALL) {
         ips_core.wrap_state = IPS_WRAP_OFF;
         ips_core_stop();
     } else {
-        ips_core_quiet(true);
+        ips_core_set_quiet(true);
     }
     return before;
 }
@@ -98,7 +99,7 @@ void ips_forbid_undo(enum ips_forbids what, bool before)
     if (ips_me.in_vfork)
         ips_me.vfork_filter = false;
     else
-        ips_core_quiet(false);
+        ips_core_set_quiet(false);
 }
 
 /* After chroot the files of the pool may be unreachable: maps now the one that
@@ -106,7 +107,7 @@ void ips_forbid_undo(enum ips_forbids what, bool before)
 IPS_EXPORT int chroot(const char *path)
 {
     if (ips_wrap_on() && !ips_me.in_vfork)
-        (void)ips_core_share();
+        (void)ips_core_map_counters();
     return REAL(chroot)(path);
 }
 

@@ -45,10 +45,10 @@ static uint64_t key_of(const void *handler, bool plain)
 }
 
 static __attribute__((noinline)) void
-handle_signal(int sig, const siginfo_t *info, const void *context)
+record_handler_signal(int sig, const siginfo_t *info, const void *context)
 {
     ips_note_interrupted_call(context);
-    ips_sample_handler(context);
+    ips_sample_note_handler(context);
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     ips_record_taken(
         IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
@@ -57,14 +57,14 @@ handle_signal(int sig, const siginfo_t *info, const void *context)
         at);
 }
 
-static __attribute__((noinline)) void call_stub(int sig, siginfo_t *info,
-                                                void *context, unsigned i)
+static __attribute__((noinline)) void
+record_and_call_handler(int sig, siginfo_t *info, void *context, unsigned i)
 {
     uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
     handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
-        handle_signal(sig, info, context);
+        record_handler_signal(sig, info, context);
     handler(sig, info, context); /* a tail call: this frame is gone by then */
 }
 
@@ -72,7 +72,7 @@ static __attribute__((noinline)) void call_stub(int sig, siginfo_t *info,
     static __attribute__((used)) void stub_##a##b(int sig, siginfo_t *info,    \
                                                   void *context)               \
     {                                                                          \
-        call_stub(sig, info, context, 0x##a##b);                               \
+        record_and_call_handler(sig, info, context, 0x##a##b);                 \
     }
 #define S16(hi)                                                                \
     S1(hi, 0)                                                                  \
@@ -183,7 +183,7 @@ static bool is_wrapped_signal(int sig)
  * flags, among them the SA_SIGINFO that we added. */
 static _Atomic uint64_t plain_resets;
 
-static void note_reset(int sig, const struct sigaction *act)
+static void note_resethand_flags(int sig, const struct sigaction *act)
 {
     uint64_t bit = (uint64_t)1 << (sig - 1);
     if (!(act->sa_flags & (int)SA_RESETHAND))
@@ -219,7 +219,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
             stub_for(act->sa_sigaction, !(act->sa_flags & SA_SIGINFO));
         if (mine.sa_sigaction != act->sa_sigaction)
             mine.sa_flags |= SA_SIGINFO;
-        note_reset(sig, act);
+        note_resethand_flags(sig, act);
         act = &mine;
     }
     if (on && act && act->sa_flags & SA_ONSTACK && act != &mine) {
@@ -237,7 +237,7 @@ int __sigaction(int, const struct sigaction *, struct sigaction *)
     IPS_ALIAS(sigaction);
 
 /* Translates the previous handler that an older call returned. */
-static __sighandler_t handler_before(__sighandler_t old)
+static __sighandler_t program_handler_of(__sighandler_t old)
 {
     handler_fn *fn;
     memcpy(&fn, &old, sizeof(fn));
@@ -287,7 +287,7 @@ IPS_EXPORT int siginterrupt(int sig, int interrupt)
 IPS_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 {
     if (!must_wrap_handler(sig, handler))
-        return handler_before(REAL(signal)(sig, handler));
+        return program_handler_of(REAL(signal)(sig, handler));
     bool restart = !(atomic_load(&interrupts) >> (sig - 1) & 1);
     return set_handler_by_sigaction(sig, handler, restart ? SA_RESTART : 0,
                                     true);
@@ -298,7 +298,7 @@ __sighandler_t ssignal(int, __sighandler_t) IPS_ALIAS(signal);
 IPS_EXPORT __sighandler_t __sysv_signal(int sig, __sighandler_t handler)
 {
     if (!must_wrap_handler(sig, handler))
-        return handler_before(REAL(__sysv_signal)(sig, handler));
+        return program_handler_of(REAL(__sysv_signal)(sig, handler));
     return set_handler_by_sigaction(
         sig, handler, (int)SA_RESETHAND | SA_NODEFER | SA_INTERRUPT, false);
 }
@@ -309,7 +309,7 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
     /* Also for SIG_HOLD, which only queries the handler and blocks the
      * signal. */
     if (!must_wrap_handler(sig, handler))
-        return handler_before(REAL(sigset)(sig, handler));
+        return program_handler_of(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);
     sigaddset(&set, sig);
@@ -342,7 +342,7 @@ static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
         ips_rec_put_site(rec, sizeof(*rec), site);
     ips_rec_publish(rec);
     if (kill)
-        ips_module_note(site);
+        ips_module_record_once(site);
 }
 
 /* Whether si_pid (and for some codes si_value) is valid. */
@@ -440,7 +440,7 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
 IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
-    ips_thread_cancels(thread);
+    ips_thread_mark_cancelled(thread);
     return ips_wrap_on(), REAL(pthread_cancel)(thread);
 }
 
@@ -484,7 +484,8 @@ static void restore_program_handler(void *old)
 
 /* Follows no pointer of the caller, except to the old action that the kernel
  * just wrote. */
-bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site)
+bool ips_handle_signal_syscall(long *r, long n, const long args[6],
+                               uint64_t site)
 {
     switch (n) {
     case SYS_kill:

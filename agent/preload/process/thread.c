@@ -29,11 +29,11 @@ static _Atomic uint32_t next_start;
 static pthread_key_t end_key;
 static bool have_key;
 
-static void first_thread(void);
+static void register_thread_end_once(void);
 
-static struct start *start_take(void)
+static struct start *claim_start(void)
 {
-    first_thread();
+    register_thread_end_once();
     for (unsigned i = 0; i < STARTS; i++) {
         struct start *s = &starts[atomic_fetch_add(&next_start, 1) % STARTS];
         uint32_t none = 0;
@@ -70,7 +70,7 @@ static void at_thread_end(void *round)
 
 /* Runs when the first thread is created. The creating thread (nearly always the
  * main thread) may end by pthread_exit, too, so it also gets the destructor. */
-static void first_thread(void)
+static void register_thread_end_once(void)
 {
     static _Atomic bool begun;
     if (atomic_exchange(&begun, true))
@@ -80,7 +80,7 @@ static void first_thread(void)
         pthread_setspecific(end_key, (void *)1);
 }
 
-static struct start start_begin(void *p)
+static struct start begin_thread_stream(void *p)
 {
     struct start *s = (struct start *)p;
     struct start copy;
@@ -90,19 +90,19 @@ static struct start start_begin(void *p)
     copy.arg = s->arg;
     copy.stack = s->stack;
     start_free(s);
-    ips_sample_stack(copy.stack);
+    ips_sample_set_stack_size(copy.stack);
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
-    ips_thread_here();
+    ips_thread_store_own_tid();
     /* a thread's start is covered by a measured probe cost */
-    ips_beyond_reset();
+    ips_reset_overhead_counts();
     return copy;
 }
 
 static void *start_posix(void *p)
 {
-    struct start s = start_begin(p);
+    struct start s = begin_thread_stream(p);
     void *result = s.fn.posix(s.arg);
     clear_own_cancellation();
     return result;
@@ -110,7 +110,7 @@ static void *start_posix(void *p)
 
 static int start_c11(void *p)
 {
-    struct start s = start_begin(p);
+    struct start s = begin_thread_stream(p);
     return s.fn.c11(s.arg);
 }
 
@@ -150,14 +150,14 @@ static struct known *find_known_thread(uint64_t thread, bool add)
     return NULL;
 }
 
-void ips_thread_here(void)
+void ips_thread_store_own_tid(void)
 {
     struct known *k = find_known_thread((uint64_t)pthread_self(), true);
     if (k)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
-void ips_thread_cancels(pthread_t thread)
+void ips_thread_mark_cancelled(pthread_t thread)
 {
     struct known *k = find_known_thread((uint64_t)thread, false);
     if (k)
@@ -199,7 +199,7 @@ static void record_create(uint64_t thread, int err, uint64_t seq,
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
-    ips_sample_threads();
+    ips_sample_reinstall_handler();
     if (err) {
         start_free(s);
     } else {
@@ -230,7 +230,7 @@ static uint64_t stack_size(const pthread_attr_t *attr)
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                               void *(*fn)(void *), void *arg)
 {
-    struct start *s = ips_wrap_on() ? start_take() : NULL;
+    struct start *s = ips_wrap_on() ? claim_start() : NULL;
     if (!s)
         return REAL(pthread_create)(thread, attr, fn, arg);
     uint64_t seq = ips_core_fork_before();
@@ -247,7 +247,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 
 IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 {
-    struct start *s = ips_wrap_on() ? start_take() : NULL;
+    struct start *s = ips_wrap_on() ? claim_start() : NULL;
     if (!s)
         return REAL(thrd_create)(thread, fn, arg);
     uint64_t seq = ips_core_fork_before();

@@ -11,7 +11,7 @@
 /* Whether an alternate stack is too small for our handler: the kernel ends a
  * program whose signal frame does not fit. The frame takes less than 4 KiB with
  * AVX-512 (SVE: see AT_MINSIGSTKSZ), and more if the program asked for AMX. */
-static bool too_small(const stack_t *ss)
+static bool is_alternate_stack_too_small(const stack_t *ss)
 {
     size_t frame = 4096;
 #if defined(__x86_64__)
@@ -26,8 +26,9 @@ static bool too_small(const stack_t *ss)
 
 IPS_EXPORT int sigaltstack(const stack_t *ss, stack_t *old)
 {
-    if (ips_wrap_on() && ss && !(ss->ss_flags & SS_DISABLE) && too_small(ss))
-        ips_sample_off();
+    if (ips_wrap_on() && ss && !(ss->ss_flags & SS_DISABLE) &&
+        is_alternate_stack_too_small(ss))
+        ips_sample_stop_thread();
     return REAL(sigaltstack)(ss, old);
 }
 
@@ -38,7 +39,7 @@ IPS_EXPORT int dlclose(void *handle)
     r = REAL(dlclose)(handle);
     if (on) {
         int saved = errno;
-        ips_modules_closed();
+        ips_modules_record_unloaded();
         errno = saved;
     }
     return r;

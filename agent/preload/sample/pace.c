@@ -24,7 +24,7 @@
 #define SLACK_NS 100000u
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
-#define NEAR_MOST 9u /* near_ns() is then 15 ms */
+#define NEAR_MOST 9u /* ns_examined_before_moment() is then 15 ms */
 #define RETURNS_NEAR 64u
 /* Returns of calls per period up to which each may set the exact timer. */
 #define RETURNS_FEW 8u
@@ -41,10 +41,10 @@ static IPS_TLS struct {
     uint32_t offset;
     /* stack pointer / 16 of the call that a handler interrupted */
     uint32_t nested;
-    /* real function of the newest call, relative to ips_stdio_code() */
+    /* real function of the newest call, relative to ips_stdio_libc_address() */
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
-    uint8_t near;         /* exponent used in near_ns() */
+    uint8_t near;         /* exponent used in ns_examined_before_moment() */
     /* if postponed: returns to let pass; attempts that failed */
     uint8_t skip, tries;
     /* times the exact timer was set for this moment; their limit */
@@ -123,12 +123,12 @@ static void examine_returns_from(uint64_t t)
     ips_me.io_baseline.span = 0;
 }
 
-static bool exact_set(void)
+static bool is_exact_timer_set(void)
 {
     return ips_me.sample_watch & IPS_SAMPLE_SET;
 }
 
-static void set_exact(uint64_t ns)
+static void set_exact_timer(uint64_t ns)
 {
     ips_me.sample_watch |= IPS_SAMPLE_SET;
     atomic_signal_fence(memory_order_seq_cst);
@@ -136,9 +136,9 @@ static void set_exact(uint64_t ns)
 }
 
 /* Loops because a signal that comes in between may set the timer again. */
-static void stop_exact(void)
+static void stop_exact_timer(void)
 {
-    while (exact_set()) {
+    while (is_exact_timer_set()) {
         ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
         atomic_signal_fence(memory_order_seq_cst);
         set_timer(pace.exact, 0, 0);
@@ -149,7 +149,7 @@ static void stop_exact(void)
  * is learnt from signals that came too early or too late; negative is possible,
  * because a virtual machine may be interrupted early. */
 static _Atomic int32_t signal_ns;
-static void learn_delay(int32_t more)
+static void adjust_signal_delay(int32_t more)
 {
     int32_t is = atomic_load_explicit(&signal_ns, memory_order_relaxed) + more;
     if (is > -(int32_t)TAKES_MOST_NS / 2 && is < (int32_t)TAKES_MOST_NS / 2)
@@ -159,13 +159,13 @@ static void learn_delay(int32_t more)
 /* Sets the exact timer to expire `ns` after this function returns. Setting the
  * timer often takes longer than the time between two calls, so it is set for
  * later and this function busy-waits for the rest. */
-static void set_exact_after(uint64_t ns)
+static void set_exact_timer_after(uint64_t ns)
 {
     /* time that setting the timer takes, running average */
     static _Atomic uint32_t takes_ns;
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
     uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
-    set_exact(ns + ahead);
+    set_exact_timer(ns + ahead);
     uint64_t took = ips_stamps_to_ns(ips_core_now() - t);
     took = ips_min_u64(took, TAKES_MOST_NS);
     takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
@@ -191,9 +191,9 @@ static bool is_outside_interrupted_call(uint64_t sp)
     return true;
 }
 
-static bool may_set(void)
+static bool may_set_exact_timer(void)
 {
-    return pace.exact >= 0 && !exact_set() &&
+    return pace.exact >= 0 && !is_exact_timer_set() &&
            !atomic_load_explicit(&sleeps_unseen, memory_order_relaxed);
 }
 
@@ -202,7 +202,7 @@ static bool may_set(void)
 
 /* How long (ns) before the moment the examination of returns begins: the more
  * returns there are, the shorter. */
-static uint64_t near_ns(void)
+static uint64_t ns_examined_before_moment(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
                        ips_max_u64(period_ns, lead_ns()));
@@ -222,10 +222,10 @@ static void draw_moment(uint64_t cpu)
 
 /* The CPU clock shows `cpu` at the stamp `t`: decides from when returns are
  * examined. */
-static void plan_look(uint64_t cpu, uint64_t t)
+static void plan_return_checks(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
-    if (pace.offset || left <= near_ns()) {
+    if (pace.offset || left <= ns_examined_before_moment()) {
         ips_me.sample_watch |= IPS_SAMPLE_CLOSE;
         examine_returns_from(0);
         return;
@@ -233,7 +233,7 @@ static void plan_look(uint64_t cpu, uint64_t t)
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_CLOSE;
     pace.back_known = false;
     pace.real = 0;
-    examine_returns_from(t + stamps_of(left - near_ns()));
+    examine_returns_from(t + stamps_of(left - ns_examined_before_moment()));
 }
 
 /* Sets the watch: it expires in the last tick before the moment, then in each
@@ -241,21 +241,22 @@ static void plan_look(uint64_t cpu, uint64_t t)
 static void set_watch(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
-    uint64_t before = exact_set() || !may_set() ? 0 : lead_ns();
+    uint64_t before =
+        is_exact_timer_set() || !may_set_exact_timer() ? 0 : lead_ns();
     uint64_t ns = left > before ? left - before : 1;
     set_timer(pace.watch, ns, tick_ns);
 }
 
 /* After a sample: draws the next moment and sets the timers. `runs`: the thread
  * goes on in the program, not in a wrapper. */
-static void begin_next(uint64_t cpu, bool runs)
+static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (runs && may_set() && is_outside_interrupted_call(ips_sp()))
-        set_exact(left);
+    if (runs && may_set_exact_timer() && is_outside_interrupted_call(ips_sp()))
+        set_exact_timer(left);
     set_watch(cpu);
-    plan_look(cpu, ips_core_now());
+    plan_return_checks(cpu, ips_core_now());
 }
 
 /* --- signals ----------------------------------------------------------------
@@ -271,7 +272,7 @@ static uint64_t sp_of(const ucontext_t *uc)
 }
 
 /* Whether the signal ended a system call. `off`: the thread was off the CPU. */
-static bool interrupted_call(const ucontext_t *uc, bool off)
+static bool did_signal_end_syscall(const ucontext_t *uc, bool off)
 {
 #if defined(__x86_64__)
     const int64_t result = uc->uc_mcontext.gregs[REG_RAX];
@@ -279,19 +280,20 @@ static bool interrupted_call(const ucontext_t *uc, bool off)
     const int64_t result = (int64_t)uc->uc_mcontext.regs[0];
 #endif
     return (result == -EINTR || (off && result >= 0)) &&
-           ips_context_in_call(uc); /* if result >= 0, the call is restarted */
+           ips_context_is_at_syscall(
+               uc); /* if result >= 0, the call is restarted */
 }
 
-static void put_off_done(void)
+static void end_postponement(void)
 {
     pace.budget = pace.offset > SLACK_NS ? BUDGET : 0;
     pace.offset = 0;
 }
 
-static void on_exact(const ucontext_t *uc, uint64_t cpu,
-                     bool (*in_call)(const ucontext_t *uc))
+static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
+                           bool (*in_call)(const ucontext_t *uc))
 {
-    if (!exact_set())
+    if (!is_exact_timer_set())
         return;
     const bool put_off_set = pace.put_off_set;
     uint64_t at =
@@ -301,11 +303,11 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
         (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
         at = cpu; /* the moment of the sample has passed */
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
-    if (interrupted_call(uc, cpu + NOW_NS < at))
+    if (did_signal_end_syscall(uc, cpu + NOW_NS < at))
         atomic_store(&sleeps_unseen, true);
     if (cpu + NOW_NS < at) {
-        if (may_set())
-            set_exact(at - cpu);
+        if (may_set_exact_timer())
+            set_exact_timer(at - cpu);
         return;
     }
     /* A postponed moment came inside the wrapper that set the timer: try again
@@ -313,17 +315,17 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
     if (put_off_set && in_call(uc)) {
         pace.put_off_set = false;
         pace.skip = (uint8_t)random_below(4);
-        learn_delay(-LEARNT_NS);
+        adjust_signal_delay(-LEARNT_NS);
         return;
     }
     ips_sample_write(uc, cpu, false);
     if (put_off_set) {
         pace.put_off_set = false;
-        put_off_done();
-        plan_look(cpu, ips_core_now());
+        end_postponement();
+        plan_return_checks(cpu, ips_core_now());
     } else {
         pace.budget = BUDGET;
-        begin_next(cpu, true);
+        draw_moment_and_set_timers(cpu, true);
     }
 }
 
@@ -333,7 +335,8 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
 static bool postpone_moment(void)
 {
     uint32_t since = (uint32_t)pace.at - pace.back;
-    if (!pace.back_known || since >> 31 || pace.offset || !may_set())
+    if (!pace.back_known || since >> 31 || pace.offset ||
+        !may_set_exact_timer())
         return false;
     pace.offset = since | 1;
     pace.skip = (uint8_t)(1 + random_below(4));
@@ -341,35 +344,35 @@ static bool postpone_moment(void)
     return true;
 }
 
-static void on_watch(const ucontext_t *uc, uint64_t cpu,
-                     bool (*in_call)(const ucontext_t *uc))
+static void on_watch_timer(const ucontext_t *uc, uint64_t cpu,
+                           bool (*in_call)(const ucontext_t *uc))
 {
-    if (exact_set()) {
+    if (is_exact_timer_set()) {
         if (cpu < pace.at + tick_ns)
             return;
         /* the C library's handler took the timer's signal (sample.h) */
-        stop_exact();
+        stop_exact_timer();
     }
     if (cpu < pace.at) {
-        if (may_set() && is_outside_interrupted_call(sp_of(uc)) &&
+        if (may_set_exact_timer() && is_outside_interrupted_call(sp_of(uc)) &&
             !in_call(uc)) {
             pace.put_off_set = false;
-            set_exact(pace.at - cpu);
+            set_exact_timer(pace.at - cpu);
         }
         return;
     }
     if (!postpone_moment())
         ips_sample_write(uc, cpu, true);
-    begin_next(cpu, !in_call(uc));
+    draw_moment_and_set_timers(cpu, !in_call(uc));
 }
 
-void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
-                     bool (*in_call)(const ucontext_t *uc))
+void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
+                        bool (*in_call)(const ucontext_t *uc))
 {
     if (!pace.on)
         return;
-    if (pace.busy) { /* interrupted call_returned(), or a jump left that
-                        function */
+    if (pace.busy) { /* interrupted handle_return_near_moment(), or a jump left
+                        that function */
         if (cookie == IPS_PACE_EXACT)
             ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
         else
@@ -378,35 +381,36 @@ void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
     }
     uint64_t cpu = ips_core_cpu();
     if (cookie == IPS_PACE_EXACT)
-        on_exact(uc, cpu, in_call);
+        on_exact_timer(uc, cpu, in_call);
     else
-        on_watch(uc, cpu, in_call);
+        on_watch_timer(uc, cpu, in_call);
 }
 
 /* --- calls ------------------------------------------------------------------
  */
 
-void ips_sample_before(uint64_t real)
+void ips_sample_stop_exact_timer(uint64_t real)
 {
     if (ips_me.in_vfork || ips_me.own_table)
         return;
-    int64_t from_libc = (int64_t)(real - (uint64_t)(uintptr_t)ips_stdio_code());
+    int64_t from_libc =
+        (int64_t)(real - (uint64_t)(uintptr_t)ips_stdio_libc_address());
     pace.real = from_libc == (int32_t)from_libc ? (int32_t)from_libc : 0;
-    stop_exact();
+    stop_exact_timer();
 }
 
-void ips_sample_handler(const void *context)
+void ips_sample_note_handler(const void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
-    if (pace.on && !pace.nested && ips_context_in_call(uc))
+    if (pace.on && !pace.nested && ips_context_is_at_syscall(uc))
         pace.nested = (uint32_t)(sp_of(uc) >> 4) | 1;
 }
 
-static void sample_here(bool late)
+static void write_sample_of_call(bool late)
 {
     uint64_t real = 0;
     if (pace.real)
-        real = (uint64_t)(uintptr_t)ips_stdio_code() +
+        real = (uint64_t)(uintptr_t)ips_stdio_libc_address() +
                (uint64_t)(int64_t)pace.real;
     ips_sample_write_here(real, late);
 }
@@ -424,31 +428,31 @@ static bool handle_return_while_postponed(const struct ips_moment *call)
      * the calls was too short, or the timer late. */
     const uint32_t lasted = (uint32_t)call->cpu - pace.back;
     if (lasted >= pace.offset && !(lasted >> 31))
-        learn_delay(LEARNT_NS);
+        adjust_signal_delay(LEARNT_NS);
     pace.put_off_set = false;
     pace.skip = (uint8_t)(1 + random_below(4));
     if (++pace.tries >= TRIES) {
-        sample_here(true);
-        put_off_done();
+        write_sample_of_call(true);
+        end_postponement();
     }
     return false;
 }
 
 /* Handles a moment that has passed without a sample: takes the sample now, or
  * postpones the moment. */
-static void moment_passed(const struct ips_moment *call, uint64_t cpu)
+static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
-        sample_here(false);
+        write_sample_of_call(false);
         pace.budget = BUDGET;
     } else if (!postpone_moment()) {
-        bool loop = near_ns() < LOOP_NS;
+        bool loop = ns_examined_before_moment() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* soon again: one turn of a loop is like another */
-            pace.at = cpu + random_below(near_ns());
+            pace.at = cpu + random_below(ns_examined_before_moment());
             return;
         }
-        sample_here(true);
+        write_sample_of_call(true);
     }
     draw_moment(cpu);
     set_watch(cpu);
@@ -456,18 +460,18 @@ static void moment_passed(const struct ips_moment *call, uint64_t cpu)
 
 /* Handles the return of a call near the moment, or while a moment is postponed.
  */
-static void call_returned(const struct ips_moment *call, uint64_t cpu,
-                          uint64_t t)
+static void handle_return_near_moment(const struct ips_moment *call,
+                                      uint64_t cpu, uint64_t t)
 {
     bool set = false, off = false;
-    const bool may = may_set() && ips_me.open_depth <= 1 &&
+    const bool may = may_set_exact_timer() && ips_me.open_depth <= 1 &&
                      is_outside_interrupted_call(ips_sp());
     if (cpu >= pace.at)
-        moment_passed(call, cpu);
+        handle_missed_moment(call, cpu);
     if (pace.offset)
         set = off = handle_return_while_postponed(call) && may;
     uint64_t left = pace.at - cpu;
-    if (!off && left <= near_ns()) {
+    if (!off && left <= ns_examined_before_moment()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {
             pace.near--;
             pace.returns = 0;
@@ -477,24 +481,24 @@ static void call_returned(const struct ips_moment *call, uint64_t cpu,
     }
     pace.back = (uint32_t)cpu;
     pace.back_known = true;
-    plan_look(cpu, t);
+    plan_return_checks(cpu, t);
     pace.put_off_set = off;
     pace.busy = false;
     if (set && off)
-        set_exact_after(pace.offset);
+        set_exact_timer_after(pace.offset);
     else if (set)
-        set_exact(left);
+        set_exact_timer(left);
 }
 
-void ips_sample_returned_slow(const struct ips_moment *call,
-                              const struct ips_moment *ret)
+void ips_sample_check_return_slow(const struct ips_moment *call,
+                                  const struct ips_moment *ret)
 {
     if (!pace.on || pace.busy || ips_me.in_vfork || ips_me.own_table ||
-        exact_set())
+        is_exact_timer_set())
         return;
     int saved = errno;
     pace.busy = true;
-    call_returned(call, ret->cpu, ret->t);
+    handle_return_near_moment(call, ret->cpu, ret->t);
     errno = saved;
 }
 
@@ -509,7 +513,7 @@ void ips_pace_init(void)
     period_ns = ips_core_control()->sample_us * (uint64_t)1000;
 }
 
-void ips_pace_begin(void)
+void ips_pace_create_timers(void)
 {
     memset(&pace, 0, sizeof(pace));
     ips_me.sample_watch = 0;
@@ -529,16 +533,16 @@ void ips_pace_begin(void)
     if (pace.at <= cpu)
         draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (left <= lead_ns() && may_set()) {
+    if (left <= lead_ns() && may_set_exact_timer()) {
         ips_me.sample_watch |= IPS_SAMPLE_SET;
         set_timer(pace.exact, ips_max_u64(left, LEAST_NS), 0);
     }
     set_watch(cpu);
-    plan_look(cpu, ips_core_now());
-    ips_sample_begins(cpu);
+    plan_return_checks(cpu, ips_core_now());
+    ips_sample_write_start(cpu);
 }
 
-void ips_pace_end(void)
+void ips_pace_delete_timers(void)
 {
     if (!pace.on)
         return;

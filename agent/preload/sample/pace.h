@@ -9,8 +9,8 @@
  * the *exact timer*, is exact, but its signal would wake a sleeping thread. So:
  *
  * - The exact timer runs only while the thread does. A wrapper stops it before
- *   the real call (REAL, ips_sample_before). After that no signal of it can
- *   come, so it interrupts no sleep and wakes no thread. If it is stopped
+ *   the real call (REAL, ips_sample_stop_exact_timer). After that no signal of
+ * it can come, so it interrupts no sleep and wakes no thread. If it is stopped
  *   already, this costs one comparison.
  * - If the thread was off the CPU before the signal, the CPU clock shows that,
  *   and the timer is set again to the rest. So a sample is always taken when
@@ -50,14 +50,14 @@
  * start of an image. */
 void ips_pace_init(void);
 /* Create and delete the timers of the calling thread. */
-void ips_pace_begin(void);
-void ips_pace_end(void);
+void ips_pace_create_timers(void);
+void ips_pace_delete_timers(void);
 
 /* Handles a timer's signal, which interrupted the thread at `uc`. `in_call`
  * returns whether that is in a wrapper, or in a function that a wrapper called.
  */
-void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
-                     bool (*in_call)(const ucontext_t *uc));
+void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
+                        bool (*in_call)(const ucontext_t *uc));
 
 /* sample.c: writes the sample of the code at `uc`, taken when the CPU clock
  * showed `cpu`. */
@@ -67,8 +67,8 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late);
 void ips_sample_write_here(uint64_t real, bool late);
 /* sample.c: marks that the thread is sampled from now on, by a SAMPLE without
  * frames. */
-void ips_sample_begins(uint64_t cpu);
+void ips_sample_write_start(uint64_t cpu);
 /* jump.c: whether `uc` is at a system call, just before or just after it. */
-bool ips_context_in_call(const ucontext_t *uc);
+bool ips_context_is_at_syscall(const ucontext_t *uc);
 
 #endif

@@ -148,7 +148,8 @@ static struct table *take_table(void)
 }
 
 /* If this interrupts a hook, the hook goes on counting in the old slots,
- * notices the move itself and carries the counts over (follow_slot). */
+ * notices the move itself and carries the counts over
+ * (move_counts_to_new_slot). */
 static bool grow_procedure_table(struct table *t)
 {
     struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);
@@ -168,7 +169,7 @@ static bool grow_procedure_table(struct table *t)
 
 /* Returns the slot of a procedure, which is made if there is none yet; NULL: it
  * cannot be made. */
-COLD struct slot *add_slot(uint64_t procedure)
+COLD struct slot *find_or_add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
     if (!on || here.ended || !procedure)
@@ -197,9 +198,9 @@ COLD struct slot *add_slot(uint64_t procedure)
 out:
     ips_sys_restore_signals(signals);
     if (s)
-        ips_module_note(procedure);
+        ips_module_record_once(procedure);
     else
-        ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
+        ips_core_count_lost(IPS_LOST_NO_SEGMENT, 1);
     return s;
 }
 
@@ -252,7 +253,7 @@ void ips_procs_flush_all(void)
     ips_sys_restore_signals(signals);
 }
 
-void ips_procs_sampled(uint64_t t)
+void ips_procs_flush_if_old(uint64_t t)
 {
     if (here.table && t - here.table->flushed >= flush_stamps)
         flush_table(here.table);
@@ -289,7 +290,7 @@ static uint64_t cost_of_pair(const struct ips_control *c)
            2 * sizeof(struct ips_rec_head) * 400;
 }
 
-static void set_up(void)
+static void read_procedure_options(void)
 {
     const struct ips_control *c = ips_core_control();
     exact = c->procedures == IPS_PROCEDURES_EXACT;
@@ -305,7 +306,7 @@ void ips_procs_begin(enum ips_start_kind kind)
 {
     here.ended = false;
     if (kind == IPS_START_IMAGE)
-        set_up();
+        read_procedure_options();
     if (kind != IPS_START_FORK)
         return;
     /* The counts and the open calls are the parent's. */
@@ -338,10 +339,10 @@ void ips_procs_end(void)
 
 /* A handler moved the table after the hook found `s`: calls counted in the old
  * slot since then are carried over to the new one. */
-COLD void follow_slot(struct slot *s)
+COLD void move_counts_to_new_slot(struct slot *s)
 {
     uint64_t left = __atomic_exchange_n(&s->calls, 0, __ATOMIC_RELAXED);
-    struct slot *now = left ? add_slot(s->procedure) : NULL;
+    struct slot *now = left ? find_or_add_slot(s->procedure) : NULL;
     if (now)
         __atomic_fetch_add(&now->calls, left, __ATOMIC_RELAXED);
 }
@@ -350,12 +351,12 @@ static inline void count_call(struct slot *s, const struct slot *slots)
 {
     increment_counter(&s->calls);
     if (unlikely(here.slots != slots))
-        follow_slot(s);
+        move_counts_to_new_slot(s);
 }
 
 /* Checks the budget, at every 64th ENTER of a procedure. If it is exceeded,
  * calls of the procedure are only counted from now on. */
-COLD void check_slot_budget(struct slot *s)
+COLD void stop_recording_if_over_budget(struct slot *s)
 {
     struct table *t = here.table;
     struct ips_moment m = ips_moment_now();
@@ -373,12 +374,12 @@ COLD void check_slot_budget(struct slot *s)
 
 COLD void note_enter_in_moved_table(uint64_t procedure)
 {
-    struct slot *s = add_slot(procedure);
+    struct slot *s = find_or_add_slot(procedure);
     if (!s)
         return;
     s->open++;
     if (++s->pairs % BUDGET_EVERY == 0)
-        check_slot_budget(s);
+        stop_recording_if_over_budget(s);
 }
 
 /* Counts an ENTER; must be the last action of a hook. */
@@ -390,13 +391,13 @@ static inline void note_enter(struct slot *s, const struct slot *slots)
     }
     s->open++;
     if (unlikely(++s->pairs % BUDGET_EVERY == 0))
-        check_slot_budget(s);
+        stop_recording_if_over_budget(s);
 }
 
-static void enter_event(struct slot *s, const struct slot *slots)
+static void record_or_count_enter(struct slot *s, const struct slot *slots)
 {
     struct ips_moment m;
-    if (ips_proc_event_long(IPS_REC_ENTER, s->procedure, &m))
+    if (ips_write_long_proc_event(IPS_REC_ENTER, s->procedure, &m))
         note_enter(s, slots);
     else
         count_call(s, slots);
@@ -412,13 +413,13 @@ static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
     if (slots)
         s = find_slot(here.table, procedure);
     if (!s || !s->procedure) {
-        s = add_slot(procedure);
+        s = find_or_add_slot(procedure);
         slots = here.slots;
     }
     if (!s)
         return;
     if (s->mode == RECORDED) {
-        enter_event(s, slots);
+        record_or_count_enter(s, slots);
         return;
     }
     s->deep += s->mode == LEAVING;
@@ -442,7 +443,7 @@ static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
     if (s->open == 0)
         return;
     struct ips_moment m;
-    (void)ips_proc_event_long(IPS_REC_EXIT, procedure, &m);
+    (void)ips_write_long_proc_event(IPS_REC_EXIT, procedure, &m);
     if (unlikely(here.slots != slots)) {
         if (!here.slots || !(s = find_slot(here.table, procedure))->open)
             return;
@@ -482,7 +483,7 @@ static inline void enter_exact(uint64_t procedure)
     struct slot *slots = here.slots, *s = recorded_slot(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
-        left = ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure);
+        left = ips_write_short_proc_event(IPS_REC_ENTER_SHORT, procedure);
     if (likely(!left))
         note_enter(s, slots);
     else
@@ -521,7 +522,8 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     }
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))
-        left = ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
+        left =
+            ips_write_short_proc_event(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
     if (unlikely(left)) {
         leave_procedure((uint64_t)procedure, left);
         return;

@@ -44,7 +44,7 @@ void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);
 /* To be called at a sample, with all signals blocked: writes this thread's
  * COUNT records if the last ones are 100 ms old. `t` is the sample's stamp. */
-void ips_procs_sampled(uint64_t t);
+void ips_procs_flush_if_old(uint64_t t);
 /* Writes COUNT records of all threads. */
 void ips_procs_flush_all(void);
 

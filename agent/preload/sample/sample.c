@@ -86,7 +86,7 @@ static void note_eintr(const ucontext_t *uc)
 }
 
 /* Whether `pc` is in this library. */
-static bool is_here(uint64_t pc)
+static bool is_in_this_library(uint64_t pc)
 {
     extern const char __ehdr_start[] IPS_HIDDEN;
     extern const char _etext[] IPS_HIDDEN;
@@ -108,7 +108,7 @@ static bool in_libc(uint64_t pc)
         uint64_t from = 1;
         end = 1;
         if (&_dl_find_object &&
-            _dl_find_object(ips_stdio_code(), &found) == 0) {
+            _dl_find_object(ips_stdio_libc_address(), &found) == 0) {
             from = (uint64_t)(uintptr_t)found.dlfo_map_start;
             end = (uint64_t)(uintptr_t)found.dlfo_map_end;
         }
@@ -185,8 +185,8 @@ static uint64_t probe_cost_of(enum ips_probe probe)
     return ips_probe_ps(ips_core_control(), probe);
 }
 
-static void write_record(uint64_t t, uint64_t cpu, const uint64_t *frames,
-                         uint32_t n, bool late)
+static void write_sample_record(uint64_t t, uint64_t cpu,
+                                const uint64_t *frames, uint32_t n, bool late)
 {
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
         IPS_REC_SAMPLE, sizeof(*rec) + n * sizeof(frames[0]), t);
@@ -205,11 +205,12 @@ static void write_record(uint64_t t, uint64_t cpu, const uint64_t *frames,
         ips_calls_write_if_enough(0);
 }
 
-static void note_frames(uint64_t t, const uint64_t *frames, uint32_t n)
+static void record_modules_and_counts(uint64_t t, const uint64_t *frames,
+                                      uint32_t n)
 {
-    ips_procs_sampled(t);
+    ips_procs_flush_if_old(t);
     for (uint32_t i = 0; i < n; i++)
-        ips_module_note(frames[i]);
+        ips_module_record_once(frames[i]);
 }
 
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
@@ -220,12 +221,12 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     if (!can_write_sample_here(&uc->uc_stack))
         return;
     const struct ips_apart apart = ips_agent_work_begin();
-    ips_unwind_context(&u, uc);
+    ips_unwind_load_context(&u, uc);
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
-    note_frames(t, frames, n);
-    ips_apart_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
-    write_record(t, cpu, frames, n, late);
+    record_modules_and_counts(t, frames, n);
+    ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
+    write_sample_record(t, cpu, frames, n, late);
 }
 
 void ips_sample_write_here(uint64_t real, bool late)
@@ -240,26 +241,26 @@ void ips_sample_write_here(uint64_t real, bool late)
     const struct ips_apart apart = ips_agent_work_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, all, IPS_FRAMES_MAX + 8);
-    while (n && is_here(*frames)) {
+    while (n && is_in_this_library(*frames)) {
         frames++;
         n--;
     }
     /* Put the real function before its caller, as if the sample had been taken
      * there. */
-    if (n && real && !is_here(real) && frames > all) {
+    if (n && real && !is_in_this_library(real) && frames > all) {
         *--frames = real;
         n++;
     }
     n = (uint32_t)ips_min_u64(n, IPS_FRAMES_MAX);
-    note_frames(t, frames, n);
-    ips_apart_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
+    record_modules_and_counts(t, frames, n);
+    ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     if (n)
-        write_record(t, cpu, frames, n, late);
+        write_sample_record(t, cpu, frames, n, late);
 }
 
-void ips_sample_begins(uint64_t cpu)
+void ips_sample_write_start(uint64_t cpu)
 {
-    write_record(ips_core_now(), cpu, NULL, 0, false);
+    write_sample_record(ips_core_now(), cpu, NULL, 0, false);
 }
 
 /* Whether the thread is in a wrapper, or in the C library called by one. */
@@ -267,14 +268,14 @@ static bool in_wrapper(const ucontext_t *uc)
 {
     uint64_t frames[LIBC_FRAMES];
     struct ips_unwind u;
-    ips_unwind_context(&u, uc);
-    if (!is_here(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
+    ips_unwind_load_context(&u, uc);
+    if (!is_in_this_library(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
         return false;
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
     for (uint32_t i = 0; i < n; i++)
         if (!in_libc(frames[i]))
-            return is_here(frames[i]);
+            return is_in_this_library(frames[i]);
     return true;
 }
 
@@ -305,7 +306,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
     if (unlikely(behind_eintr(uc)))
         note_eintr(uc);
     if (!ips_me.in_vfork)
-        ips_pace_signal((uint32_t)cookie, uc, in_wrapper);
+        ips_pace_on_signal((uint32_t)cookie, uc, in_wrapper);
 }
 
 /* --- the handler's installation ---------------------------------------------
@@ -355,7 +356,7 @@ static void install_handler(bool first)
 
 /* Hook at the start of a stream: starts the sampling of its thread; at the
  * start of an image, prepares the process first. All signals are blocked. */
-static void on_begin(enum ips_start_kind kind)
+static void on_stream_begin(enum ips_start_kind kind)
 {
     if (ips_core_control()->procedures == IPS_PROCEDURES_OFF)
         return;
@@ -377,44 +378,45 @@ static void on_begin(enum ips_start_kind kind)
     if (ips_me.extra) /* extra data inherited by a fork child */
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
     if (kind == IPS_START_THREAD) /* its creator may not have called this yet */
-        ips_sample_threads();
+        ips_sample_reinstall_handler();
     if (sampling.low && !stopped)
-        ips_pace_begin();
+        ips_pace_create_timers();
 }
 
-static void on_end(void)
+static void on_stream_end(void)
 {
-    ips_pace_end();
+    ips_pace_delete_timers();
     ips_procs_end();
 }
 
 void ips_sample_init(void)
 {
-    ips_core_on_stream(on_begin, on_end, ips_procs_flush_all);
+    ips_core_register_hooks(on_stream_begin, on_stream_end,
+                            ips_procs_flush_all);
 }
 
-void ips_sample_threads(void)
+void ips_sample_reinstall_handler(void)
 {
     if (on && unlikely(atomic_load(&their_handler) == 0))
         install_handler(false);
 }
 
-void ips_sample_stack(uint64_t bytes)
+void ips_sample_set_stack_size(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
     /* The control block and static TLS are part of the stack. */
     sampling.low = bytes >= SMALL_STACK ? top - bytes + 16384 : 0;
 }
 
-void ips_sample_off(void)
+void ips_sample_stop_thread(void)
 {
-    ips_pace_end();
+    ips_pace_delete_timers();
 }
 
-void ips_sample_stop(void)
+void ips_sample_stop_for_good(void)
 {
     stopped = true;
-    ips_pace_end();
+    ips_pace_delete_timers();
 }
 
 /* --- stacks of waits ---------------------------------------------------------
@@ -430,7 +432,8 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     const struct ips_apart apart = ips_agent_work_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
-    while (first < n && (site ? frames[first] != site : is_here(frames[first])))
+    while (first < n &&
+           (site ? frames[first] != site : is_in_this_library(frames[first])))
         first++;
     n = first < n ? n - first : 0;
     if (n > IPS_FRAMES_MAX)
@@ -448,8 +451,8 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     if (extra)
         *ips_stack_recent(extra, site) = (struct ips_stack_recent){site, sp};
     for (uint32_t i = 0; i < n; i++)
-        ips_module_note(frames[first + i]);
-    ips_apart_end(&apart, probe_cost_of(IPS_PROBE_STACK));
+        ips_module_record_once(frames[first + i]);
+    ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_STACK));
 }
 
 /* --- call sites outside the C library
@@ -466,7 +469,7 @@ uint64_t ips_site_behind_libc(void)
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
     for (uint32_t i = 1; i < n; i++)
-        if (!is_here(frames[i]) && !in_libc(frames[i]))
+        if (!is_in_this_library(frames[i]) && !in_libc(frames[i]))
             return frames[i];
     return 0;
 }

@@ -5,9 +5,9 @@
  * a STACK record.
  *
  * Two kernel timers (timer_create, signalling the thread itself) decide when:
- * pace.h. They are created when the thread's stream starts (ips_pace_begin),
- * again in a fork child, and deleted at the thread's end. exec deletes them
- * together with a pending signal.
+ * pace.h. They are created when the thread's stream starts
+ * (ips_pace_create_timers), again in a fork child, and deleted at the thread's
+ * end. exec deletes them together with a pending signal.
  *
  * The signal is 33, the C library's own SIGSETXID, which the program cannot
  * see. The C library removes it from every set that is blocked, waited for or
@@ -79,11 +79,11 @@
 void ips_sample_init(void);
 
 /* Installs our handler again after the first pthread_create. */
-void ips_sample_threads(void);
+void ips_sample_reinstall_handler(void);
 
 /* Stores the size of the calling thread's stack in bytes. Called first in a new
  * thread. */
-void ips_sample_stack(uint64_t bytes);
+void ips_sample_set_stack_size(uint64_t bytes);
 
 /* Adds our signal to a handler's mask, or removes it. */
 static inline void ips_sample_mask(sigset_t *set, bool add)
@@ -95,12 +95,12 @@ static inline void ips_sample_mask(sigset_t *set, bool add)
 }
 
 /* Stops the sampling of the calling thread. */
-void ips_sample_off(void);
+void ips_sample_stop_thread(void);
 
 /* Stops sampling the calling thread and creates no timers from now on. To be
  * called before a seccomp filter is installed, which may kill the process for
  * the system calls that timers need. */
-void ips_sample_stop(void);
+void ips_sample_stop_for_good(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
@@ -141,9 +141,9 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
  * for each frame seen before. */
 uint64_t ips_site_behind_libc(void);
 /* Placeholder for a call site that is looked up only if the call turns out to
- * be slow; ips_site_now replaces it before the record is written. */
+ * be slow; ips_site_resolve replaces it before the record is written. */
 #define IPS_SITE_LATER ((uint64_t)1)
-static inline uint64_t ips_site_now(uint64_t site)
+static inline uint64_t ips_site_resolve(uint64_t site)
 {
     return site == IPS_SITE_LATER ? ips_site_behind_libc() : site;
 }
@@ -153,7 +153,8 @@ static inline uint64_t ips_site_now(uint64_t site)
  * site 0: the stack starts where it leaves this library. The stack is not
  * written again if the last one in the slot had the same site and depth: so a
  * loop of waits costs a comparison. */
-static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
+static inline void ips_stack_write_if_long_call(uint64_t t, uint64_t t_ret,
+                                                uint64_t site)
 {
     if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {
         struct ips_extra *extra = ips_me.extra;

@@ -75,7 +75,7 @@ syscall:
     ret
 3:
     movq %rax, %rdi
-    jmp ips_syscall_failed
+    jmp ips_syscall_set_errno
     .cfi_endproc
     .size syscall, . - syscall
 
@@ -138,7 +138,7 @@ syscall:
     b.cs 4f
     ret
 3:  b ips_syscall /* a conditional branch does not reach far enough */
-4:  b ips_syscall_failed
+4:  b ips_syscall_set_errno
     .cfi_endproc
     .size syscall, . - syscall
 
@@ -149,5 +149,5 @@ syscall:
     .hidden ips_vfork_before
     .hidden ips_vfork_after
     .hidden ips_syscall
-    .hidden ips_syscall_failed
+    .hidden ips_syscall_set_errno
     .section .note.GNU-stack, "", %progbits

@@ -49,7 +49,7 @@ static unsigned library_count;
  * symbol tables that a search needs */
 static bool all_known;
 
-bool ips_module_of(const struct link_map *l, struct ips_module *m)
+bool ips_module_read_tables(const struct link_map *l, struct ips_module *m)
 {
     uint64_t symbols = 0, names = 0, versions = 0, hash = 0, defined = 0;
     uint64_t old_hash = 0;
@@ -82,8 +82,8 @@ enum version {
     OLD = 0x8000 /* the bit "hidden" in a symbol's version */
 };
 
-static bool is_it(const struct ips_module *m, uint32_t symbol, const char *name,
-                  enum version v)
+static bool symbol_matches(const struct ips_module *m, uint32_t symbol,
+                           const char *name, enum version v)
 {
     const Elf64_Sym *s = &m->symbols[symbol];
     return s->st_shndx != SHN_UNDEF && s->st_value &&
@@ -102,7 +102,7 @@ static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,
     uint32_t buckets = m->old_hash[0];
     const uint32_t *bucket = m->old_hash + 2, *chain = bucket + buckets;
     for (uint32_t i = buckets ? bucket[hash % buckets] : 0; i; i = chain[i])
-        if (is_it(m, i, name, v))
+        if (symbol_matches(m, i, name, v))
             return &m->symbols[i];
     return NULL;
 }
@@ -124,7 +124,7 @@ static const Elf64_Sym *find_version(const struct ips_module *m,
     uint32_t i = bucket[hash % buckets];
     for (; i >= first; i++) {
         uint32_t h = chain[i - first];
-        if ((h | 1) == (hash | 1) && is_it(m, i, name, v))
+        if ((h | 1) == (hash | 1) && symbol_matches(m, i, name, v))
             return &m->symbols[i];
         if (h & 1)
             break;
@@ -132,8 +132,8 @@ static const Elf64_Sym *find_version(const struct ips_module *m,
     return NULL;
 }
 
-const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
-                                 uint32_t hash)
+const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
+                                        const char *name, uint32_t hash)
 {
     return find_version(m, name, hash, DEFAULT);
 }
@@ -142,7 +142,7 @@ const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
 static bool module_at(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
-        return ips_module_of(*library_at(i), m);
+        return ips_module_read_tables(*library_at(i), m);
     *m = known_modules[i];
     return true;
 }
@@ -167,14 +167,14 @@ static bool note_libraries(void)
         l = l->l_next;
     bool good = l != NULL, foreign = false;
     for (l = l ? l->l_next : NULL; l && good; l = l->l_next) {
-        good = ips_module_of(l, &m);
-        if (good && ips_foreign_library(l, &m))
+        good = ips_module_read_tables(l, &m);
+        if (good && ips_note_foreign_names(l, &m))
             foreign = true;
         else if (good)
             good = note_library(l, &m);
     }
     for (l = _r_debug.r_map; l && good && l->l_ld != ips_dynamic; l = l->l_next)
-        if (ips_module_of(l, &m) && ips_module_is_libc(&m))
+        if (ips_module_read_tables(l, &m) && ips_module_is_libc(&m))
             good = note_library(l, &m);
     all_known = good;
     return foreign;
@@ -188,7 +188,7 @@ static void do_nothing(void)
 static void (*at_relocation(void))(void)
 {
     if (note_libraries())
-        ips_give_up_foreign_names();
+        ips_rebind_foreign_names();
     return do_nothing;
 }
 static void relocated(void) __attribute__((ifunc("at_relocation")));
@@ -207,7 +207,7 @@ static const Elf64_Sym *search_noted(const char *name, uint32_t hash,
     struct ips_module m;
     for (unsigned i = 0; i < library_count; i++) {
         const Elf64_Sym *s =
-            module_at(i, &m) ? ips_module_find(&m, name, hash) : NULL;
+            module_at(i, &m) ? ips_module_find_symbol(&m, name, hash) : NULL;
         *where = *library_at(i);
         if (s)
             return s;
@@ -215,7 +215,7 @@ static const Elf64_Sym *search_noted(const char *name, uint32_t hash,
     return NULL;
 }
 
-bool ips_find_defined(const char *name, uint32_t hash)
+bool ips_is_defined_in_noted(const char *name, uint32_t hash)
 {
     const struct link_map *l;
     return search_noted(name, hash, &l) != NULL;
@@ -263,7 +263,7 @@ bool ips_find_in_libc(const char *name)
     struct ips_module m;
     const struct link_map *l;
     return !all_known || !search_noted(name, ips_symbol_hash(name), &l) ||
-           (ips_module_of(l, &m) && ips_module_is_libc(&m));
+           (ips_module_read_tables(l, &m) && ips_module_is_libc(&m));
 }
 
 /* The loader relocates and then write-protects tables that are near the dynamic
@@ -309,12 +309,12 @@ uint64_t ips_find_protected_end(const void *at)
 
 /* Stand-ins for a function that no library after ours has. Only a program that
  * got our function from dlsym calls them. */
-static long call_missing(void)
+static long fail_with_enosys(void)
 {
     errno = ENOSYS;
     return -1;
 }
-static int missing_sync(void)
+static int return_enosys(void)
 {
     return ENOSYS;
 }
@@ -360,15 +360,15 @@ static void *find_real_as_overhead(const char *name)
 }
 
 /* Called by stub number `index`. Two threads at once store the same value. */
-void *ips_find_real_slot(uint32_t index)
+void *ips_find_real_of_stub(uint32_t index)
 {
     int saved = errno;
     const char *name = (const char *)&names + name_at[index];
     bool on = ips_core.wrap_state == IPS_WRAP_ON;
     void *found = on ? find_real_as_overhead(name) : ips_find_real(name);
     if (!found)
-        found = index < REALS ? (void *)(uintptr_t)call_missing
-                              : (void *)(uintptr_t)missing_sync;
+        found = index < REALS ? (void *)(uintptr_t)fail_with_enosys
+                              : (void *)(uintptr_t)return_enosys;
     __atomic_store_n(real_slot(index), found, __ATOMIC_RELEASE);
     errno = saved;
     return found;
@@ -377,7 +377,7 @@ void *ips_find_real_slot(uint32_t index)
 /* Fills all slots. If a lookup by dlsym fails, it calls the program's malloc,
  * which may lock a mutex and so call a stub; the lookup of that name
  * succeeds. */
-void ips_find_begin(void)
+void ips_find_install_stubs(void)
 {
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
@@ -388,5 +388,5 @@ void ips_find_begin(void)
         __atomic_store_n(real_slot(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
                          __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < NAMES && !all_known; i++)
-        ips_find_real_slot(i);
+        ips_find_real_of_stub(i);
 }

@@ -102,8 +102,8 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static const char *text_of(const struct link_map *l, const struct ips_module *m,
-                           int64_t tag)
+static const char *dynamic_string_of(const struct link_map *l,
+                                     const struct ips_module *m, int64_t tag)
 {
     for (const ElfW(Dyn) *d = l->l_ld; d->d_tag != DT_NULL; d++)
         if (d->d_tag == tag)
@@ -115,7 +115,7 @@ static bool needs_library(const struct link_map *x, const char *soname,
                           const char *file)
 {
     struct ips_module m;
-    (void)ips_module_of(x, &m);
+    (void)ips_module_read_tables(x, &m);
     for (const ElfW(Dyn) *d = x->l_ld; m.names && d->d_tag != DT_NULL; d++) {
         const char *name = m.names + d->d_un.d_val;
         if (d->d_tag == DT_NEEDED &&
@@ -129,7 +129,8 @@ static bool needs_library(const struct link_map *x, const char *soname,
  * yet. */
 static bool is_preloaded(const struct link_map *l, const struct ips_module *m)
 {
-    const char *soname = text_of(l, m, DT_SONAME), *file = last_part(l->l_name);
+    const char *soname = dynamic_string_of(l, m, DT_SONAME),
+               *file = last_part(l->l_name);
     for (const struct link_map *x = _r_debug.r_map; x; x = x->l_next)
         if (x != l && x->l_ld && needs_library(x, soname, file))
             return false;
@@ -145,7 +146,7 @@ static bool is_sanitizer(const struct ips_module *m, const char *name)
         return false;
     memcpy(text, head, sizeof(head) - 1);
     memcpy(text + sizeof(head) - 1, name, n);
-    return ips_module_find(m, text, ips_symbol_hash(text)) != NULL;
+    return ips_module_find_symbol(m, text, ips_symbol_hash(text)) != NULL;
 }
 
 /* --- references ----------------------------------------------------------- */
@@ -179,7 +180,7 @@ static bool object_of(const struct link_map *l, struct object *o)
         else if (d->d_tag == DT_VERNEED)
             o->needed = at;
     }
-    return ips_module_of(l, &o->m) && l->l_ld != ips_dynamic;
+    return ips_module_read_tables(l, &o->m) && l->l_ld != ips_dynamic;
 }
 
 /* The version that `o` asks for by this symbol; NULL: none. */
@@ -236,7 +237,7 @@ static bool is_known_name(const struct foreign_name *g)
     return false;
 }
 
-static bool finds_functions(const struct ips_module *m)
+static bool uses_dlsym(const struct ips_module *m)
 {
     uint32_t end = m->hash ? m->hash[1] : m->old_hash[1];
     for (uint32_t i = 1; i < end; i++)
@@ -251,7 +252,7 @@ static void note_function_that_may_call_libc(const struct link_map *l,
                                              const struct ips_module *m,
                                              const char *name)
 {
-    if (passed_by != l->l_name && !finds_functions(m))
+    if (passed_by != l->l_name && !uses_dlsym(m))
         return;
     if (passed_names++ == 0) {
         passed_on = name;
@@ -285,7 +286,7 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
                       const char *name, uint32_t symbol, bool *foreign)
 {
     uint32_t hash = ips_symbol_hash(name);
-    const Elf64_Sym *s = ips_module_find(m, name, hash);
+    const Elf64_Sym *s = ips_module_find_symbol(m, name, hash);
     if (!s || ELF64_ST_TYPE(s->st_info) > STT_FUNC ||
         strncmp(name, "ips_", 4) == 0)
         return true;
@@ -296,7 +297,7 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
     struct foreign_name g = {
         .name = name,
         .version = index > 1 ? defined_version(m, index) : NULL,
-        .first = !ips_find_defined(name, hash),
+        .first = !ips_is_defined_in_noted(name, hash),
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,
     };
@@ -310,7 +311,8 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
 }
 
 /* Number of symbols that we define: those in our hash table. */
-static uint32_t own_end(const struct ips_module *own, const uint32_t *chain)
+static uint32_t count_own_symbols(const struct ips_module *own,
+                                  const uint32_t *chain)
 {
     const uint32_t *bucket = own->hash + 4 + 2 * own->hash[2];
     uint32_t last = own->hash[0];
@@ -325,15 +327,16 @@ static uint32_t own_end(const struct ips_module *own, const uint32_t *chain)
 /* Every start does this for each library, so it compares hashes first, which
  * come from our own hash table; their lowest bit is not stored there. Few names
  * are left to be compared. */
-bool ips_foreign_library(const struct link_map *l, const struct ips_module *m)
+bool ips_note_foreign_names(const struct link_map *l,
+                            const struct ips_module *m)
 {
     static const uint32_t any[4 + 2] = {0, 0, 1, 0, ~0u, ~0u};
     struct ips_module own;
     bool foreign = false;
-    if (ips_module_is_libc(m) || !ips_module_of(own_map(), &own))
+    if (ips_module_is_libc(m) || !ips_module_read_tables(own_map(), &own))
         return false;
     const uint32_t *chain = own.hash + 4 + 2 * own.hash[2] + own.hash[0];
-    const uint32_t end = own_end(&own, chain);
+    const uint32_t end = count_own_symbols(&own, chain);
     const uint32_t *theirs = m->hash ? m->hash : any;
     const uint32_t mask = theirs[2] - 1, shift = theirs[3];
     const uint32_t *bloom = theirs + 4;
@@ -425,7 +428,7 @@ static bool undefine_symbol(void)
 {
     const struct link_map *l = own_map();
     struct ips_module m;
-    if (!ips_module_of(l, &m))
+    if (!ips_module_read_tables(l, &m))
         return false;
     uint64_t from = UINT64_MAX, to = 0;
     for (uint32_t i = 0; i < given_count; i++) {
@@ -448,7 +451,7 @@ static bool undefine_symbol(void)
     return true;
 }
 
-void ips_give_up_foreign_names(void)
+void ips_rebind_foreign_names(void)
 {
     struct object o;
     if (!given_count || !undefine_symbol())

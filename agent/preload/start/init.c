@@ -18,7 +18,7 @@ void ips_wrap_name_standard(void)
 {
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
     for (int fd = 0; fd <= 2; fd++)
-        ips_chan_name(fd, ips_fd_get(fd), &hint);
+        ips_chan_identify(fd, ips_fd_get(fd), &hint);
 }
 
 /* The kernel's layout of an entry of getdents64. */
@@ -29,7 +29,7 @@ struct entry {
     char name[];
 };
 
-static void name_entry(const struct entry *e, int list)
+static void identify_listed_descriptor(const struct entry *e, int list)
 {
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
     int fd = 0;
@@ -38,7 +38,7 @@ static void name_entry(const struct entry *e, int list)
     for (const char *c = e->name; *c >= '0' && *c <= '9' && fd < 1 << 20; c++)
         fd = fd * 10 + (*c - '0');
     if (fd > 2 && fd != list)
-        ips_chan_name(fd, ips_fd_get(fd), &hint);
+        ips_chan_identify(fd, ips_fd_get(fd), &hint);
 }
 
 /* Whether the kernel's descriptor table has space for at most `upto`
@@ -46,7 +46,7 @@ static void name_entry(const struct entry *e, int list)
  * descriptors allow. select ignores descriptors beyond the table and refuses
  * closed ones within it. If all of them were open, it would clear the set,
  * which the last word shows. */
-static bool table_ends(int upto)
+static bool descriptor_table_ends(int upto)
 {
     enum { LARGE = 1024 };
     uint64_t bits[LARGE / 64];
@@ -68,8 +68,8 @@ static bool name_low_inherited(void)
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_INHERITED};
     struct pollfd at[MIDDLE - FIRST];
     const struct timespec none = {0, 0};
-    int count = (table_ends(SMALL) ? SMALL : MIDDLE) - FIRST;
-    if (count + FIRST > SMALL && !table_ends(MIDDLE))
+    int count = (descriptor_table_ends(SMALL) ? SMALL : MIDDLE) - FIRST;
+    if (count + FIRST > SMALL && !descriptor_table_ends(MIDDLE))
         return false;
     for (int i = 0; i < count; i++)
         at[i] = (struct pollfd){.fd = FIRST + i};
@@ -77,7 +77,7 @@ static bool name_low_inherited(void)
         return false; /* RLIMIT_NOFILE is lower than the count */
     for (int i = 0; i < count; i++)
         if (!(at[i].revents & POLLNVAL))
-            ips_chan_name(at[i].fd, ips_fd_get(at[i].fd), &hint);
+            ips_chan_identify(at[i].fd, ips_fd_get(at[i].fd), &hint);
     return true;
 }
 
@@ -96,7 +96,7 @@ static void name_inherited(void)
     while ((got = ips_sys3(SYS_getdents64, list, (long)buf, sizeof(buf))) > 0)
         for (long at = 0; at < got;) {
             const struct entry *e = (const struct entry *)(buf + at);
-            name_entry(e, list);
+            identify_listed_descriptor(e, list);
             at += e->bytes;
         }
     ips_sys_close(list);
@@ -104,8 +104,8 @@ static void name_inherited(void)
 
 void ips_end_process_records(enum ips_end_kind kind, int status)
 {
-    ips_calls_end();
-    ips_locks_end();
+    ips_close_open_calls();
+    ips_record_file_locks_end();
     ips_core_process_end(kind, status);
 }
 
@@ -120,7 +120,7 @@ static void at_quick_exit_last(void *unused)
  * kind, so that it runs after all of them. Not at the start of an image,
  * because hardly any program uses quick_exit. If it cannot be registered, END
  * is missing. */
-static void end_quick_exit(void)
+static void register_quick_exit_end(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&done))
@@ -132,7 +132,7 @@ int __cxa_at_quick_exit(void (*function)(void *), void *library);
 IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 {
     if (ips_wrap_on())
-        end_quick_exit();
+        register_quick_exit_end();
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
@@ -142,7 +142,8 @@ static uint32_t begun_ns;
 void ips_report_start_cost(uint64_t from)
 {
     uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
-    ips_beyond_reset(); /* time reported so far is included in `took` */
+    ips_reset_overhead_counts(); /* time reported so far is included in `took`
+                                  */
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
     ips_calls_write_if_enough(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
@@ -161,7 +162,7 @@ void ips_wrap_init(void)
 {
     int saved = errno;
     uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
-    ips_find_begin();
+    ips_find_install_stubs();
     /* A call before the C library is initialised (.preinit_array, where
      * sanitizers start) has no environment yet. The constructor calls again
      * later. */
@@ -180,7 +181,7 @@ void ips_wrap_init(void)
     ips_wrap_mult = tsc ? clock->mult_q32 : one;
     ips_wrap_blocked = IPS_BLOCKED_NS * one / ips_wrap_mult;
     ips_env_init();
-    ips_thread_here();
+    ips_thread_store_own_tid();
     ips_stdio_init();
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
@@ -224,7 +225,7 @@ IPS_EXPORT void quick_exit(int status)
     if (!ips_me.in_vfork)
         quick_status = status;
     if (on)
-        end_quick_exit();
+        register_quick_exit_end();
     /* the C library calls at_quick_exit_last at the end of this */
     REAL(quick_exit)(status);
     __builtin_unreachable();

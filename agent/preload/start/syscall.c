@@ -47,8 +47,8 @@ static void shorten_timeout(long n, const long asked[6], long args[6],
 #endif
 }
 
-static long wait_by_number(enum ips_op op, long n, const long asked[6],
-                           uint64_t site)
+static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
+                                 uint64_t site)
 {
     long args[6], r;
     memcpy(args, asked, sizeof(args));
@@ -64,31 +64,32 @@ static long wait_by_number(enum ips_op op, long n, const long asked[6],
     return r;
 }
 
-static bool bytes_by_number(long *r, long n, const long args[6], uint64_t site)
+static bool call_transfer_wrapper(long *r, long n, const long args[6],
+                                  uint64_t site)
 {
     int fd = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
     switch (n) {
     case SYS_read:
-        *r = ips_read_other(fd, P(void *, b), (size_t)c, site);
+        *r = ips_read_slow(fd, P(void *, b), (size_t)c, site);
         return true;
     case SYS_write:
-        *r = ips_write_other(fd, P(void *, b), (size_t)c, site);
+        *r = ips_write_slow(fd, P(void *, b), (size_t)c, site);
         return true;
     case SYS_readv:
-        *r = ips_readv_other(fd, P(struct iovec *, b), (int)c, site);
+        *r = ips_readv_slow(fd, P(struct iovec *, b), (int)c, site);
         return true;
     case SYS_writev:
-        *r = ips_writev_other(fd, P(struct iovec *, b), (int)c, site);
+        *r = ips_writev_slow(fd, P(struct iovec *, b), (int)c, site);
         return true;
     case SYS_sendto:
-        *r = ips_sendto_other(fd, P(void *, b), (size_t)c, (int)d,
-                              P(struct sockaddr *, e), (socklen_t)f, site);
+        *r = ips_sendto_slow(fd, P(void *, b), (size_t)c, (int)d,
+                             P(struct sockaddr *, e), (socklen_t)f, site);
         return true;
     case SYS_recvfrom:
-        *r = ips_recvfrom_other(fd, P(void *, b), (size_t)c, (int)d,
-                                P(struct sockaddr *, e), P(socklen_t *, f),
-                                site);
+        *r =
+            ips_recvfrom_slow(fd, P(void *, b), (size_t)c, (int)d,
+                              P(struct sockaddr *, e), P(socklen_t *, f), site);
         return true;
     case SYS_preadv2: /* like preadv, with an unused word before the flags */
         *r = ips_preadv2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
@@ -97,7 +98,7 @@ static bool bytes_by_number(long *r, long n, const long args[6], uint64_t site)
         *r = ips_pwritev2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
         return true;
     case SYS_sendmsg:
-        *r = ips_sendmsg_other(fd, P(struct msghdr *, b), (int)c, site);
+        *r = ips_sendmsg_slow(fd, P(struct msghdr *, b), (int)c, site);
         return true;
     case SYS_recvmsg:
         *r = ips_recvmsg_at(fd, P(struct msghdr *, b), (int)c, site);
@@ -129,7 +130,8 @@ static bool bytes_by_number(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool files_by_number(long *r, long n, const long args[6], uint64_t site)
+static bool call_file_wrapper(long *r, long n, const long args[6],
+                              uint64_t site)
 {
     int fd = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
@@ -174,7 +176,7 @@ static bool files_by_number(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool queues_by_number(long *r, long n, const long args[6], uint64_t site)
+static bool call_ipc_wrapper(long *r, long n, const long args[6], uint64_t site)
 {
     int id = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4];
@@ -210,7 +212,8 @@ static bool queues_by_number(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool fds_by_number(long *r, long n, const long args[6], uint64_t site)
+static bool call_descriptor_wrapper(long *r, long n, const long args[6],
+                                    uint64_t site)
 {
     long a = args[0], b = args[1], c = args[2], d = args[3];
     int fd = (int)a;
@@ -296,8 +299,8 @@ static long call_unrecorded_interface(long n, const long args[6],
 
 /* Calls on processes. Returns false also where the raw call must be made: exit
  * and exit_group, and a waitid whose caller wants rusage. */
-static bool processes_by_number(long *r, long n, const long args[6],
-                                uint64_t site)
+static bool call_process_wrapper(long *r, long n, const long args[6],
+                                 uint64_t site)
 {
     switch (n) {
     case SYS_execve:
@@ -378,7 +381,7 @@ static enum ips_op wait_op(long n)
 
 /* Called by `syscall` in preload/start/entry.S after a raw call that it made
  * itself failed. */
-long ips_syscall_failed(long result)
+long ips_syscall_set_errno(long result)
 {
     errno = (int)-result;
     return -1;
@@ -405,16 +408,16 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
         return ips_futex(n, args, IPS_SITE);
-    if (bytes_by_number(&r, n, args, IPS_SITE) ||
-        fds_by_number(&r, n, args, IPS_SITE) ||
-        files_by_number(&r, n, args, IPS_SITE) ||
-        queues_by_number(&r, n, args, IPS_SITE) ||
-        processes_by_number(&r, n, args, IPS_SITE) ||
-        ips_signal_syscall(&r, n, args, IPS_SITE))
+    if (call_transfer_wrapper(&r, n, args, IPS_SITE) ||
+        call_descriptor_wrapper(&r, n, args, IPS_SITE) ||
+        call_file_wrapper(&r, n, args, IPS_SITE) ||
+        call_ipc_wrapper(&r, n, args, IPS_SITE) ||
+        call_process_wrapper(&r, n, args, IPS_SITE) ||
+        ips_handle_signal_syscall(&r, n, args, IPS_SITE))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
-        return wait_by_number(op, n, args, IPS_SITE);
+        return call_wait_and_record(op, n, args, IPS_SITE);
     IPS_UNDISTURBED(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1, errno,
                     (void)0);
     return r;

@@ -15,7 +15,7 @@ static bool cond_shared(const pthread_cond_t *c)
 }
 
 /* The count of waiters is above three flag bits. */
-static bool cond_waited(const pthread_cond_t *c)
+static bool cond_has_waiters(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||
            __atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) >> 3 != 0;
@@ -30,8 +30,10 @@ struct wait {
     uint64_t site;
 };
 
-static void wait_begin(struct wait *w, const pthread_cond_t *c,
-                       const pthread_mutex_t *m, uint64_t site)
+static void begin_wait_and_record_unlock(struct wait *w,
+                                         const pthread_cond_t *c,
+                                         const pthread_mutex_t *m,
+                                         uint64_t site)
 {
     w->c = c;
     w->m = m;
@@ -39,31 +41,32 @@ static void wait_begin(struct wait *w, const pthread_cond_t *c,
     w->shared[1] = ips_mutex_shared(m);
     w->site = site;
     w->call = ips_at_call();
-    if (unlikely(ips_mutex_waited(m))) {
+    if (unlikely(ips_mutex_may_have_waiters(m))) {
         struct ips_sync_object thing = ips_name_sync_object(m, w->shared[1]);
-        ips_sync_released(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
+        ips_record_release(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
     } else if (unlikely(ips_sync_all)) {
         ips_record_uncontended_release(IPS_SYNC_MUTEX, m, w->shared[1],
                                        w->call);
     }
 }
 
-static void wait_end(const struct wait *w, int err)
+static void record_wait_and_relock(const struct wait *w, int err)
 {
     struct ips_moment ret = ips_at_return(&w->call);
     bool blocked = ips_was_blocked(&w->call, &ret);
     struct ips_sync_object thing = {0};
     if (blocked) {
         thing = ips_name_sync_object(w->c, w->shared[0]);
-        ips_sync_acquired(IPS_SYNC_COND, &thing, w->call, ret, 0, err, w->site);
+        ips_record_acquire(IPS_SYNC_COND, &thing, w->call, ret, 0, err,
+                           w->site);
     }
     if (unlikely(ips_sync_all) && (!blocked || err))
         ips_record_uncontended_acquire(IPS_SYNC_MUTEX, w->m, w->shared[1], ret);
     if (!blocked || err)
         return;
     thing = ips_name_sync_object(w->m, w->shared[1]);
-    ips_sync_acquired(IPS_SYNC_MUTEX, &thing, w->call, ret, IPS_GOT_AFTER_COND,
-                      0, w->site);
+    ips_record_acquire(IPS_SYNC_MUTEX, &thing, w->call, ret, IPS_GOT_AFTER_COND,
+                       0, w->site);
 }
 
 /* `sane`: the arguments are valid; if not, the call fails at once and does not
@@ -74,10 +77,12 @@ static void wait_end(const struct wait *w, int err)
         if (unlikely(!ips_sync_on() || !(sane)))                               \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
-        wait_begin(&w, cond, mutex, IPS_SITE);                                 \
+        begin_wait_and_record_unlock(&w, cond, mutex, IPS_SITE);               \
         IPS_SYNC_BEGINS(IPS_SYNC_COND, cond, 0, IPS_SITE, w.call);             \
         int r = real_call;                                                     \
-        wait_end(&w, good ? 0 : (timed_out) ? ETIMEDOUT : EINVAL);             \
+        record_wait_and_relock(&w, good          ? 0                           \
+                                   : (timed_out) ? ETIMEDOUT                   \
+                                                 : EINVAL);                    \
         return r;                                                              \
     } while (0)
 
@@ -128,13 +133,13 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 
 #define WAKE(cond, value, real_call)                                           \
     do {                                                                       \
-        if (!ips_sync_on() || likely(!cond_waited(cond)))                      \
+        if (!ips_sync_on() || likely(!cond_has_waiters(cond)))                 \
             return real_call;                                                  \
         struct ips_sync_object thing =                                         \
             ips_name_sync_object(cond, cond_shared(cond));                     \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
-        ips_sync_released(IPS_SYNC_COND, &thing, call, value, IPS_SITE);       \
+        ips_record_release(IPS_SYNC_COND, &thing, call, value, IPS_SITE);      \
         return r;                                                              \
     } while (0)
 

@@ -44,13 +44,13 @@ long ips_futex(long n, const long args[6], uint64_t site)
         struct ips_moment ret = ips_at_return(&call);
         if (ips_was_blocked(&call, &ret)) {
             struct ips_sync_object thing = ips_name_sync_object(at, shared);
-            ips_sync_acquired(IPS_SYNC_FUTEX, &thing, call, ret, 0,
-                              r < 0 ? saved : 0, site);
+            ips_record_acquire(IPS_SYNC_FUTEX, &thing, call, ret, 0,
+                               r < 0 ? saved : 0, site);
         }
     } else if (r > 0 || (r == 0 && op == FUTEX_UNLOCK_PI)) {
         struct ips_sync_object thing = ips_name_sync_object(at, shared);
-        ips_sync_released(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1,
-                          site);
+        ips_record_release(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1,
+                           site);
     }
     errno = saved;
     return r;

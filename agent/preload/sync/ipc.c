@@ -37,7 +37,8 @@ enum {
 /* in `object`: a wait for the semaphore to become 0 */
 #define FOR_ZERO (1ull << 32)
 
-static struct ips_sync_object system_v(uint64_t what, int id, uint64_t object)
+static struct ips_sync_object name_system_v_object(uint64_t what, int id,
+                                                   uint64_t object)
 {
     /* inode of the ipc namespace; 0: not looked up yet */
     static _Atomic uint64_t names;
@@ -86,7 +87,7 @@ static inline struct wait wait_begin(void)
 /* Whether to try without waiting first. Not if the caller gave a timeout: the
  * kernel must check it before it looks at the object. Not if a seccomp filter
  * may kill the program for a call that it did not make. */
-static inline bool wait_tries(struct wait *w, const struct timespec *given)
+static inline bool must_try_first(struct wait *w, const struct timespec *given)
 {
     bool tries = w->on && !given && !ips_sys_quiet;
     w->refused = !tries;
@@ -96,7 +97,8 @@ static inline bool wait_tries(struct wait *w, const struct timespec *given)
 /* To be called after the try without waiting: stores whether it `failed`
  * because nothing was available (errno `would_wait`). True: the real call must
  * be made. */
-static inline bool wait_refused(struct wait *w, bool failed, int would_wait)
+static inline bool must_call_after_try(struct wait *w, bool failed,
+                                       int would_wait)
 {
     w->refused = failed && errno == would_wait;
     if (w->refused)
@@ -125,18 +127,18 @@ static void record_unit_wait(const struct wait *w,
                              uint64_t site)
 {
     if (w->blocked && may_have_waited(err))
-        ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
-                          IPS_GOT_SLEPT, err, site);
+        ips_record_acquire(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
+                           IPS_GOT_SLEPT, err, site);
     else if (unlikely(ips_sync_all) && err == 0)
-        ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->ret, w->ret,
-                          IPS_GOT_FREE, 0, site);
+        ips_record_acquire(IPS_SYNC_SEMAPHORE, thing, w->ret, w->ret,
+                           IPS_GOT_FREE, 0, site);
 }
 
 static void record_units_released(struct ips_moment at,
                                   const struct ips_sync_object *thing,
                                   int units, uint64_t site)
 {
-    ips_sync_released(IPS_SYNC_SEMAPHORE, thing, at, units, site);
+    ips_record_release(IPS_SYNC_SEMAPHORE, thing, at, units, site);
 }
 
 /* --- semaphores ---------------------------------------------------------- */
@@ -154,13 +156,14 @@ static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
         if (ops[i].sem_op == 0)
             asks = &ops[i];
     if (asks) {
-        struct ips_sync_object thing =
-            system_v(OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
+        struct ips_sync_object thing = name_system_v_object(
+            OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
         record_unit_wait(w, &thing, err, site);
     }
     for (size_t i = 0; i < n && !err; i++)
         if (ops[i].sem_op > 0) {
-            struct ips_sync_object thing = system_v(OF_SEM, id, ops[i].sem_num);
+            struct ips_sync_object thing =
+                name_system_v_object(OF_SEM, id, ops[i].sem_num);
             record_units_released(asks && w->blocked ? w->ret : w->call, &thing,
                                   ops[i].sem_op, site);
         }
@@ -176,11 +179,11 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r = -1;
-    const bool tries = wait_tries(&w, ts);
+    const bool tries = must_try_first(&w, ts);
     if (tries)
         IPS_UNDISTURBED(r, REAL(semtimedop)(id, ops, n, &at_once), r == -1,
                         errno, (void)0);
-    if (!tries || wait_refused(&w, r == -1, EAGAIN))
+    if (!tries || must_call_after_try(&w, r == -1, EAGAIN))
         IPS_UNDISTURBED(
             r, ts ? REAL(semtimedop)(id, ops, n, ts) : REAL(semop)(id, ops, n),
             r == -1, errno, ts = ips_wait_left(asked, &w.call, &room));
@@ -222,10 +225,11 @@ static void record_message(struct wait *w,
         record_units_released(w->call, put ? message : room, 1, site);
 }
 
-static void passed_system_v(struct wait *w, int id, bool put, int err,
-                            uint64_t site)
+static void record_system_v_message(struct wait *w, int id, bool put, int err,
+                                    uint64_t site)
 {
-    struct ips_sync_object message = system_v(OF_QUEUE, id, 0), room = message;
+    struct ips_sync_object message = name_system_v_object(OF_QUEUE, id, 0),
+                           room = message;
     room.object = FOR_ROOM;
     record_message(w, &message, &room, put, err, site);
 }
@@ -238,14 +242,15 @@ int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r;
-    const bool tries = wait_tries(&w, NULL);
+    const bool tries = must_try_first(&w, NULL);
     r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
-    if (!tries || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, EAGAIN)))
+    if (!tries ||
+        (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, EAGAIN)))
         IPS_UNDISTURBED(r, REAL(msgsnd)(id, message, bytes, flags), r == -1,
                         errno, (void)0);
     int saved = errno;
     if (w.on)
-        passed_system_v(&w, id, true, r == 0 ? 0 : saved, site);
+        record_system_v_message(&w, id, true, r == 0 ? 0 : saved, site);
     errno = saved;
     return r;
 }
@@ -263,15 +268,16 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     ssize_t r;
-    const bool tries = wait_tries(&w, NULL);
+    const bool tries = must_try_first(&w, NULL);
     r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
-    if (!tries || (!(flags & IPC_NOWAIT) && wait_refused(&w, r == -1, ENOMSG)))
+    if (!tries ||
+        (!(flags & IPC_NOWAIT) && must_call_after_try(&w, r == -1, ENOMSG)))
         IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags),
                         r == -1, errno, (void)0);
     int saved = errno;
     if (w.on &&
         !(flags & MSG_COPY)) /* with MSG_COPY the message stays in the queue */
-        passed_system_v(&w, id, false, r >= 0 ? 0 : saved, site);
+        record_system_v_message(&w, id, false, r >= 0 ? 0 : saved, site);
     errno = saved;
     return r;
 }
@@ -282,8 +288,8 @@ IPS_EXPORT ssize_t msgrcv(int id, void *message, size_t bytes, long type,
     return ips_msgrcv_at(id, message, bytes, type, flags, IPS_SITE);
 }
 
-static void passed_posix(struct wait *w, mqd_t q, bool put, int err,
-                         uint64_t site)
+static void record_posix_message(struct wait *w, mqd_t q, bool put, int err,
+                                 uint64_t site)
 {
     struct ips_sync_object message, room;
     if (!queue_object(q, 0, &message))
@@ -300,14 +306,14 @@ int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
     struct wait w = wait_begin();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
-    const bool tries = wait_tries(&w, until);
+    const bool tries = must_try_first(&w, until);
     int r = tries ? REAL(mq_timedsend)(q, text, bytes, priority, &at_once) : -1;
-    if (!tries || wait_refused(&w, r == -1, ETIMEDOUT))
+    if (!tries || must_call_after_try(&w, r == -1, ETIMEDOUT))
         r = until ? REAL(mq_timedsend)(q, text, bytes, priority, until)
                   : REAL(mq_send)(q, text, bytes, priority);
     int saved = errno;
     if (w.on)
-        passed_posix(&w, q, true, r == 0 ? 0 : saved, site);
+        record_posix_message(&w, q, true, r == 0 ? 0 : saved, site);
     errno = saved;
     return r;
 }
@@ -331,15 +337,15 @@ ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
     struct wait w = wait_begin();
     if (w.on)
         IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
-    const bool tries = wait_tries(&w, until);
+    const bool tries = must_try_first(&w, until);
     ssize_t r =
         tries ? REAL(mq_timedreceive)(q, text, bytes, priority, &at_once) : -1;
-    if (!tries || wait_refused(&w, r == -1, ETIMEDOUT))
+    if (!tries || must_call_after_try(&w, r == -1, ETIMEDOUT))
         r = until ? REAL(mq_timedreceive)(q, text, bytes, priority, until)
                   : REAL(mq_receive)(q, text, bytes, priority);
     int saved = errno;
     if (w.on)
-        passed_posix(&w, q, false, r >= 0 ? 0 : saved, site);
+        record_posix_message(&w, q, false, r >= 0 ? 0 : saved, site);
     errno = saved;
     return r;
 }

@@ -11,7 +11,7 @@
 /* in __lock of a robust mutex: thread id of the holder */
 #define OWNER_TID 0x3fffffff
 
-bool ips_mutex_waited(const pthread_mutex_t *m)
+bool ips_mutex_may_have_waiters(const pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_known.mutex))
         return true;
@@ -43,9 +43,9 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
             struct ips_sync_object thing =                                     \
                 ips_name_sync_object(at, in_shared);                           \
             int err = error;                                                   \
-            ips_sync_acquired(IPS_SYNC_MUTEX, &thing, call, ret,               \
-                              err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,     \
-                              err, site);                                      \
+            ips_record_acquire(IPS_SYNC_MUTEX, &thing, call, ret,              \
+                               err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,    \
+                               err, site);                                     \
         } else if (unlikely(ips_sync_all) && !(error)) {                       \
             ips_record_uncontended_acquire(IPS_SYNC_MUTEX, at, in_shared,      \
                                            ret);                               \
@@ -93,7 +93,7 @@ static inline bool is_held(const pthread_mutex_t *m)
 /* Whether the process has one thread, and the mutex is private and free. Only
  * the caller can hold it then, and the C library saves the atomic operation
  * that a try would cost. (If it is held, locking it again waits for ever.) */
-static inline bool is_single_threaded(const pthread_mutex_t *m)
+static inline bool can_no_other_thread_hold(const pthread_mutex_t *m)
 {
     return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
@@ -104,13 +104,13 @@ static inline int record_free_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
         !ips_mutex_nested(m))
-        ips_sync_took_now(IPS_SYNC_MUTEX, m, ips_mutex_shared(m));
+        ips_record_uncontended_now(IPS_SYNC_MUTEX, m, ips_mutex_shared(m));
     return r;
 }
 
 #define LOCK(real_call)                                                        \
     do {                                                                       \
-        if (is_single_threaded(m))                                             \
+        if (can_no_other_thread_hold(m))                                       \
             return real_call;                                                  \
         if (unlikely(is_robust(m))) {                                          \
             if (owner_tid(m) == 0)                                             \
@@ -128,8 +128,8 @@ static __attribute__((noinline)) int took_free(const pthread_mutex_t *m)
 }
 
 /* The slow path: the mutex is held, or robust. */
-static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
-                                                uint64_t site)
+static __attribute__((noinline)) int lock_slow(pthread_mutex_t *m,
+                                               uint64_t site)
 {
     if (is_robust(m) && owner_tid(m) == 0)
         return record_free_lock(m, SREAL_WAIT(pthread_mutex_lock)(m));
@@ -141,11 +141,11 @@ static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
  * fast path does only what those need. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-    if (unlikely(!ips_sync_on()) || is_single_threaded(m))
+    if (unlikely(!ips_sync_on()) || can_no_other_thread_hold(m))
         return SREAL_WAIT(pthread_mutex_lock)(m);
     if (unlikely(is_robust(m) || is_held(m) || !ips_sync_attempts) ||
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
-        return lock_other(m, IPS_SITE);
+        return lock_slow(m, IPS_SITE);
     ips_me.locks++;
     return unlikely(ips_sync_all) ? took_free(m) : 0;
 }
@@ -173,22 +173,23 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
     if (!on)
         return r;
     if (likely(r == 0 || r == EOWNERDEAD) && !ips_mutex_nested(m))
-        ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(m), IPS_SITE);
+        ips_record_successful_try(IPS_SYNC_MUTEX, m, ips_mutex_shared(m),
+                                  IPS_SITE);
     else if (r == EBUSY)
-        ips_try_failed(m);
+        ips_note_failed_try(m);
     return r;
 }
 
 /* Whether --locks=all must record this uncontended release. */
 static inline bool must_record_free_release(const pthread_mutex_t *m)
 {
-    return unlikely(ips_sync_all) && !is_single_threaded(m) &&
+    return unlikely(ips_sync_all) && !can_no_other_thread_hold(m) &&
            !ips_mutex_nested(m);
 }
 
 #define UNLOCK(mutex, good, site, real_call)                                   \
     do {                                                                       \
-        if (likely(!ips_mutex_waited(mutex))) {                                \
+        if (likely(!ips_mutex_may_have_waiters(mutex))) {                      \
             if (likely(!must_record_free_release(mutex)))                      \
                 return real_call;                                              \
             bool in_shared = ips_mutex_shared(mutex);                          \
@@ -204,18 +205,18 @@ static inline bool must_record_free_release(const pthread_mutex_t *m)
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         if (r == (good))                                                       \
-            ips_sync_released(IPS_SYNC_MUTEX, &thing, call, 1, site);          \
+            ips_record_release(IPS_SYNC_MUTEX, &thing, call, 1, site);         \
         return r;                                                              \
     } while (0)
 
-static __attribute__((noinline)) int unlock_other(pthread_mutex_t *m,
-                                                  uint64_t site)
+static __attribute__((noinline)) int unlock_slow(pthread_mutex_t *m,
+                                                 uint64_t site)
 {
     UNLOCK(m, 0, site, SREAL(pthread_mutex_unlock)(m));
 }
 
-/* The fast form of !ips_mutex_waited for the common kinds, if --locks=all is
- * off. */
+/* The fast form of !ips_mutex_may_have_waiters for the common kinds, if
+ * --locks=all is off. */
 static inline bool plainly_unwaited(const pthread_mutex_t *m)
 {
     return likely(ips_sync_known.mutex && !ips_sync_all) &&
@@ -229,7 +230,7 @@ IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_on()) || likely(plainly_unwaited(m)))
         return SREAL(pthread_mutex_unlock)(m);
-    return unlock_other(m, IPS_SITE);
+    return unlock_slow(m, IPS_SITE);
 }
 
 /* --- C11: the same object ------------------------------------------------- */
@@ -241,7 +242,7 @@ static pthread_mutex_t *as_posix(mtx_t *m)
 
 #define MTX_LOCK(real_call)                                                    \
     do {                                                                       \
-        if (is_single_threaded(as_posix(m)))                                   \
+        if (can_no_other_thread_hold(as_posix(m)))                             \
             return real_call;                                                  \
         if (likely(!is_held(as_posix(m)) && ips_sync_attempts &&               \
                    SREAL(mtx_trylock)(m) == thrd_success))                     \
@@ -272,9 +273,10 @@ IPS_EXPORT int mtx_trylock(mtx_t *m)
     bool on = ips_sync_on();
     int r = SREAL(mtx_trylock)(m);
     if (on && likely(r == thrd_success) && !ips_mutex_nested(as_posix(m)))
-        ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(as_posix(m)), IPS_SITE);
+        ips_record_successful_try(IPS_SYNC_MUTEX, m,
+                                  ips_mutex_shared(as_posix(m)), IPS_SITE);
     else if (on && r == thrd_busy)
-        ips_try_failed(m);
+        ips_note_failed_try(m);
     return r;
 }
 
@@ -296,7 +298,7 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
         return SREAL(pthread_spin_lock)(lock);
     if (likely(ips_sync_attempts && SREAL(pthread_spin_trylock)(lock) == 0)) {
         if (unlikely(ips_sync_all))
-            ips_sync_took_now(IPS_SYNC_SPIN, lock, false);
+            ips_record_uncontended_now(IPS_SYNC_SPIN, lock, false);
         return 0;
     }
     _Atomic uint32_t *spinning = &ips_spinning[ips_tried_slot(lock)];
@@ -310,10 +312,10 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
     if (r == 0 && now - call.t >= ips_wrap_blocked) {
         struct ips_sync_object thing = ips_name_sync_object(lock, false);
         struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
-        ips_sync_acquired(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
-                          IPS_SITE);
+        ips_record_acquire(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
+                           IPS_SITE);
     } else if (unlikely(ips_sync_all) && r == 0) {
-        ips_sync_took_now(IPS_SYNC_SPIN, lock, false);
+        ips_record_uncontended_now(IPS_SYNC_SPIN, lock, false);
     }
     return r;
 }
@@ -323,9 +325,9 @@ IPS_EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
     bool on = ips_sync_on();
     int r = SREAL(pthread_spin_trylock)(lock);
     if (on && likely(r == 0))
-        ips_try_got(IPS_SYNC_SPIN, lock, false, IPS_SITE);
+        ips_record_successful_try(IPS_SYNC_SPIN, lock, false, IPS_SITE);
     else if (on && r == EBUSY)
-        ips_try_failed(lock);
+        ips_note_failed_try(lock);
     return r;
 }
 
@@ -345,6 +347,6 @@ IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
     if (!waited)
         return ips_record_uncontended_release(IPS_SYNC_SPIN, lock, false, call),
                r;
-    ips_sync_released(IPS_SYNC_SPIN, &thing, call, 1, IPS_SITE);
+    ips_record_release(IPS_SYNC_SPIN, &thing, call, 1, IPS_SITE);
     return r;
 }

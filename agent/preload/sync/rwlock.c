@@ -20,7 +20,7 @@ static bool lock_shared(const pthread_rwlock_t *l)
  * write. A reader's unlock wakes no thread if other readers still hold the
  * lock. The last reader's unlock does, and the waiter is matched with that one.
  */
-static bool lock_waited(const pthread_rwlock_t *l)
+static bool lock_may_have_waiters(const pthread_rwlock_t *l)
 {
     if (!ips_sync_known.rwlock)
         return true;
@@ -65,7 +65,7 @@ static uint32_t writer_of(const pthread_rwlock_t *l)
         if (likely(!is_held(l, kind) && ips_sync_attempts && try_call == 0)) { \
             ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
-                ips_sync_took_now(kind, l, lock_shared(l));                    \
+                ips_record_uncontended_now(kind, l, lock_shared(l));           \
             return 0;                                                          \
         }                                                                      \
         bool shared = lock_shared(l);                                          \
@@ -76,8 +76,8 @@ static uint32_t writer_of(const pthread_rwlock_t *l)
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
             struct ips_sync_object thing = ips_name_sync_object(l, shared);    \
-            ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT, r,       \
-                              IPS_SITE);                                       \
+            ips_record_acquire(kind, &thing, call, ret, IPS_GOT_SLEPT, r,      \
+                               IPS_SITE);                                      \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
             ips_record_uncontended_acquire(kind, l, shared, ret);              \
         }                                                                      \
@@ -138,9 +138,9 @@ static int record_try(pthread_rwlock_t *l, enum ips_sync kind, int r,
                       uint64_t site)
 {
     if (likely(r == 0))
-        ips_try_got(kind, l, lock_shared(l), site);
+        ips_record_successful_try(kind, l, lock_shared(l), site);
     else if (r == EBUSY)
-        ips_try_failed(l);
+        ips_note_failed_try(l);
     return r;
 }
 
@@ -162,7 +162,7 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_rwlock_unlock)(l);
-    bool waited = lock_waited(l);
+    bool waited = lock_may_have_waiters(l);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);
     bool shared = lock_shared(l);
@@ -174,6 +174,6 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
     int r = SREAL(pthread_rwlock_unlock)(l);
     if (!waited)
         return ips_record_uncontended_release(kind, l, shared, call), r;
-    ips_sync_released(kind, &thing, call, 1, IPS_SITE);
+    ips_record_release(kind, &thing, call, 1, IPS_SITE);
     return r;
 }

@@ -7,7 +7,7 @@
 /* Whether a thread may be waiting for the semaphore. The C library's layout:
  * the value, above it the count of waiters; then whether the semaphore is
  * process-shared. */
-static bool sem_waited(const sem_t *s)
+static bool sem_may_have_waiters(const sem_t *s)
 {
     if (!ips_sync_known.sem)
         return true;
@@ -41,7 +41,8 @@ static inline bool sem_empty(const sem_t *s)
         if (likely(!sem_empty(s) && ips_sync_attempts &&                       \
                    SREAL(sem_trywait)(s) == 0)) {                              \
             if (unlikely(ips_sync_all))                                        \
-                ips_sync_took_now(IPS_SYNC_SEMAPHORE, s, sem_shared(s));       \
+                ips_record_uncontended_now(IPS_SYNC_SEMAPHORE, s,              \
+                                           sem_shared(s));                     \
             return 0;                                                          \
         }                                                                      \
         errno = saved;                                                         \
@@ -55,8 +56,8 @@ static inline bool sem_empty(const sem_t *s)
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
             struct ips_sync_object thing = ips_name_sync_object(s, shared);    \
-            ips_sync_acquired(IPS_SYNC_SEMAPHORE, &thing, call, ret,           \
-                              IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);         \
+            ips_record_acquire(IPS_SYNC_SEMAPHORE, &thing, call, ret,          \
+                               IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);        \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
             ips_record_uncontended_acquire(IPS_SYNC_SEMAPHORE, s, shared,      \
                                            ret);                               \
@@ -92,9 +93,10 @@ IPS_EXPORT int sem_trywait(sem_t *s)
     bool on = ips_sync_on();
     int r = SREAL(sem_trywait)(s), saved = errno;
     if (on && likely(r == 0))
-        ips_try_got(IPS_SYNC_SEMAPHORE, s, sem_shared(s), IPS_SITE);
+        ips_record_successful_try(IPS_SYNC_SEMAPHORE, s, sem_shared(s),
+                                  IPS_SITE);
     else if (on && errno == EAGAIN)
-        ips_try_failed(s);
+        ips_note_failed_try(s);
     errno = saved;
     return r;
 }
@@ -104,7 +106,7 @@ IPS_EXPORT int sem_post(sem_t *s)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(sem_post)(s);
-    bool waited = sem_waited(s);
+    bool waited = sem_may_have_waiters(s);
     if (likely(!waited && !ips_sync_all))
         return SREAL(sem_post)(s);
     bool shared = sem_shared(s);
@@ -117,7 +119,7 @@ IPS_EXPORT int sem_post(sem_t *s)
     if (r == 0 && !waited)
         ips_record_uncontended_release(IPS_SYNC_SEMAPHORE, s, shared, call);
     else if (r == 0)
-        ips_sync_released(IPS_SYNC_SEMAPHORE, &thing, call, 1, IPS_SITE);
+        ips_record_release(IPS_SYNC_SEMAPHORE, &thing, call, 1, IPS_SITE);
     errno = saved;
     return r;
 }
@@ -139,8 +141,8 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
     int r = SREAL_WAIT(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
     if (r == 0 || serial)
-        ips_sync_acquired(IPS_SYNC_BARRIER, &thing, call, ips_at_return(&call),
-                          serial, 0, IPS_SITE);
+        ips_record_acquire(IPS_SYNC_BARRIER, &thing, call, ips_at_return(&call),
+                           serial, 0, IPS_SITE);
     return r;
 }
 
@@ -151,15 +153,15 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 /* Bit of the control word: the function has run. */
 #define ONCE_DONE 2
 
-/* The real call runs `once_here` instead of the program's function, which shows
- * that this thread ran it. A nested once has its own struct. */
+/* The real call runs `run_once_function` instead of the program's function,
+ * which shows that this thread ran it. A nested once has its own struct. */
 struct once {
     void (*fn)(void);
     bool ran;
 };
 static IPS_TLS struct once *once_now;
 
-static void once_here(void)
+static void run_once_function(void)
 {
     struct once *o = once_now;
     o->fn();
@@ -177,10 +179,10 @@ static void once_here(void)
         if (ips_sub_sat(ret.t, call.t) < ips_wrap_blocked)                     \
             break; /* no thread slept in so short a time */                    \
         if (o.ran)                                                             \
-            ips_sync_released(IPS_SYNC_ONCE, &thing, call, -1, IPS_SITE);      \
+            ips_record_release(IPS_SYNC_ONCE, &thing, call, -1, IPS_SITE);     \
         else if (ips_was_blocked(&call, &ret))                                 \
-            ips_sync_acquired(IPS_SYNC_ONCE, &thing, call, ret, 0, 0,          \
-                              IPS_SITE);                                       \
+            ips_record_acquire(IPS_SYNC_ONCE, &thing, call, ret, 0, 0,         \
+                               IPS_SITE);                                      \
     } while (0)
 
 static bool once_done(const int *control)
@@ -193,7 +195,7 @@ IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
     if (unlikely(!ips_sync_on()) || likely(once_done(control)))
         return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
-    ONCE(control, r = SREAL_WAIT(pthread_once)(control, once_here));
+    ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function));
     return r;
 }
 
@@ -203,5 +205,5 @@ IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
         likely(once_done((const int *)(const void *)flag)))
         SREAL_WAIT(call_once)(flag, fn);
     else
-        ONCE(flag, SREAL_WAIT(call_once)(flag, once_here));
+        ONCE(flag, SREAL_WAIT(call_once)(flag, run_once_function));
 }

@@ -21,7 +21,7 @@ _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 /* Checks the layout of each type of object: one unexpected word makes it
  * unknown. Each object is destroyed after use, because checkers such as
  * helgrind know an object by its address and the next one may have the same. */
-static void try_mutex(void)
+static void check_mutex_layout(void)
 {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutexattr_t attr;
@@ -41,7 +41,7 @@ static void try_mutex(void)
     ips_sync_known.mutex = pthread_mutex_destroy(&m) == 0 && good;
 }
 
-static void try_cond(void)
+static void check_cond_layout(void)
 {
     pthread_cond_t c;
     pthread_condattr_t attr;
@@ -53,7 +53,7 @@ static void try_cond(void)
     ips_sync_known.cond = pthread_cond_destroy(&c) == 0 && good;
 }
 
-static void try_rwlock(void)
+static void check_rwlock_layout(void)
 {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
     pthread_rwlockattr_t attr;
@@ -72,7 +72,7 @@ static void try_rwlock(void)
     ips_sync_known.rwlock = pthread_rwlock_destroy(&l) == 0 && good;
 }
 
-static void try_sem(void)
+static void check_sem_layout(void)
 {
     sem_t s;
     uint64_t word;
@@ -89,7 +89,7 @@ static void try_sem(void)
     ips_sync_known.sem = good && word == 7 && shared[0] == 0 && shared[1] != 0;
 }
 
-static void try_barrier(void)
+static void check_barrier_layout(void)
 {
     pthread_barrier_t b;
     pthread_barrierattr_t attr;
@@ -112,20 +112,20 @@ static void try_barrier(void)
 /* Checks the layouts, at the first call of a wrapper; also in a signal handler
  * (sem_post). Two threads at once do no harm: both store the same values,
  * `ready` last. */
-bool ips_sync_begin(void)
+bool ips_sync_check_layouts(void)
 {
-    ips_find_begin();
+    ips_find_install_stubs();
     if (ips_core.wrap_state != IPS_WRAP_ON || ips_me.in_vfork)
         return false;
     int saved = errno;
     bool checked = ips_in_valgrind();
     ips_sync_attempts = !checked && ips_find_in_libc("pthread_mutex_lock");
     if (!checked) {
-        try_mutex();
-        try_cond();
-        try_rwlock();
-        try_sem();
-        try_barrier();
+        check_mutex_layout();
+        check_cond_layout();
+        check_rwlock_layout();
+        check_sem_layout();
+        check_barrier_layout();
     }
     const struct ips_control *control = ips_core_control();
     ips_sync_all = control && control->locks == IPS_LOCKS_ALL;
@@ -244,7 +244,7 @@ struct finding {
 /* Reads /proc/self/maps up to the line with the address. The buffer is small,
  * because a signal handler's stack may be small; only the start of each line
  * must fit. */
-static long find_with_own_table(void *arg)
+static long read_maps_for_address(void *arg)
 {
     struct map_row *m = ((struct finding *)arg)->m;
     uint64_t at = ((struct finding *)arg)->at;
@@ -273,7 +273,7 @@ static long find_with_own_table(void *arg)
 static bool map_find(uint64_t at, struct map_row *m)
 {
     struct finding finding = {at, m};
-    return ips_with_own_table(find_with_own_table, &finding) == 1;
+    return ips_with_own_table(read_maps_for_address, &finding) == 1;
 }
 
 void ips_name_shared_object(const volatile void *at,
@@ -304,7 +304,7 @@ static void record_sync(enum ips_rec_type type, enum ips_sync kind,
                         struct ips_moment call, struct ips_moment ret,
                         int value, int err, uint64_t site)
 {
-    ips_spin_over();
+    ips_spin_drop_run();
     struct ips_rec_sync *rec =
         (struct ips_rec_sync *)ips_rec_begin_at(type, sizeof(*rec), call.t);
     if (!rec)
@@ -322,27 +322,27 @@ static void record_sync(enum ips_rec_type type, enum ips_sync kind,
     ips_rec_publish(rec);
 }
 
-void ips_sync_acquired(enum ips_sync kind, const struct ips_sync_object *thing,
-                       struct ips_moment call, struct ips_moment ret, int value,
-                       int err, uint64_t site)
+void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
+                        struct ips_moment call, struct ips_moment ret,
+                        int value, int err, uint64_t site)
 {
     record_sync(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
-    ips_module_note(site);
-    ips_stack_note(call.t, ret.t, site);
+    ips_module_record_once(site);
+    ips_stack_write_if_long_call(call.t, ret.t, site);
 }
 
-void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
-                       struct ips_moment call, int value, uint64_t site)
+void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
+                        struct ips_moment call, int value, uint64_t site)
 {
     record_sync(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value,
                 0, site);
-    ips_module_note(site);
+    ips_module_record_once(site);
 }
 
 static void record_short(enum ips_rec_type type, enum ips_sync kind,
                          const volatile void *at, struct ips_moment m)
 {
-    ips_spin_over();
+    ips_spin_drop_run();
     struct ips_rec_lock *rec =
         (struct ips_rec_lock *)ips_rec_begin_inline(type, sizeof(*rec), m.t);
     if (!rec)
@@ -412,7 +412,7 @@ bool ips_take_tried_mark_slow(uint32_t slot)
                     20000); /* 2 s, since a loop may sleep between tries */
 }
 
-void ips_try_failed(const volatile void *at)
+void ips_note_failed_try(const volatile void *at)
 {
     struct ips_extra *extra = ips_extra();
     uint64_t now = ips_core_now();
@@ -431,8 +431,8 @@ void ips_try_failed(const volatile void *at)
     t->last = now;
 }
 
-void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
-                      uint64_t site)
+void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
+                                    bool shared, uint64_t site)
 {
     struct ips_try t = {.count = 0};
     uint64_t now = ips_core_now();
@@ -443,11 +443,11 @@ void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
     if (ips_try_at == at)
         ips_try_at = NULL;
     if (!tried && ips_sync_all)
-        ips_sync_took_now(kind, at, shared);
+        ips_record_uncontended_now(kind, at, shared);
     if (!tried)
         return;
     struct ips_sync_object thing = ips_name_sync_object(at, shared);
     struct ips_moment call = {.t = t.first, .cpu = t.cpu};
     struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
-    ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);
+    ips_record_acquire(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);
 }

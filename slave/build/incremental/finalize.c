@@ -4,7 +4,7 @@
 
 /* ---- after the first call ---- */
 
-static bool of_several(const struct b_end *e)
+static bool is_end_not_continuable(const struct b_end *e)
 {
     return e->datagram || e->listen || e->send_many || e->read_many;
 }
@@ -16,7 +16,8 @@ static int init_end(struct b_incremental *k, uint32_t i)
     struct g_end *x = &k->ends[i];
     uint32_t peer = k->built.ends[i].peer_end;
     const struct b_end *from = e->local ? &b->ends[peer] : NULL;
-    x->shut = of_several(e) || (from && of_several(from));
+    x->shut =
+        is_end_not_continuable(e) || (from && is_end_not_continuable(from));
     x->at = x->first = (struct g_at){.block = IPS_NONE};
     x->read = x->got = x->ext_pos = e->recv_before;
     x->first_sent = e->sent_before;
@@ -36,7 +37,8 @@ static int init_end(struct b_incremental *k, uint32_t i)
 
 /* Returns the counts that matching the receives from reads.v[open] on adds,
  * without adding them. Also sets x->waits. */
-static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
+static struct ips_build_counts count_open_receives(struct b_incremental *k,
+                                                   uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
@@ -44,11 +46,12 @@ static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
     struct inflow f = g_inflow(b, x, to);
     x->waits = x->reads.n;
     for (uint32_t i = x->open; i < x->reads.n; i++)
-        if (!sender_of(b, &f, x->reads.v[i].len) && !f.whole && i < x->waits)
+        if (!find_sender_or_count(b, &f, x->reads.v[i].len) && !f.whole &&
+            i < x->waits)
             x->waits = i;
     n = k->built.counts;
     k->built.counts = was;
-    g_counts(&n, &was, true);
+    g_add_counts(&n, &was, true);
     return n;
 }
 
@@ -101,13 +104,13 @@ int g_init_state(struct b_incremental *k)
     if (rc < 0)
         return rc;
     k->matched = k->behind_match;
-    g_counts(&k->matched, &k->before_match, true);
+    g_add_counts(&k->matched, &k->before_match, true);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct b_end *e = &b->ends[i];
         if (k->ends[i].shut || !e->local)
             continue;
-        struct ips_build_counts n = count_data(k, i);
-        g_counts(&k->matched, &n, true);
+        struct ips_build_counts n = count_open_receives(k, i);
+        g_add_counts(&k->matched, &n, true);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
         const struct b_ext *x = &b->exts.v[i];
@@ -129,8 +132,8 @@ struct near {
     uint32_t chain, first, end; /* end 0: empty */
 };
 
-static inline uint32_t chain_near(const struct b_incremental *k, struct near *n,
-                                  uint32_t node)
+static inline uint32_t find_chain_cached(const struct b_incremental *k,
+                                         struct near *n, uint32_t node)
 {
     const struct ips_graph *g = &k->built.g;
     if (node < n->first || node >= n->end) {
@@ -164,7 +167,8 @@ uint32_t g_first_young_node(const struct b_incremental *k, uint32_t c,
                             uint64_t newest)
 {
     const struct ips_graph *g = &k->built.g;
-    uint32_t end = g_end_of(k, c), i = b_first(&k->b, c), high = end;
+    uint32_t end = g_node_after_chain(k, c), i = b_first_open_node(&k->b, c),
+             high = end;
     if (!k->chains[c].goes_on)
         return end;
     while (i < high) { /* nodes of a chain are in order of time */
@@ -179,7 +183,7 @@ uint32_t g_first_young_node(const struct b_incremental *k, uint32_t c,
 
 /* Sets the first estimate of the border: after the nodes that are old enough
  * and that no signal can still change. */
-static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
+static void estimate_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 {
     struct g_chain *x = &k->chains[c];
     x->limit = g_first_young_node(k, c, newest);
@@ -190,10 +194,10 @@ static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 
 /* If the run delay of the chain was read, moves its border back to the start of
  * a window between two readings. */
-static void to_window(struct b_incremental *k, uint32_t c)
+static void lower_limit_to_window(struct b_incremental *k, uint32_t c)
 {
     const struct g_chain *x = &k->chains[c];
-    uint32_t best = b_first(&k->b, c), end = g_end_of(k, c);
+    uint32_t best = b_first_open_node(&k->b, c), end = g_node_after_chain(k, c);
     if (!k->b.chains[c].read_delays)
         return;
     for (uint32_t i = 0; i < x->windows.n; i++) {
@@ -212,18 +216,18 @@ static void keep_send_with_return(struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     uint32_t v = k->chains[c].limit;
-    if (v > b_first(&k->b, c) && v < g_end_of(k, c) &&
+    if (v > b_first_open_node(&k->b, c) && v < g_node_after_chain(k, c) &&
         g->kind[v] == IPS_NODE_AUX && g->kind[v - 1] == IPS_NODE_SEND &&
         g->site[v] == g->site[v - 1])
         lower_limit(k, c, v - 1);
 }
 
 /* Returns the earliest time of all nodes that are not final, ns. */
-static uint64_t first_open(const struct b_incremental *k)
+static uint64_t earliest_open_node_ns(const struct b_incremental *k)
 {
     uint64_t t = UINT64_MAX;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
-        if (k->chains[c].limit < g_end_of(k, c))
+        if (k->chains[c].limit < g_node_after_chain(k, c))
             t = ips_min_u64(t, k->built.g.t_ns[k->chains[c].limit]);
     return t;
 }
@@ -232,23 +236,24 @@ static uint64_t first_open(const struct b_incremental *k)
  * node that is not final. All arcs lead forwards in time (otherwise no state is
  * kept). So nodes before t, the earliest time of a node that is not final, need
  * no check. */
-static void close_chain(struct b_incremental *k, uint32_t c, uint64_t t)
+static void lower_limit_for_arcs(struct b_incremental *k, uint32_t c,
+                                 uint64_t t)
 {
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
     struct near near = {0};
-    uint32_t first = b_first(&k->b, c);
+    uint32_t first = b_first_open_node(&k->b, c);
     for (uint32_t i = x->limit; i > first && g->t_ns[i - 1] >= t; i--) {
         uint32_t from = g->xpred[i - 1];
         if (from == IPS_NO_NODE ||
             (from >= g->chains[c].first && from < x->limit))
             continue; /* the source is in the same chain */
-        if (from >= k->chains[chain_near(k, &near, from)].limit)
+        if (from >= k->chains[find_chain_cached(k, &near, from)].limit)
             x->limit = i - 1;
     }
 }
 
-static void close_joins(struct b_incremental *k)
+static void lower_limits_for_joins(struct b_incremental *k)
 {
     const struct build *b = &k->b;
     for (uint32_t i = 0; i < b->joins.n; i++) {
@@ -257,11 +262,12 @@ static void close_joins(struct b_incremental *k)
             j->node < limit_of(k, j->node))
             continue;
         lower_limit(k, j->child,
-                    ips_max_u32(b_end_node(b, j->child), b_first(b, j->child)));
+                    ips_max_u32(b_end_node(b, j->child),
+                                b_first_open_node(b, j->child)));
     }
 }
 
-static void close_bent(struct b_incremental *k)
+static void lower_limits_for_bent_nodes(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->bent.n; i++)
         if (k->bent.v[i].by >= limit_of(k, k->bent.v[i].by))
@@ -283,7 +289,7 @@ static void find_limits(struct b_incremental *k)
     uint32_t n = k->built.g.chain_count;
     uint64_t newest = g_newest(k), before;
     for (uint32_t c = 0; c < n; c++)
-        first_limit(k, c, newest);
+        estimate_limit(k, c, newest);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct g_end *x = &k->ends[i];
         if (!x->shut && b->ends[i].local && x->waits < x->reads.n)
@@ -292,14 +298,14 @@ static void find_limits(struct b_incremental *k)
     }
     do {
         before = sum_limits(k);
-        uint64_t t = first_open(k);
+        uint64_t t = earliest_open_node_ns(k);
         for (uint32_t c = 0; c < n; c++) {
-            close_chain(k, c, t);
-            to_window(k, c);
+            lower_limit_for_arcs(k, c, t);
+            lower_limit_to_window(k, c);
             keep_send_with_return(k, c);
         }
-        close_joins(k);
-        close_bent(k);
+        lower_limits_for_joins(k);
+        lower_limits_for_bent_nodes(k);
     } while (sum_limits(k) != before);
 }
 
@@ -310,8 +316,8 @@ static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     const struct g_chain *x = &k->chains[c];
-    uint32_t end = g_end_of(k, c);
-    if (x->limit < b_first(&k->b, c) ||
+    uint32_t end = g_node_after_chain(k, c);
+    if (x->limit < b_first_open_node(&k->b, c) ||
         (x->limit < end && x->limit < x->raw.from))
         return false;
     struct near near = {0};
@@ -320,9 +326,10 @@ static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
         bool op = g->kind[i] == IPS_NODE_SEND || g->kind[i] == IPS_NODE_RECV;
         if (op && site != UINT32_MAX && k->ends[site].shut)
             return false;
-        uint32_t of = from == IPS_NO_NODE ? 0 : chain_near(k, &near, from);
+        uint32_t of =
+            from == IPS_NO_NODE ? 0 : find_chain_cached(k, &near, from);
         if (from != IPS_NO_NODE && k->chains[of].goes_on &&
-            from == g_end_of(k, of))
+            from == g_node_after_chain(k, of))
             return false; /* the source is an END that will move */
     }
     return true;
@@ -355,9 +362,9 @@ static void finalize_chain(struct b_incremental *k, uint32_t c)
         from->probe_ns += g->probe[i];
         from->xlen += g->xlen[i];
         if (i > first && !b->chains[c].read_delays)
-            from->unknown_ns =
-                ips_add_sat(from->unknown_ns,
-                            b_free_ns(g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i],
+            from->unknown_ns = ips_add_sat(
+                from->unknown_ns, b_off_cpu_between_calls_ns(
+                                      g->t_ns[i], g->t_ns[i - 1], b->cpu_at[i],
                                       b->cpu_at[i - 1], b->off[i]));
     }
     for (i = 0; i < x->windows.n; i++)
@@ -384,14 +391,17 @@ static void finalize_sends(struct b_incremental *k, uint32_t end)
 
 /* Returns a time before which no send of `end` begins that is not final or is
  * still to come, ns. */
-static uint64_t sends_from(const struct b_incremental *k, uint32_t end)
+static uint64_t earliest_open_send_ns(const struct b_incremental *k,
+                                      uint32_t end)
 {
     const struct b_end *e = &k->b.ends[end];
     struct g_at at = k->ends[end].first;
     const struct b_op *op = g_send_at(&k->b, e, &at);
     if (op)
         return op->t;
-    return e->sends.n ? k->built.g.t_ns[g_end_of(k, e->send_op_chain) - 1] : 0;
+    return e->sends.n
+               ? k->built.g.t_ns[g_node_after_chain(k, e->send_op_chain) - 1]
+               : 0;
 }
 
 static void finalize_reads(struct b_incremental *k, uint32_t to)
@@ -414,12 +424,12 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
         const struct b_read *r = &x->reads.v[x->open];
         if (r->node >= k->chains[r->chain].limit)
             break;
-        (void)sender_of(b, &f, r->len);
+        (void)find_sender_or_count(b, &f, r->len);
     }
     n = k->built.counts;
     k->built.counts = was;
-    g_counts(&n, &was, true);
-    g_counts(&k->matched, &n, false);
+    g_add_counts(&n, &was, true);
+    g_add_counts(&k->matched, &n, false);
     if (x->open > open) {
         const struct b_sends *s = &b->ends[from].sends;
         x->read = f.read;
@@ -431,7 +441,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
         else if (s->n)
             x->at = (struct g_at){s->last, b->blocks.v[s->last].n};
     }
-    uint64_t t = sends_from(k, from);
+    uint64_t t = earliest_open_send_ns(k, from);
     for (; drop < x->open && x->reads.v[drop].t_ret <= t; drop++) {
         x->got = ips_add_sat(x->got, x->reads.v[drop].len);
         x->got_last = x->reads.v[drop].node;
@@ -442,7 +452,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
     x->open -= drop;
 }
 
-static void finalize_full_sends(struct b_incremental *k)
+static void finalize_preempted_sends(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->roomless.n; i++) {
         const struct g_roomless *r = &k->roomless.v[i];
@@ -511,7 +521,7 @@ int g_finalize(struct b_incremental *k)
                                          .window = b_window_first(b, c)};
     }
     int rc = finalize_spins(k);
-    finalize_full_sends(k);
+    finalize_preempted_sends(k);
     for (uint32_t i = 0; i < k->built.end_count; i++)
         if (!k->ends[i].shut)
             finalize_sends(k, i);

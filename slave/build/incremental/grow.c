@@ -1,8 +1,8 @@
 /* The calls of an incremental build (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
-              bool minus)
+void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
+                  bool minus)
 {
     uint64_t *x = (uint64_t *)(void *)a;
     const uint64_t *y = (const uint64_t *)(const void *)b;
@@ -42,7 +42,8 @@ void ips_build_incremental_free(struct b_incremental *k)
 
 /* ---- reports of the passes ---- */
 
-void b_incremental_window(struct build *b, uint32_t c, const struct b_window *w)
+void b_incremental_add_window(struct build *b, uint32_t c,
+                              const struct b_window *w)
 {
     struct g_chain *x = &b->incremental->chains[c];
     if (w->node < x->raw.from) /* it begins before the nodes with saved columns,
@@ -54,7 +55,7 @@ void b_incremental_window(struct build *b, uint32_t c, const struct b_window *w)
         x->windows.v[x->windows.n++] = *w;
 }
 
-void b_incremental_bent(struct build *b, uint32_t node, uint32_t by)
+void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by)
 {
     struct b_incremental *k = b->incremental;
     if (k->bent.n >= G_BENT_MOST || B_MORE(k->bent, NULL) < 0)
@@ -63,7 +64,7 @@ void b_incremental_bent(struct build *b, uint32_t node, uint32_t by)
         k->bent.v[k->bent.n++] = (struct g_bent){node, by};
 }
 
-void b_incremental_let_go(struct build *b, uint32_t traffic)
+void b_incremental_mark_released(struct build *b, uint32_t traffic)
 {
     struct b_incremental *k = b->incremental;
     if (k->let_go && traffic < k->traffic_count)
@@ -81,7 +82,7 @@ void b_incremental_preempted_send(struct build *b, const struct b_op *send,
             .node = send->node, .chain = send->chain, .slept = slept};
 }
 
-struct b_read *b_incremental_read(struct build *b, uint32_t end)
+struct b_read *b_incremental_add_read(struct build *b, uint32_t end)
 {
     struct g_end *e = &b->incremental->ends[end];
     if (B_MORE(e->reads, b->err) < 0)
@@ -89,8 +90,8 @@ struct b_read *b_incremental_read(struct build *b, uint32_t end)
     return &e->reads.v[e->reads.n++];
 }
 
-bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
-                           uint32_t *row)
+bool b_incremental_find_traffic_row(const struct build *b, uint32_t end,
+                                    uint32_t proc, uint32_t *row)
 {
     for (uint32_t i = 0; i < b->out->traffic_count; i++)
         if (b->out->traffic[i].end == end &&
@@ -101,7 +102,7 @@ bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
     return false;
 }
 
-bool b_grow_tables(const struct build *b)
+bool b_incremental_makes_only_tables(const struct build *b)
 {
     return b->incremental->tables;
 }
@@ -142,8 +143,8 @@ static bool same_stream(const struct ips_stream_in *a,
 
 /* Replaces the input of the last call by `in`. False: `in` is not the same run
  * with the same streams, and nothing was replaced. */
-static bool take_input(struct b_incremental *k,
-                       const struct ips_build_input *in)
+static bool replace_input_if_continued(struct b_incremental *k,
+                                       const struct ips_build_input *in)
 {
     bool same = in->control && in->stream_count == k->in.stream_count &&
                 in->machine == k->in.machine && !in->waits &&
@@ -167,7 +168,7 @@ static bool take_input(struct b_incremental *k,
 /* Has the end its first send (receive), by another thread than the one that
  * receives (sends) there? Then a whole build may order the traffic rows
  * differently. */
-static bool new_user(const struct b_end *e, const struct g_end *x)
+static bool has_new_user_thread(const struct b_end *e, const struct g_end *x)
 {
     bool sends = !x->sends && e->sends.n,
          reads = !x->read_count && e->read_count;
@@ -185,7 +186,7 @@ static bool as_expected(const struct b_incremental *k)
         const struct b_end *e = &b->ends[i];
         const struct g_end *x = &k->ends[i];
         if (x->shut ? e->sends.n != x->sends || e->read_count != x->read_count
-                    : e->send_many || e->read_many || new_user(e, x))
+                    : e->send_many || e->read_many || has_new_user_thread(e, x))
             return false;
     }
     for (uint32_t i = 0; i < k->traffic_count; i++)
@@ -203,25 +204,26 @@ static int other_passes(struct b_incremental *k)
     for (uint32_t c = 0; c < g->chain_count; c++)
         k->chains[c].old = g_first_young_node(k, c, newest);
     int rc = g_match(k);
-    g_counts(&k->built.counts, &k->matched, false);
+    g_add_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
         return rc;
-    b_finish_threads(b);
-    b_causal(b);
+    b_set_end_coords(b);
+    b_limit_coords_by_clock(b);
     rc = b_far_ends(b);
     if (rc == 0)
         rc = k->tables ? g_table_weights(k) : b_weights(b);
     b->broken |= b->backwards;
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t from = b_first(b, c),
+        uint32_t from = b_first_open_node(b, c),
                  end = g->chains[c].first + g->chains[c].count;
         memset(g->delay + from, 0, (end - from) * sizeof(*g->delay));
         k->chains[c].windows.n = 0;
     }
     if (rc == 0 && !b->broken && k->tables)
-        b_delays(b); /* tables need no other part of b_wall() */
+        b_delays(
+            b); /* tables need no other part of b_bend_times_and_fit_waits() */
     if (rc == 0 && !b->broken && !k->tables)
-        rc = b_wall(b);
+        rc = b_bend_times_and_fit_waits(b);
     if (rc == 0 && !b->broken)
         rc = b_tables(b);
     return rc == 0 && !b->broken && !k->tables ? b_unended_list(b) : rc;
@@ -234,8 +236,8 @@ static void count_work(const struct b_incremental *k, uint64_t events,
     took->records = k->built.counts.events - events;
     took->nodes = 0;
     for (uint32_t c = 0; c < g->chain_count; c++)
-        took->nodes +=
-            g->chains[c].first + g->chains[c].count - b_first(&k->b, c);
+        took->nodes += g->chains[c].first + g->chains[c].count -
+                       b_first_open_node(&k->b, c);
 }
 
 /* Continues the build. *out (if not NULL) is valid if the function returns 0
@@ -338,7 +340,7 @@ int ips_build_further(struct b_incremental **kept,
     int rc = 0;
     *took = (struct ips_build_effort){0};
     *done = false;
-    if (k && take_input(k, in)) {
+    if (k && replace_input_if_continued(k, in)) {
         k->b.err = err;
         rc = continue_build(k, out, took);
         *done = rc == 0 && !k->b.broken;
@@ -350,9 +352,11 @@ int ips_build_further(struct b_incremental **kept,
     return rc;
 }
 
-int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, struct ips_built *out,
-                 struct ips_build_effort *took, struct ips_err *err)
+int ips_build_further_or_whole(struct b_incremental **kept,
+                               const struct ips_build_input *in,
+                               uint64_t lag_ns, struct ips_built *out,
+                               struct ips_build_effort *took,
+                               struct ips_err *err)
 {
     struct ips_err ignored;
     bool done;

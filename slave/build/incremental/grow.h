@@ -53,16 +53,17 @@ int ips_build_further(struct b_incremental **kept,
                       const struct ips_build_input *in, struct ips_built *out,
                       struct ips_build_effort *took, bool *done,
                       struct ips_err *err) IPS_MUST_USE;
-/* the usual lag_ns of ips_build_on() */
+/* the usual lag_ns of ips_build_further_or_whole() */
 #define IPS_BUILD_LAG_NS 5000000u
 /* Like ips_build_further(), but builds the whole run if that is not possible.
  * *kept: NULL at first; afterwards the kept state or NULL, also on failure.
  * `in->waits` must be NULL. Nodes less than lag_ns older than the newest record
  * are not final yet. A smaller lag is quicker, until it forces whole builds. */
-int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, struct ips_built *out,
-                 struct ips_build_effort *took,
-                 struct ips_err *err) IPS_MUST_USE;
+int ips_build_further_or_whole(struct b_incremental **kept,
+                               const struct ips_build_input *in,
+                               uint64_t lag_ns, struct ips_built *out,
+                               struct ips_build_effort *took,
+                               struct ips_err *err) IPS_MUST_USE;
 void ips_build_incremental_free(struct b_incremental *kept);
 
 /*

@@ -48,7 +48,7 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
 
 /* Resets past_cpu_ns of the sends that are not final: their coordinates (g.w)
  * are those of the records again. */
-static void match_sends_again(struct b_incremental *k, uint32_t end)
+static void reset_sends_past_bytes(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
@@ -57,8 +57,8 @@ static void match_sends_again(struct b_incremental *k, uint32_t end)
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
 }
 
-static void match_full_sends(struct b_incremental *k, uint32_t from,
-                             uint32_t to)
+static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
+                                     uint32_t to)
 {
     struct build *b = &k->b;
     const struct g_end *x = &k->ends[to], *y = &k->ends[from];
@@ -69,7 +69,7 @@ static void match_full_sends(struct b_incremental *k, uint32_t from,
                                 .count = x->reads.n,
                                 .last = x->got_last,
                                 .always = B_ROOM_ALWAYS_BYTES};
-    b_match_full_sends(b, &room);
+    b_match_blocked_sends(b, &room);
     for (uint32_t i = x->seen; i < x->reads.n; i++)
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
 }
@@ -81,7 +81,7 @@ static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
 {
     for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
         const struct b_read *r = &x->reads.v[i];
-        struct b_op *send = sender_of(b, f, r->len);
+        struct b_op *send = find_sender_or_count(b, f, r->len);
         b->broken |= b_is_doubtful(b, r, send, f->whole);
         if (send) {
             link_send(b, f, send, r->node);
@@ -119,7 +119,7 @@ static void match_data(struct b_incremental *k, uint32_t to)
 
 /* Sets the positions of receives whose sender may be on another machine, and
  * sorts these receives by node. */
-static int position_exts(struct b_incremental *k)
+static int set_new_ext_positions(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = b->exts.n, old = k->ext_count;
@@ -129,7 +129,7 @@ static int position_exts(struct b_incremental *k)
             continue;
         uint64_t *pos = &k->ends[x->end].ext_pos;
         *pos = ips_add_sat(*pos, x->len);
-        x->pos = b_pos(*pos);
+        x->pos = b_clamp_pos(*pos);
     }
     if (old == n || old == 0 || b->exts.v[old - 1].node < b->exts.v[old].node)
         return 0;
@@ -153,17 +153,18 @@ int g_match(struct b_incremental *k)
     struct build *b = &k->b;
     struct ips_end *rows = k->built.ends;
     uint32_t n = k->built.end_count;
-    int rc = position_exts(k);
+    int rc = set_new_ext_positions(k);
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut)
-            match_sends_again(k, i);
+            reset_sends_past_bytes(k, i);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         if (k->ends[i].shut)
             continue;
         if (b->ends[i].local && b->ends[rows[i].peer_end].send_blocked)
-            match_full_sends(k, rows[i].peer_end, i);
+            match_open_blocked_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_full_sends_far(b, sending_at(b, &b->ends[i], k->ends[i].first));
+            b_mark_far_sends_preempted(
+                b, sending_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut && b->ends[i].local)

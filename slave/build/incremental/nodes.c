@@ -4,7 +4,8 @@
 
 /* Does the chain's last stream start with the chunks that were read before?
  * Only their number and total length are compared. */
-static bool goes_on(const struct b_incremental *k, const struct g_chain *x)
+static bool has_same_chunks_so_far(const struct b_incremental *k,
+                                   const struct g_chain *x)
 {
     const struct ips_stream_in *in =
         k->b.streams[k->b.chains[x->m.chain].last_stream].in;
@@ -82,7 +83,7 @@ static bool may_go_on(const struct build *b, uint32_t c)
 }
 
 /* Saves the state after the records of a chain. */
-static void finish_chain(struct b_incremental *k, uint32_t c)
+static void save_chain_state(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     x->nodes = k->b.nodes - k->built.g.chains[c].first;
@@ -91,37 +92,37 @@ static void finish_chain(struct b_incremental *k, uint32_t c)
     note_bytes(x);
 }
 
-static int add_end(struct b_incremental *k, uint32_t c)
+static int add_chain_end_node(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     /* a copy: a later record may still take over the pending wait of x->m */
     struct maker m = x->m;
-    k->b.nodes = g_end_of(k, c);
+    k->b.nodes = g_node_after_chain(k, c);
     k->b.off_ns = x->off_ns;
     k->b.probe_ps = x->probe_ps;
-    return b_chain_end(&m);
+    return b_make_chain_end(&m);
 }
 
-static int add_ends(struct b_incremental *k)
+static int add_all_chain_end_nodes(struct b_incremental *k)
 {
     int rc = keep_rows(k);
     /* the unended waits that making an END adds are dropped before the next
      * call */
     k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
-        rc = k->chains[c].goes_on ? add_end(k, c) : 0;
+        rc = k->chains[c].goes_on ? add_chain_end_node(k, c) : 0;
     return rc;
 }
 
 static int chain_nodes(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
-    b_chain_maker(&k->b, c, &x->m);
+    b_init_chain_maker(&k->b, c, &x->m);
     int rc = b_chain_nodes(&x->m, &x->walk);
-    finish_chain(k, c);
+    save_chain_state(k, c);
     x->goes_on = may_go_on(&k->b, c);
     if (rc == 0 && !x->goes_on) {
-        rc = b_chain_end(&x->m);
+        rc = b_make_chain_end(&x->m);
         x->nodes = k->built.g.chains[c].count;
     }
     return rc;
@@ -154,7 +155,8 @@ static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
     DO((r)->xpred, (k)->built.g.xpred)                                         \
     DO((r)->xkind, (k)->built.g.xkind)
 
-static int raw_room(struct b_incremental *k, struct g_raw *r, uint32_t n)
+static int reserve_raw_columns(struct b_incremental *k, struct g_raw *r,
+                               uint32_t n)
 {
     size_t bytes = 0;
     if (n <= r->capacity)
@@ -178,8 +180,8 @@ static int raw_room(struct b_incremental *k, struct g_raw *r, uint32_t n)
 static int save_raw(struct b_incremental *k, uint32_t c, uint32_t from)
 {
     struct g_raw *r = &k->chains[c].raw;
-    uint32_t end = g_end_of(k, c), n = end > from ? end - from : 0;
-    int rc = raw_room(k, r, n);
+    uint32_t end = g_node_after_chain(k, c), n = end > from ? end - from : 0;
+    int rc = reserve_raw_columns(k, r, n);
     if (rc < 0)
         return rc;
     r->from = from;
@@ -220,7 +222,7 @@ int b_incremental_nodes(struct build *b)
             return rc;
         first += k->chains[c].space;
     }
-    int rc = add_ends(k);
+    int rc = add_all_chain_end_nodes(k);
     for (uint32_t c = 0; c < n && rc == 0; c++) {
         uint32_t end = b->out->g.chains[c].first + b->out->g.chains[c].count;
         /* the first spare number after the chain: a pass that looks one node
@@ -234,7 +236,7 @@ int b_incremental_nodes(struct build *b)
 /* Called before (`done` false) and after (true) the passes that make arcs:
  * saves the counts, so that those of these passes are known. When done, also
  * saves in g_raw the cross arcs that no later record changes. */
-void b_incremental_arcs(struct build *b, bool done)
+void b_incremental_save_arcs(struct build *b, bool done)
 {
     struct b_incremental *k = b->incremental;
     const struct ips_graph *g = &b->out->g;
@@ -299,7 +301,7 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
     if (!x->goes_on) {
         return 0;
     }
-    if (!goes_on(k, x)) {
+    if (!has_same_chunks_so_far(k, x)) {
         b->broken = true;
         return 0;
     }
@@ -325,7 +327,7 @@ int g_scan_more(struct b_incremental *k)
     ips_free_large(scratch);
     if (rc == 0)
         rc = regroup_delays(&k->b);
-    b_scan_sums(&k->b);
+    b_sum_guesses_and_losses(&k->b);
     return rc;
 }
 
@@ -344,19 +346,19 @@ int g_more_nodes(struct b_incremental *k)
         take_raw_back(k, c);
     b->unended.n = k->unended_count;
     if (k->tables)
-        rc = g_slide(k);
+        rc = g_drop_final_nodes_if_full(k);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
         struct g_chain *x = &k->chains[c];
         if (!x->goes_on)
             continue;
-        b->nodes = g_end_of(k, c);
+        b->nodes = g_node_after_chain(k, c);
         b->off_ns = x->off_ns;
         b->probe_ps = x->probe_ps;
         rc = b_stream_nodes(&x->m, &x->walk);
-        finish_chain(k, c);
+        save_chain_state(k, c);
     }
     if (rc == 0)
-        rc = add_ends(k);
+        rc = add_all_chain_end_nodes(k);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = save_raw(k, c, k->b.from[c].node);
     return rc;

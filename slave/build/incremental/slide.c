@@ -53,7 +53,7 @@ static int pin_node(struct slide *s, uint32_t *node)
 }
 
 /* Replaces *node, the number of a node that stays, by its new number. */
-static int move_node(struct slide *s, uint32_t *node)
+static int renumber_node(struct slide *s, uint32_t *node)
 {
     if (*node == IPS_NO_NODE)
         return 0;
@@ -79,7 +79,7 @@ static int move_node(struct slide *s, uint32_t *node)
     return 0;
 }
 
-static int of_sends(struct slide *s, const struct b_end *e, seen *see)
+static int visit_send_nodes(struct slide *s, const struct b_end *e, seen *see)
 {
     int rc = 0;
     for (struct b_sending i = b_first_send(&s->k->b, e); i.op && rc == 0;
@@ -93,13 +93,13 @@ static int of_sends(struct slide *s, const struct b_end *e, seen *see)
     return rc;
 }
 
-static int of_ends(struct slide *s, seen *see)
+static int visit_channel_end_nodes(struct slide *s, seen *see)
 {
     struct b_incremental *k = s->k;
     int rc = 0;
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++) {
         struct g_end *x = &k->ends[i];
-        rc = of_sends(s, &k->b.ends[i], see);
+        rc = visit_send_nodes(s, &k->b.ends[i], see);
         for (uint32_t n = 0; n < x->reads.n && rc == 0; n++)
             rc = see(s, &x->reads.v[n].node);
         if (rc == 0)
@@ -110,11 +110,11 @@ static int of_ends(struct slide *s, seen *see)
 
 /* Calls `see` for every node number that is stored outside of columns, or in
  * xpred of a node that is not final. */
-static int all_nodes(struct slide *s, seen *see)
+static int visit_all_kept_nodes(struct slide *s, seen *see)
 {
     struct b_incremental *k = s->k;
     struct build *b = &k->b;
-    int rc = of_ends(s, see);
+    int rc = visit_channel_end_nodes(s, see);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
         struct maker *m = &k->chains[c].m;
         for (uint32_t i = s->at[c].first_open; i < s->at[c].end && rc == 0; i++)
@@ -133,7 +133,7 @@ static int all_nodes(struct slide *s, seen *see)
     return rc;
 }
 
-static int by_number(const void *va, const void *vb)
+static int compare_pins_by_number(const void *va, const void *vb)
 {
     CMP3(*(const uint32_t *)va, *(const uint32_t *)vb);
     return 0;
@@ -143,7 +143,7 @@ static void sort_pins(struct slide *s)
 {
     uint32_t n = 0, *v = s->pins.v;
     if (s->pins.n)
-        qsort(v, s->pins.n, sizeof(*v), by_number);
+        qsort(v, s->pins.n, sizeof(*v), compare_pins_by_number);
     for (uint32_t i = 0; i < s->pins.n; i++)
         if (n == 0 || v[i] != v[n - 1])
             v[n++] = v[i];
@@ -153,7 +153,7 @@ static void sort_pins(struct slide *s)
 static int find_pins(struct slide *s)
 {
     const struct ips_graph *g = &s->k->built.g;
-    int rc = all_nodes(s, pin_node);
+    int rc = visit_all_kept_nodes(s, pin_node);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         uint32_t last = s->at[c].first_open - 1;
         if (s->at[c].first_open > s->at[c].first)
@@ -200,7 +200,7 @@ static size_t node_bytes(void)
  * turn, so that a call needs no fresh memory pages. Each set is one array with
  * the columns one after the other. At first each column is an array of its own,
  * made by the build. */
-static int spare_columns(struct b_incremental *k, size_t nodes)
+static int reserve_spare_columns(struct b_incremental *k, size_t nodes)
 {
     if (k->spare_capacity >= nodes)
         return 0;
@@ -216,7 +216,8 @@ static int spare_columns(struct b_incremental *k, size_t nodes)
 
 /* Makes the columns of `to` point into `set`; the widest elements come first,
  * so all columns are aligned. */
-static void spread_columns(struct b_incremental *to, void *set, size_t room)
+static void set_column_pointers(struct b_incremental *to, void *set,
+                                size_t room)
 {
     uint8_t *p = set;
     for (size_t width = 8; width; width /= 2) {
@@ -268,8 +269,8 @@ void g_slide_release(struct b_incremental *k)
 
 /* Switches to the columns of `to`, in the spare set. The first switch frees the
  * single columns that the build made. */
-static void take_columns(struct b_incremental *k,
-                         const struct b_incremental *to)
+static void switch_to_new_columns(struct b_incremental *k,
+                                  const struct b_incremental *to)
 {
     void *set = k->set;
     size_t room = k->set_capacity;
@@ -295,7 +296,7 @@ static uint64_t lay_out(struct slide *s)
         uint32_t node = s->at[c].end, had = s->at[c].end - s->at[c].first;
         s->at[c].to = (uint32_t)first;
         /* the new number after the chain's last node */
-        (void)move_node(s, &node);
+        (void)renumber_node(s, &node);
         uint32_t stay = node - (uint32_t)first;
         struct g_chain *x = &k->chains[c];
         uint64_t more = x->goes_on ? 2 * (uint64_t)x->need + B_GROW_ROOM : 1;
@@ -306,7 +307,7 @@ static uint64_t lay_out(struct slide *s)
     return first;
 }
 
-static int slide_nodes(struct slide *s)
+static int compact_nodes(struct slide *s)
 {
     struct b_incremental *k = s->k;
     struct ips_graph *g = &k->built.g;
@@ -316,18 +317,18 @@ static int slide_nodes(struct slide *s)
     if (rc == 0 && room >= IPS_NO_NODE)
         rc = ips_err_set(k->b.err, IPS_E_LIMIT, "2^32 nodes");
     if (rc == 0)
-        rc = spare_columns(k, (size_t)room + 1);
+        rc = reserve_spare_columns(k, (size_t)room + 1);
     if (rc < 0)
         return rc;
-    spread_columns(&to, k->spare_set, k->spare_capacity);
-    rc = all_nodes(s, move_node);
+    set_column_pointers(&to, k->spare_set, k->spare_capacity);
+    rc = visit_all_kept_nodes(s, renumber_node);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t live = s->at[c].first_open;
         copy_chain(s, &to, c);
-        (void)move_node(s, &live);
+        (void)renumber_node(s, &live);
         k->b.from[c].node = live;
     }
-    take_columns(k, &to);
+    switch_to_new_columns(k, &to);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct g_chain *x = &k->chains[c];
         g->chains[c].first = s->at[c].to;
@@ -342,8 +343,8 @@ static int slide_nodes(struct slide *s)
 /* ---- other arrays that grow ---- */
 
 /* Returns the index of the send at *at, counted from the first send of `e`. */
-static uint32_t number_of(const struct build *b, const struct b_end *e,
-                          const struct g_at *at)
+static uint32_t send_index_in_end(const struct build *b, const struct b_end *e,
+                                  const struct g_at *at)
 {
     uint32_t n = 0;
     if (at->block == IPS_NONE)
@@ -353,8 +354,9 @@ static uint32_t number_of(const struct build *b, const struct b_end *e,
     return n + at->i;
 }
 
-static struct g_at place_of(const struct build *b, const struct b_end *e,
-                            uint32_t number)
+static struct g_at send_position_of_index(const struct build *b,
+                                          const struct b_end *e,
+                                          uint32_t number)
 {
     struct g_at at = {.block = e->sends.first};
     if (!e->sends.n)
@@ -378,8 +380,8 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     const struct b_end old = *e;
     struct g_end *x = &k->ends[i];
     struct g_end *to = e->local ? &k->ends[k->built.ends[i].peer_end] : NULL;
-    uint32_t from = number_of(was, &old, &x->first);
-    uint32_t read = to ? number_of(was, &old, &to->at) : from;
+    uint32_t from = send_index_in_end(was, &old, &x->first);
+    uint32_t read = to ? send_index_in_end(was, &old, &to->at) : from;
     uint32_t drop =
         ips_min_u32(ips_min_u32(from, read), old.sends.n ? old.sends.n - 1 : 0);
     struct b_sending s = b_first_send(was, &old);
@@ -398,9 +400,9 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     }
     x->sends = e->sends.n;
     if (x->first.block != IPS_NONE)
-        x->first = place_of(&k->b, e, from - drop);
+        x->first = send_position_of_index(&k->b, e, from - drop);
     if (to && to->at.block != IPS_NONE)
-        to->at = place_of(&k->b, e, read - drop);
+        to->at = send_position_of_index(&k->b, e, read - drop);
     return 0;
 }
 
@@ -428,7 +430,7 @@ static bool is_final(const struct b_incremental *k, uint32_t node)
 
 /* Drops the entries of final nodes: joins, receives from other machines, spins.
  * Spins become one sum for each chain. */
-static void drop_final(struct b_incremental *k)
+static void drop_entries_of_final_nodes(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = 0;
@@ -494,7 +496,7 @@ static bool has_room(const struct b_incremental *k)
     return true;
 }
 
-int g_slide(struct b_incremental *k)
+int g_drop_final_nodes_if_full(struct b_incremental *k)
 {
     const struct ips_graph *g = &k->built.g;
     struct slide s = {.k = k};
@@ -506,13 +508,13 @@ int g_slide(struct b_incremental *k)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         s.at[c].first = g->chains[c].first;
         s.at[c].first_open = k->b.from[c].node;
-        s.at[c].end = g_end_of(k, c);
+        s.at[c].end = g_node_after_chain(k, c);
     }
-    drop_final(k);
+    drop_entries_of_final_nodes(k);
     drop_readings(k);
     int rc = slide_sends(k);
     if (rc == 0)
-        rc = slide_nodes(&s);
+        rc = compact_nodes(&s);
     for (uint32_t i = 0; i < k->spun.n; i++)
         k->spun.v[i].node = g->chains[k->spun.v[i].node].first;
     k->slid = true;

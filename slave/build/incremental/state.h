@@ -155,15 +155,16 @@ struct b_op *g_send_at(const struct build *b, const struct b_end *e,
 struct inflow g_inflow(const struct build *b, const struct g_end *k,
                        uint32_t to);
 /* a += b, or a -= b if `minus`, for each count. */
-void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
-              bool minus);
+void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
+                  bool minus);
 /* memcpy() must not get NULL, not even for 0 bytes. */
 static inline void g_memcpy(void *to, const void *from, size_t bytes)
 {
     if (bytes)
         memcpy(to, from, bytes);
 }
-static inline uint32_t g_end_of(const struct b_incremental *k, uint32_t c)
+static inline uint32_t g_node_after_chain(const struct b_incremental *k,
+                                          uint32_t c)
 {
     return k->built.g.chains[c].first + k->chains[c].nodes;
 }
@@ -180,7 +181,7 @@ int g_match(struct b_incremental *k)
     IPS_MUST_USE; /* build/incremental/match.c */
 /* build/incremental/slide.c, for tables alone: if some chain has too little
  * space for its new records, drops final nodes to make space. */
-int g_slide(struct b_incremental *k) IPS_MUST_USE;
+int g_drop_final_nodes_if_full(struct b_incremental *k) IPS_MUST_USE;
 void g_slide_release(struct b_incremental *k);
 /* build/incremental/tables.c: the part of b_weights() that tables need. */
 int g_table_weights(struct b_incremental *k) IPS_MUST_USE;

@@ -26,8 +26,8 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
     if (s->napped_count || s->naps.count || (block && r->op == IPS_OP_SLEEP))
         return false;
     s->try_count = 0;
-    uint64_t t = b_time(&s->clock, r->h.word, r->h.t),
-             t_ret = b_time(&s->clock, r->h.word, r->t_ret);
+    uint64_t t = b_stamp_to_ns(&s->clock, r->h.word, r->h.t),
+             t_ret = b_stamp_to_ns(&s->clock, r->h.word, r->t_ret);
     if (s->empty || s->first_cpu == IPS_CPU_UNKNOWN || t < s->first_ns)
         return false;
     s->last_ns = ips_max_u64(s->last_ns, t_ret);
@@ -58,7 +58,7 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
         if (g->xkind[i] == B_X_SENT) {
             const struct b_op *send = b_op_at(b, g->xpred[i]);
-            own = b_gives_way(send, own, t_ns, cpu_at);
+            own = b_limit_receive_coord(send, own, t_ns, cpu_at);
             g->xkind[i] = IPS_X_DATA;
             g->xpred[i] = send->node;
             b->backwards |= send->t >= t_ns;
@@ -68,8 +68,8 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
         g->w[i] = coord - s.at;
         s.xlen += g->xlen[i];
         s.probe += g->probe[i];
-        s.unknown =
-            ips_add_sat(s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, off));
+        s.unknown = ips_add_sat(s.unknown, b_off_cpu_between_calls_ns(
+                                               t_ns, s.t, cpu_at, s.cpu, off));
         s.forwards &= t_ns >= s.t;
         s.at = coord;
         s.t = t_ns;
@@ -126,8 +126,8 @@ int g_table_weights(struct b_incremental *k)
         o->threads[c].cpu_ns = chain_weights(k, c, &sum);
         sum += o->threads[c].cpu_ns;
     }
-    int rc = b_sync_spins(b);
+    int rc = b_subtract_spin_cpu(b);
     if (rc == 0)
-        b_sum_up(b, sum);
+        b_bound_and_sum_weights(b, sum);
     return rc;
 }

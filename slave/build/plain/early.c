@@ -13,7 +13,7 @@
 
 #define AT_ONCE 8u
 
-int b_early_scanned(struct build *b, uint32_t stream)
+int b_collect_channel_uses(struct build *b, uint32_t stream)
 {
     for (uint32_t at = 0; at < 2 * b->used_top + 2; at += AT_ONCE) {
         uint64_t some;
@@ -33,14 +33,14 @@ int b_early_scanned(struct build *b, uint32_t stream)
     return 0;
 }
 
-static void used_by(uint32_t *is, uint32_t user)
+static void set_only_user(uint32_t *is, uint32_t user)
 {
     *is = *is == 0 || *is == user ? user : B_USERS;
 }
 
 /* Sets `reader` and `writer` of each end. Channels with an id of B_USED_IDS - 1
  * or more count as used by several chains. */
-static void count_users(struct build *b)
+static void find_only_users(struct build *b)
 {
     for (uint32_t i = 0; i < b->uses.n; i++) {
         const struct b_use *u = &b->uses.v[i];
@@ -48,9 +48,9 @@ static void count_users(struct build *b)
         const struct b_chan *c = b_chan_find(b, s->image, u->id);
         uint32_t user = s->chain == IPS_NONE ? B_USERS : s->chain + 1;
         if (c && u->receives && c->end_recv != IPS_NONE)
-            used_by(&b->ends[c->end_recv].reader, user);
+            set_only_user(&b->ends[c->end_recv].reader, user);
         if (c && !u->receives && c->end_send != IPS_NONE)
-            used_by(&b->ends[c->end_send].writer, user);
+            set_only_user(&b->ends[c->end_send].writer, user);
     }
     for (uint32_t i = 0; i < b->chans.n; i++) {
         const struct b_chan *c = &b->chans.v[i];
@@ -75,7 +75,7 @@ int b_early_begin(struct build *b)
 {
     if (b->incremental || !b->plain || b->careful)
         return 0;
-    count_users(b);
+    find_only_users(b);
     for (uint32_t i = 0; i < b->uses.n; i++) {
         const struct b_use *u = &b->uses.v[i];
         const struct b_stream *s = &b->streams[u->stream];
@@ -89,7 +89,7 @@ int b_early_begin(struct build *b)
     return b->early ? 0 : IPS_E_NO_MEMORY;
 }
 
-struct inflow *b_early(struct build *b, uint32_t to, uint32_t c)
+struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c)
 {
     if (to >= b->early_count || b->chains[c].late || !may_be_early(b, to, c))
         return NULL;

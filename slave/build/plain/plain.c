@@ -27,7 +27,7 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
 }
 
 /* Brings the slot's flow up to date: to the send of the slot's last receive. */
-static void put_flow(struct b_plain_slot *x)
+static void advance_flow_to_slot(struct b_plain_slot *x)
 {
     struct inflow *f = x->flow;
     if (!x->op)
@@ -49,7 +49,7 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     if (send)
         put_sends(m, x);
     if (!send)
-        put_flow(x);
+        advance_flow_to_slot(x);
     if (!send && x->messages) {
         if (e->read_count == 0)
             e->read_chain = m->chain;
@@ -98,7 +98,7 @@ assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
                                .t = UINT64_MAX,
                                .local = b->ends[end].local};
     if (dir == B_RECV)
-        x->flow = b_early(b, end, m->chain);
+        x->flow = b_get_early_inflow(b, end, m->chain);
     *of_end = x;
     return b_traffic_row(m, end, &x->row);
 }
@@ -118,7 +118,7 @@ more_sends(struct maker *m, struct b_plain_slot *x)
     return 0;
 }
 
-void b_plain_put(struct maker *m, uint32_t end)
+void b_plain_put_sends(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_SEND][end % B_PLAIN_SLOTS] : NULL;
@@ -133,13 +133,13 @@ void b_plain_stop_early_match(struct maker *m, uint32_t end)
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_RECV][end % B_PLAIN_SLOTS] : NULL;
     if (x && x->end == end) {
-        put_flow(x);
+        advance_flow_to_slot(x);
         x->flow = NULL;
     }
     b_early_no_more(m->b, end);
 }
 
-void b_plain_put_all(struct maker *m)
+void b_plain_flush_slots(struct maker *m)
 {
     struct b_plain_slots *s = m->b->plain;
     if (!s)
@@ -172,7 +172,7 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
             uint32_t node, uint64_t len, uint64_t slept)
 {
     struct interval v = {.t = t, .t_ret = t_ret, .end = end};
-    return b_add_ext(m, &v, node, len, slept);
+    return b_add_ext_receive(m, &v, node, len, slept);
 }
 
 /* Adds a receive to the list of its end, for an incremental build
@@ -180,7 +180,7 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
 static int listed_receive(struct maker *m, const struct b_plain *r,
                           uint32_t end, uint32_t node)
 {
-    struct b_read *to = b_incremental_read(m->b, end);
+    struct b_read *to = b_incremental_add_read(m->b, end);
     if (!to)
         return IPS_E_NO_MEMORY;
     *to = (struct b_read){.t = r->t,
@@ -306,7 +306,7 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
     if (k->off)
         k->off[i] = off;
     else
-        b_gap(&k->gaps, t_ns, cpu_at, off);
+        b_add_unknown_gap(&k->gaps, t_ns, cpu_at, off);
     k->wait[i] = slept;
     k->xlen[i] = len;
     k->probe[i] = probe;
@@ -366,7 +366,7 @@ match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
             uint64_t slept, struct b_matched to)
 {
     struct inflow *f = x->flow;
-    put_flow(x);
+    advance_flow_to_slot(x);
     uint64_t read = f->read;
     struct b_op *send = b_find_sender(b, f, r.len);
     if (!send) {
@@ -375,7 +375,8 @@ match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
         x->flow = NULL;
         return to;
     }
-    to = b_sent_alone_by(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept, r.len);
+    to = b_link_sole_receive(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept,
+                             r.len);
     if (f->read == f->sent && send + 1 != f->send.end) {
         x->op = send + 1;
         x->last = f->send.end;
@@ -440,7 +441,7 @@ plain_cost(struct run *k, const struct b_plain *r, bool blocked)
     if (blocked || ips_sub_sat(r->cpu, s->read_cpu_ns) >= B_READ_NS ||
         s->blocks_unread >= B_READ_BLOCKS_MIN)
         ps = b_cost_io(k->m->b, s, r->t, r->t_ret, r->cpu, r->cpu_ret);
-    else if (b_cost_cold(s, r->t, r->t_ret))
+    else if (b_check_cold_call(s, r->t, r->t_ret))
         ps = ips_add_sat(ps, k->cold_ps);
     k->cost_ps = ips_add_sat(k->cost_ps, ps);
     k->probe_ps = ips_add_sat(k->probe_ps, ps);
@@ -580,8 +581,8 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     run_end(&k);
     /* Store the position after the last record that got a node, and the
      * baseline after the last record that was read. If the latter is a long
-     * record for the general path, b_next() reads it again and sets the same
-     * baseline. */
+     * record for the general path, b_next_record() reads it again and sets the
+     * same baseline. */
     walk->proc_line.io_known = r.baseline_known;
     walk->proc_line.io_t = r.baseline_t;
     walk->proc_line.io_cpu = r.baseline_cpu;

@@ -49,8 +49,8 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
         one_node += (1 - what) & (t_ret >= last);
         last = ips_max_u64(last, t_ret);
         here = ips_max_u64(here, t_ret);
-        b_plain_used(used, &used_top,
-                     b_load32(p + offsetof(struct ips_rec_head, a)), what);
+        b_plain_mark_used(used, &used_top,
+                          b_load32(p + offsetof(struct ips_rec_head, a)), what);
     }
     if (p == from)
         return p;
@@ -99,8 +99,8 @@ scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
         to->last = ips_max_u64(to->last, t_ret);
         to->last_cpu = ips_max_u64(to->last_cpu, cpu_ret);
         to->n++;
-        b_plain_used(used, &to->used_top,
-                     b_load32(p + offsetof(struct ips_rec_head, a)), what);
+        b_plain_mark_used(used, &to->used_top,
+                          b_load32(p + offsetof(struct ips_rec_head, a)), what);
         r->baseline_t = t_ret;
         r->baseline_cpu = cpu_ret;
         r->baseline_known = true;
@@ -151,7 +151,7 @@ scan_one(const struct b_plain *r, struct seen *s)
         r->send & (r->t_ret >= s->before) & (b_plain_slept(r) < B_BLOCKED_NS);
     s->before = ips_max_u64(s->before, r->t_ret);
     s->n++;
-    b_plain_used(s->used, &s->used_top, r->id, !r->send);
+    b_plain_mark_used(s->used, &s->used_top, r->id, !r->send);
 }
 
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,

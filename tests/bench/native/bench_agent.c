@@ -69,7 +69,8 @@ static void call(void)
         return;
     struct ips_moment call = ips_moment_now();
     struct ips_moment ret = ips_moment_after(&call);
-    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
+    (void)ips_io_write_record(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0,
+                              1, 0);
 }
 
 static void mark(void)
@@ -81,12 +82,13 @@ static void procedure(void)
 {
     for (int i = 0; i < 2; i++) {
         struct ips_moment m;
-        uint64_t left = ips_proc_event_short(
+        uint64_t left = ips_write_short_proc_event(
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
         ips_short_undo(left, sizeof(struct ips_rec_head));
-        (void)ips_proc_event_long(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1, &m);
+        (void)ips_write_long_proc_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
+                                        &m);
     }
 }
 
@@ -101,7 +103,7 @@ static void drain(void)
         if (strstr(e->d_name, IPS_SEGMENT_SUFFIX) && fd >= 0 &&
             pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
             head.state == IPS_SEGMENT_CLOSED &&
-            ips_segment_set_drained(fd, 0, &err) < 0)
+            ips_segment_zero_and_set_drained(fd, 0, &err) < 0)
             fprintf(stderr, "bench_agent: %s\n", err.msg);
         if (fd >= 0)
             close(fd);

@@ -275,7 +275,8 @@ static uint32_t list_of(char *text, uint32_t *out, uint32_t room)
     return n;
 }
 
-static struct ips_mtime time_of(const char *base, const char *per_byte)
+static struct ips_mtime compute_time_after_dv(const char *base,
+                                              const char *per_byte)
 {
     double q32 = strtod(per_byte, NULL) * 4294967296.0;
     return (struct ips_mtime){number(base), (uint64_t)q32, 1, 1};
@@ -299,8 +300,8 @@ static void replay(const struct ips_graph *g, char **argv, uint64_t read_ns)
         machine[f].cores = cores[f];
         for (uint32_t t = 0; t < machines; t++) {
             size_t p = (size_t)f * machines + t;
-            mtime[p] =
-                f == t ? time_of(argv[6], argv[7]) : time_of(argv[4], argv[5]);
+            mtime[p] = f == t ? compute_time_after_dv(argv[6], argv[7])
+                              : compute_time_after_dv(argv[4], argv[5]);
             medium[p] = f == t ? IPS_REPLAY_NO_MEDIUM : 0;
         }
     }

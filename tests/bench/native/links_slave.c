@@ -54,7 +54,8 @@ static void reduce(struct slave *v)
 static void values(struct slave *v, const struct links_frame *f)
 {
     uint64_t *value;
-    must(v, ips_joins_values(f->data, f->len, v->g->in_count, &value, &v->err));
+    must(v, ips_joins_decode_values(f->data, f->len, v->g->in_count, &value,
+                                    &v->err));
     must(v, ips_longest_path(v->g, &links_lane, value, &v->est, &v->err));
     free(value);
     const struct links_done d = {.t_max = v->est.t_max};
@@ -140,7 +141,7 @@ static void open_links(struct slave *v)
                               &v->err));
     for (uint32_t p = 0; p < v->links.peer_count; p++) {
         struct ips_cm_bytes b = {0};
-        must(v, ips_cm_wants(&v->links, p, &b, &v->err));
+        must(v, ips_cm_write_wants(&v->links, p, &b, &v->err));
         links_send(v->n, v->links.peer[p].machine, LINKS_WANTS, 0, b.data,
                    b.len);
         ips_cm_bytes_release(&b);
@@ -165,9 +166,9 @@ static void take_peer(struct slave *v, const struct links_frame *f)
     uint32_t p = ips_cm_peer_of(&v->links, f->from);
     v->dirty = true;
     if (f->kind == LINKS_ACK)
-        must(v, ips_cm_async_ack(v->async, p, f->a, &v->err));
+        must(v, ips_cm_async_take_ack(v->async, p, f->a, &v->err));
     else if (v->async)
-        must(v, ips_cm_async_len(v->async, p, f->data, f->len, &v->err));
+        must(v, ips_cm_async_take_len(v->async, p, f->data, f->len, &v->err));
     else
         must(v, ips_cm_sync_take(v->sync, p, f->data, f->len, &v->err));
 }
@@ -208,7 +209,7 @@ static void begin_lane(struct slave *v, const struct links_frame *f)
     } else {
         must(v, ips_cm_async_new(&v->links, v->g, &links_lane, f->a, 0,
                                  &v->async, &v->err));
-        must(v, ips_cm_async_len(v->async, IPS_CM_ROOT, NULL, 0, &v->err));
+        must(v, ips_cm_async_take_len(v->async, IPS_CM_ROOT, NULL, 0, &v->err));
     }
     replay(v);
 }

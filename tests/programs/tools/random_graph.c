@@ -96,8 +96,9 @@ static void print_slacks(const char *name, const struct ips_graph *g,
     for (uint32_t c = 0; c < g->chain_count; c++) {
         for (uint32_t k = 0; k < g->chains[c].count; k++) {
             uint32_t i = g->chains[c].first + k;
-            uint64_t slack = cross ? ips_slack_cross(g, lane, e, tail, i)
-                                   : ips_slack_chain(g, e, tail, i, k == 0);
+            uint64_t slack =
+                cross ? ips_slack_of_cross_arc(g, lane, e, tail, i)
+                      : ips_slack_of_chain_arc(g, e, tail, i, k == 0);
             if (slack == IPS_NO_SLACK)
                 printf("%snull", i ? ", " : "");
             else
@@ -144,7 +145,7 @@ static int print_next(const struct ips_graph *g,
         label[c] = g->chains[c].machine << 16 | g->chains[c].process;
     struct ips_next_ask ask = {
         .group = IPS_NEXT_SET, .k = NEXT, .chain_label = label};
-    int rc = ips_next_paths(g, lane, e, &ask, &next, err);
+    int rc = ips_find_longest_paths(g, lane, e, &ask, &next, err);
     printf(", \"next\": [");
     for (uint32_t i = 0; i < next.count; i++)
         printf("%s%" PRIu64, i ? ", " : "", next.path[i].ns);
@@ -176,7 +177,7 @@ static int print_more(const struct ips_graph *g,
     if (rc == 0) {
         print_slacks("slack_chain", g, lane, &e, tail, false);
         print_slacks("slack_cross", g, lane, &e, tail, true);
-        (void)ips_feature_shares(g, lane, &e, &f, share);
+        (void)ips_compute_feature_shares(g, lane, &e, &f, share);
         rc = print_faster("gone", &base, own, IPS_WHATIF_GONE, err);
     }
     if (rc == 0)

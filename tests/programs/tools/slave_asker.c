@@ -40,7 +40,7 @@ static void fail(const char *what)
 static void send_ask(Ips__Request *q)
 {
     q->id = ++ask.id;
-    q->run = ips_wire_text(ask.run);
+    q->run = ips_unconst_text(ask.run);
     ips_send_request(ask.peer, q);
 }
 
@@ -134,7 +134,7 @@ static void next_word(void)
     } else if (strncmp(word, "events", 6) == 0) {
         q.ask_case = IPS__REQUEST__ASK_EVENTS;
         q.events = &events;
-        events.object = ips_wire_text("");
+        events.object = ips_unconst_text("");
         ask.window = word[6] == ':' ? strtoul(word + 7, NULL, 10) : 0;
         events.window = (uint32_t)ask.window;
     } else if (!ask_graph(word, &q)) {
@@ -233,7 +233,7 @@ static void on_reply(const Ips__Reply *r)
         Ips__Request q = IPS__REQUEST__INIT;
         more.replies = 1;
         q.id = ask.id;
-        q.run = ips_wire_text(ask.run);
+        q.run = ips_unconst_text(ask.run);
         q.ask_case = IPS__REQUEST__ASK_MORE;
         q.more = &more;
         ips_send_request(ask.peer, &q);

@@ -264,7 +264,7 @@ def test_start_lies_together(build):
             at.setdefault(name.split(".")[0], []).append(int(value, 16))
     start, end = section(library, ".text.start")
     assert end <= 65536 and section(library, ".rodata")[1] <= 65536
-    assert {"ips_wrap_init", "ips_segment_make", "ips_calls_end", "ips_module_of",
+    assert {"ips_wrap_init", "ips_segment_make", "ips_close_open_calls", "ips_module_read_tables",
             "attach_run", "is_wanted"} <= named
     next_start, next_end = section(library, ".text.often")
     assert next_start == end

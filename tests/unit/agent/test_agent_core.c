@@ -423,7 +423,7 @@ static void drain_closed(const struct pool_segment *seg, void *arg)
     snprintf(path, sizeof(path), "%s/%s", p->dir, seg->file);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     struct ips_err err = {0};
-    assert_int_equal(ips_segment_set_drained(fd, 0, &err), 0);
+    assert_int_equal(ips_segment_zero_and_set_drained(fd, 0, &err), 0);
     close(fd);
 }
 
@@ -601,7 +601,7 @@ static void errno_kept(void *arg)
     errno = 4711;
     for (uint64_t i = 0; i < 3000; i++)
         write_one(0, i);
-    ips_core_lost(IPS_LOST_NO_CHANNEL, 2);
+    ips_core_count_lost(IPS_LOST_NO_CHANNEL, 2);
     ips_core_process_end(IPS_END_EXIT, 0);
     _exit(errno == 4711 ? 0 : 99);
 }

@@ -77,9 +77,9 @@ static void one(struct said *s, uint32_t i)
             ips_cpu_read();
     }
     s->ret = ips_moment_after(&s->call);
-    if (!ips_io_event((enum ips_rec_type)s->type, s->chan, (enum ips_op)s->op,
-                      &s->call, &s->ret, s->result, (int)s->err, s->site,
-                      s->ready))
+    if (!ips_io_write_record((enum ips_rec_type)s->type, s->chan,
+                             (enum ips_op)s->op, &s->call, &s->ret, s->result,
+                             (int)s->err, s->site, s->ready))
         _exit(1);
 }
 
@@ -169,7 +169,8 @@ static void on_signal(int sig)
     struct ips_moment call = ips_moment_now();
     struct ips_moment ret = ips_moment_after(&call);
     (void)sig;
-    (void)ips_io_event(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0, 1, 0);
+    (void)ips_io_write_record(IPS_REC_SEND, 1, IPS_OP_DATA, &call, &ret, 1, 0,
+                              1, 0);
     shared->handled++;
 }
 

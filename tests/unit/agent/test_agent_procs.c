@@ -8,7 +8,7 @@
 #include "agent/preload/sample/procs.c"
 
 /* modules.c is the preload library's. */
-void ips_module_note_slow(uint64_t pc)
+void ips_module_record_once_slow(uint64_t pc)
 {
     (void)pc;
 }
@@ -96,7 +96,7 @@ static void body_moved(void *arg)
     uint64_t others = here.table->used - 1;
     count_call(s, slots); /* found before, stepped after */
     s->calls++;           /* another that is left behind */
-    follow_slot(s);
+    move_counts_to_new_slot(s);
     call(0);
     if (find_slot(here.table, 0x1000)->calls != 4 || others < 31)
         _exit(1);

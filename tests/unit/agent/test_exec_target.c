@@ -124,7 +124,7 @@ static enum ips_target_kind with_arguments(const char *const *words)
     struct ips_target t = {.kind = IPS_TARGET_BY_HAND, .path = "ld.so"};
     if (words)
         memcpy(argv, words, WORDS * sizeof(*argv));
-    ips_target_started(&t, words ? argv : NULL, NULL);
+    ips_target_refine_by_arguments(&t, words ? argv : NULL, NULL);
     assert_true((t.kind == IPS_TARGET_TRACED) == (t.path[0] == '\0'));
     return t.kind;
 }
@@ -153,7 +153,7 @@ static void test_exec_target__loader_arguments(void **state)
     assert_int_equal(WITH("ld.so", NULL, "ls"), IPS_TARGET_ASKED);
     assert_int_equal(WITH("ld.so", "--argv0", NULL, "ls"), IPS_TARGET_ASKED);
     struct ips_target t = {.kind = IPS_TARGET_STATIC, .path = "x"};
-    ips_target_started(&t, NULL, NULL);
+    ips_target_refine_by_arguments(&t, NULL, NULL);
     assert_int_equal(t.kind, IPS_TARGET_STATIC);
 }
 

@@ -16,7 +16,7 @@
 #include "tests/unit/help/emulated.h"
 
 /* The core's page that a fork child finds emptied: none here. */
-void *ips_core_wiped(void)
+void *ips_core_wiped_memory(void)
 {
     return NULL;
 }

@@ -317,7 +317,7 @@ static void test_pool__segment_files_are_copied_whole(void **state)
         assert_int_equal(reader.seg.mapping.data != NULL, i);
         segment_reader_close(&reader);
     }
-    assert_int_equal(ips_segment_set_drained(fd, 0, &err), 0);
+    assert_int_equal(ips_segment_zero_and_set_drained(fd, 0, &err), 0);
     assert_int_equal(pread(fd, copy, BIG, 0), BIG);
     h->state = IPS_SEGMENT_DRAINED;
     memset(big + sizeof(*h), 0, BIG - sizeof(*h));

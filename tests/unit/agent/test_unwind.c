@@ -126,7 +126,7 @@ static void test_unwind__no_more_than_asked_for(void **state)
 }
 
 /* Catches a rule kept by the first walk that gives other frames than the table
- * did, and one that outlives ips_unwind_reset. */
+ * did, and one that outlives ips_unwind_clear_rules. */
 static void test_unwind__again_as_the_first_time(void **state)
 {
     void (*const runs[])(int) = {
@@ -139,7 +139,7 @@ static void test_unwind__again_as_the_first_time(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         uint64_t first[FRAMES];
-        ips_unwind_reset();
+        ips_unwind_clear_rules();
         for (unsigned walk = 0; walk < 3; walk++) {
             check_exact(runs[i]); /* up to main and beyond: */
             uint32_t inner = notes + 2;
@@ -184,7 +184,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
     uint64_t got[FRAMES];
     (void)sig;
     (void)info;
-    ips_unwind_context(&u, (const ucontext_t *)context);
+    ips_unwind_load_context(&u, (const ucontext_t *)context);
     u.low = u.reg[IPS_REG_SP];
     u.end = stack_end;
     uint32_t n = ips_unwind(&u, got, FRAMES);

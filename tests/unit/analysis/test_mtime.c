@@ -165,28 +165,28 @@ static void test_mtime__doubts(void **state)
     struct mtime_trip trip[4];
     for (int i = 0; i < 4; i++)
         trip[i] = (struct mtime_trip){3000, 100, 1000};
-    assert_false(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_false(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
     p.point[0].high_ns = p.point[1].high_ns = 1000 + 3000 + MTIMES_SLACK_NS;
     p.point[2].high_ns++; /* nothing */
-    assert_false(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_false(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
     p.point[0].high_ns++;
-    assert_false(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_false(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
     p.point[1].high_ns++;
-    assert_true(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_true(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "2 of 4 lengths vary widely: 1 B take 1 to 24 us");
     trip[2].delay_ns = trip[3].delay_ns = 101;
-    assert_true(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
+    assert_true(mtimes_has_doubtful_trips(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "its ends waited for a CPU 10% of the time");
-    assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    assert_false(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
     back.point[2].ns = back.point[3].ns = 85000;
-    assert_true(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    assert_true(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
     assert_string_equal(
         why, "the directions differ: 3 B take 1 us forth and 85 us back");
     back.point[2].ns = 23000;
-    assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    assert_false(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
     back.count = 1; /* nothing else in common */
     back.point[0].ns = 23001;
-    assert_true(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
+    assert_true(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
 }
 
 /* ---- a graph's messages -------------------------------------------------- */
@@ -265,9 +265,9 @@ static void test_mtime__text_there_and_back(void **state)
     assert_string_equal(t.pair[1]->doubt, "");
     assert_int_equal(t.wake_count, 2);
     assert_string_equal(t.wake[0].machine, "m1");
-    assert_int_equal(mtimes_wake(&t, "m7")->ns, 2400);
-    assert_string_equal(mtimes_wake(&t, "m7")->by, "by hand");
-    assert_null(mtimes_wake(&t, "a"));
+    assert_int_equal(mtimes_find_wake(&t, "m7")->ns, 2400);
+    assert_string_equal(mtimes_find_wake(&t, "m7")->by, "by hand");
+    assert_null(mtimes_find_wake(&t, "a"));
     char *once = mtimes_text(&t);
     assert_non_null(once);
     assert_int_equal(mtimes_parse(&u, "x", once, NULL), 0);
@@ -280,7 +280,7 @@ static void test_mtime__text_there_and_back(void **state)
     assert_int_equal(t.pair[1]->count, 1);
     assert_int_equal(mtimes_parse(&t, "x", HEAD "wake m7 5 e\n", NULL), 0);
     assert_int_equal(t.wake_count, 2);
-    assert_int_equal(mtimes_wake(&t, "m7")->ns, 5);
+    assert_int_equal(mtimes_find_wake(&t, "m7")->ns, 5);
     assert_int_equal(mtimes_remove_machine(&t, "b"), 1);
     assert_int_equal(mtimes_remove_machine(&t, "m1"), 1);
     assert_int_equal(t.count, 1);

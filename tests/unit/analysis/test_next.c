@@ -42,7 +42,8 @@ static void test_next__golden(void **state)
         struct ips_next_ask ask = {
             .group = IPS_NEXT_PATHS, .k = 100, .chain_label = label};
         assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
-        assert_int_equal(0, ips_next_paths(&g, &lane, &e, &ask, &next, NULL));
+        assert_int_equal(
+            0, ips_find_longest_paths(&g, &lane, &e, &ask, &next, NULL));
         assert_true(next.complete);
         assert_int_equal(next.count, count);
         for (uint32_t i = 0; i < count; i++)
@@ -67,7 +68,8 @@ static void test_next__grouped(void **state)
     struct ips_next_ask ask = {
         .group = IPS_NEXT_SEQUENCE, .k = 2, .chain_label = label};
     assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
-    assert_int_equal(0, ips_next_paths(&g, &lane, &e, &ask, &next, NULL));
+    assert_int_equal(0,
+                     ips_find_longest_paths(&g, &lane, &e, &ask, &next, NULL));
     assert_int_equal(next.count, 2);
     assert_int_equal(next.path[0].ns, 22);
     assert_int_equal(next.path[0].label_count, 3);
@@ -78,7 +80,8 @@ static void test_next__grouped(void **state)
     assert_int_equal(next.path[1].path.seg[2].ns, 10);
     ips_next_release(&next);
     ask.limit_bytes = 1; /* says that it stopped, and is not wrong */
-    assert_int_equal(0, ips_next_paths(&g, &lane, &e, &ask, &next, NULL));
+    assert_int_equal(0,
+                     ips_find_longest_paths(&g, &lane, &e, &ask, &next, NULL));
     assert_false(next.complete);
     ips_next_release(&next);
     ips_est_release(&e);
@@ -243,7 +246,7 @@ static const char *next_property(struct rg *r, uint64_t seed)
         compared++;
         qsort(a.one, a.count, sizeof(*a.one), longest_first);
         if (ips_longest_path(g, &a.lane, NULL, &e, NULL) < 0 ||
-            ips_next_paths(g, &a.lane, &e, &ask, &next, NULL) < 0)
+            ips_find_longest_paths(g, &a.lane, &e, &ask, &next, NULL) < 0)
             return "an error";
         wrong = compare(&a, &next, ask.k);
         ips_next_release(&next);

@@ -228,7 +228,8 @@ static void test_replay__curve(void **state)
         assert_int_equal(1000 + takes[k], r.reach[4]);
         ips_replay_release(&r);
     }
-    struct ips_mtime below = ips_curve_below(&c), above = ips_curve_above(&c);
+    struct ips_mtime below = ips_curve_line_below(&c),
+                     above = ips_curve_line_above(&c);
     for (uint64_t len = 0; len < 3000; len += 7) {
         assert_true(ips_mtime_ns(&below, len) <= ips_curve_ns(&c, len));
         assert_true(ips_mtime_ns(&above, len) >= ips_curve_ns(&c, len));

@@ -45,7 +45,7 @@ static void test_replay_tree__first_of_all(void **state)
     uint64_t seed = 1;
     uint32_t count = 0;
     assert_true(rp_tree_init(&t, 1));
-    assert_true(rp_tree_key(&t) == RP_NEVER);
+    assert_true(rp_tree_first_key(&t) == RP_NEVER);
     for (uint32_t step = 0; step < STEPS; step++) {
         /* Few keys, so that many are equal; up to the greatest time there is */
         uint64_t key =
@@ -55,7 +55,7 @@ static void test_replay_tree__first_of_all(void **state)
         bool stays = dice(&seed, 2);
         uint32_t k = first_of(held);
         if (more && count < HELD_MAX) {
-            k = rp_tree_leaf(&t);
+            k = rp_tree_alloc_leaf(&t);
             assert_true(k < HELD_MAX && !held[k].is);
             count++;
             stays = true;
@@ -72,10 +72,10 @@ static void test_replay_tree__first_of_all(void **state)
         }
         k = first_of(held);
         if (k == RP_NO_LEAF) {
-            assert_true(rp_tree_key(&t) == RP_NEVER);
+            assert_true(rp_tree_first_key(&t) == RP_NEVER);
             continue;
         }
-        assert_true(rp_tree_key(&t) == held[k].key);
+        assert_true(rp_tree_first_key(&t) == held[k].key);
         assert_int_equal(rp_item_id(&t.at[1]), held[k].id);
         assert_int_equal(rp_item_leaf(&t.at[1]), k);
     }

@@ -344,7 +344,7 @@ static uint32_t check_sums(const struct ips_graph *g, const struct ips_est *est,
         assert_true(x->behind_ns <= x->queued && x->behind != i);
         assert_true(!i || q->r[i - 1].finished_ns <= x->finished_ns);
         memset(ns, 0, g->chain_count * sizeof(*ns));
-        ips_request_chains(g, est, x, ns);
+        ips_request_add_ns_by_chain(g, est, x, ns);
         for (uint32_t c = 0; c < g->chain_count; c++)
             in_chains += ns[c];
         assert_int_equal(in_chains,

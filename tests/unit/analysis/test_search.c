@@ -146,7 +146,7 @@ static void draw(uint64_t seed, struct drawn *d)
                                      .top = 3,
                                      .value = value,
                                      .ctx = d};
-    ips_search_alike(&d->replay, &d->ask, d->alike);
+    ips_search_find_alike_machines(&d->replay, &d->ask, d->alike);
 }
 
 static void discard(struct drawn *d)
@@ -396,7 +396,7 @@ static void test_search__by_hand(void **state)
                                     .value = value,
                                     .progress = stop,
                                     .ctx = &d};
-    ips_search_alike(&d.replay, &d.ask, d.alike);
+    ips_search_find_alike_machines(&d.replay, &d.ask, d.alike);
     assert_int_equal(0, d.alike[1]);
     struct ips_search_bound b = bound_of(&d);
     assert_int_equal(12, b.path_ns);

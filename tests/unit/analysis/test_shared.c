@@ -54,7 +54,7 @@ static void test_shared__by_hand(void **state)
             if (g.xkind[i] == IPS_X_DATA)
                 g.xlen[i] = 2 * UNIT;
         }
-        if (ips_shared_path(&g, &lane, &ask, &got, &err) < 0)
+        if (ips_compute_shared_medium_path(&g, &lane, &ask, &got, &err) < 0)
             fail_msg("%s", err.msg);
         assert_int_equal(got.end_ns, expected[k].end);
         assert_int_equal(got.busy_ns, expected[k].busy);
@@ -121,12 +121,13 @@ static void test_shared__any_graph(void **state)
         uint32_t *map = calloc((size_t)g->chain_count + 1, sizeof(*map));
         assert_non_null(map);
         struct ips_shared_ask ask = {1, map, NULL};
-        if (ips_shared_path(g, &lane, &ask, &one, &err) < 0)
+        if (ips_compute_shared_medium_path(g, &lane, &ask, &one, &err) < 0)
             fail_msg("seed %llu: %s", (unsigned long long)seed, err.msg);
         for (uint32_t c = 0; c < g->chain_count; c++)
             map[c] = c % 3;
         ask.machine_count = 3;
-        assert_int_equal(ips_shared_path(g, &lane, &ask, &got, NULL), 0);
+        assert_int_equal(
+            ips_compute_shared_medium_path(g, &lane, &ask, &got, NULL), 0);
         assert_int_equal(ips_longest_path(g, &lane, NULL, &est, NULL), 0);
         assert_int_equal(one.end_ns, est.t_max);
         assert_int_equal(one.busy_ns, 0);

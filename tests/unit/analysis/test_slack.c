@@ -68,10 +68,11 @@ static void test_slack__golden(void **state)
     for (size_t i = 0; i < sizeof(by_hand) / sizeof(*by_hand); i++) {
         struct solved s;
         solve_golden(by_hand[i].number, &s);
-        uint64_t slack =
-            by_hand[i].cross
-                ? ips_slack_cross(&s.g, &s.lane, &s.e, s.tail, by_hand[i].node)
-                : ips_slack_chain(&s.g, &s.e, s.tail, by_hand[i].node, false);
+        uint64_t slack = by_hand[i].cross
+                             ? ips_slack_of_cross_arc(&s.g, &s.lane, &s.e,
+                                                      s.tail, by_hand[i].node)
+                             : ips_slack_of_chain_arc(&s.g, &s.e, s.tail,
+                                                      by_hand[i].node, false);
         if (slack != by_hand[i].slack)
             fail_msg("G%d node %u%s: slack %llu, not %llu", by_hand[i].number,
                      by_hand[i].node, by_hand[i].cross ? " (cross)" : "",
@@ -176,10 +177,10 @@ static const char *tails_wrong(struct solved *s)
         if (s->e.est[i] + s->tail[i] != s->e.t_max)
             wrong = "a node of the path is not critical";
         if (p.seg[k].kind != IPS_SEG_COMPUTE &&
-            ips_slack_cross(g, &s->lane, &s->e, s->tail, i) != 0)
+            ips_slack_of_cross_arc(g, &s->lane, &s->e, s->tail, i) != 0)
             wrong = "a cross arc of the path has slack";
         if (p.seg[k].kind == IPS_SEG_COMPUTE &&
-            ips_slack_chain(g, &s->e, s->tail, i, false) != 0)
+            ips_slack_of_chain_arc(g, &s->e, s->tail, i, false) != 0)
             wrong = "a chain arc of the path has slack";
     }
     ips_path_release(&p);
@@ -195,7 +196,7 @@ static const char *slack_wrong(struct solved *s, uint64_t *rng)
         if (g->chains[c].count < 2)
             continue;
         uint32_t i = first + 1 + rg_below(rng, g->chains[c].count - 1);
-        uint64_t slack = ips_slack_chain(g, &s->e, s->tail, i, false);
+        uint64_t slack = ips_slack_of_chain_arc(g, &s->e, s->tail, i, false);
         bool leads = slack != IPS_NO_SLACK; /* to the goal */
         slack = leads ? slack : 100;
         for (uint64_t more = 0; more < 2; more++) {
@@ -219,7 +220,8 @@ static const char *removal_wrong(struct solved *s)
 {
     struct ips_est e;
     for (uint32_t i = 0; i < s->g.node_count; i++) {
-        uint64_t slack = ips_slack_cross(&s->g, &s->lane, &s->e, s->tail, i);
+        uint64_t slack =
+            ips_slack_of_cross_arc(&s->g, &s->lane, &s->e, s->tail, i);
         if (slack != IPS_NO_SLACK && slack > 0)
             s->g.xpred[i] = IPS_NO_NODE;
     }

@@ -99,7 +99,7 @@ static void test_waits__golden_chain(void **state)
     struct ips_graph g;
     struct ips_waits w;
     row_graph(h1, 10, &g);
-    assert_int_equal(0, ips_waits_lay(&g, h1_waits, 3, &w, NULL));
+    assert_int_equal(0, ips_waits_place_on_clock(&g, h1_waits, 3, &w, NULL));
     struct parts p = blamed(&w, 0, 0, UINT64_MAX);
     assert_int_equal(93, p.sum);
     assert_int_equal(3, part(&p, IPS_BLAME_WOKEN, 0, 0));
@@ -144,7 +144,7 @@ static void test_waits__golden_not_begun(void **state)
     struct ips_graph g;
     struct ips_waits w;
     row_graph(h2, 9, &g);
-    assert_int_equal(0, ips_waits_lay(&g, &wait, 1, &w, NULL));
+    assert_int_equal(0, ips_waits_place_on_clock(&g, &wait, 1, &w, NULL));
     struct parts p = blamed(&w, 0, 0, UINT64_MAX);
     assert_int_equal(40, p.sum);
     assert_int_equal(22, part(&p, IPS_BLAME_COMPUTE, 2, 0));
@@ -222,7 +222,7 @@ static void test_idle__golden(void **state)
     struct ips_waits w;
     struct ips_idle o;
     row_graph(h1, 10, &g);
-    assert_int_equal(0, ips_waits_lay(&g, h1_waits, 3, &w, NULL));
+    assert_int_equal(0, ips_waits_place_on_clock(&g, h1_waits, 3, &w, NULL));
     assert_int_equal(0, ips_idle_make(&w, 0, 3, 0, 120, 0, &o, NULL));
     assert_int_equal(360, idle_sum(&o));
     about(62, o.running);
@@ -260,7 +260,7 @@ static void test_idle__spin_and_split(void **state)
     struct ips_waits w;
     struct ips_idle o;
     row_graph(row, 6, &g);
-    assert_int_equal(0, ips_waits_lay(&g, wait, 4, &w, NULL));
+    assert_int_equal(0, ips_waits_place_on_clock(&g, wait, 4, &w, NULL));
     assert_int_equal(0, ips_idle_make(&w, 0, 2, 0, 50, 1u << SPIN, &o, NULL));
     assert_int_equal(100, idle_sum(&o));
     assert_int_equal(10, o.before);
@@ -288,7 +288,7 @@ static void test_idle__more_than_cores(void **state)
     struct ips_waits w;
     struct ips_idle o;
     row_graph(row, 6, &g);
-    assert_int_equal(0, ips_waits_lay(&g, NULL, 0, &w, NULL));
+    assert_int_equal(0, ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
     assert_int_equal(0, ips_idle_make(&w, 0, 1, 0, 14, 0, &o, NULL));
     assert_int_equal(14, o.running);
     assert_int_equal(6, o.over);
@@ -338,7 +338,8 @@ static void test_waits__sums(void **state)
         struct ips_idle o;
         rg_make(&opt, &r);
         uint64_t n = rw_make(&r.whole, seed, seed % 3 == 0, &wait);
-        assert_int_equal(0, ips_waits_lay(&r.whole, wait, n, &w, NULL));
+        assert_int_equal(0,
+                         ips_waits_place_on_clock(&r.whole, wait, n, &w, NULL));
         for (uint64_t i = 1; i < n; i++)
             if (wait[i].arc == wait[i - 1].arc)
                 assert_true(wait[i].from >= wait[i - 1].to);
@@ -364,16 +365,19 @@ static void test_waits__bad_input(void **state)
     struct ips_idle o;
     row_graph(h1, 10, &g);
     struct ips_wait out_of_order[] = {{.arc = 4}, {.arc = 1}};
-    assert_int_equal(IPS_E_USAGE, ips_waits_lay(&g, out_of_order, 2, &w, NULL));
+    assert_int_equal(IPS_E_USAGE,
+                     ips_waits_place_on_clock(&g, out_of_order, 2, &w, NULL));
     struct ips_wait beyond = {.arc = 10};
-    assert_int_equal(IPS_E_USAGE, ips_waits_lay(&g, &beyond, 1, &w, NULL));
-    assert_int_equal(0, ips_waits_lay(&g, NULL, 0, &w, NULL));
+    assert_int_equal(IPS_E_USAGE,
+                     ips_waits_place_on_clock(&g, &beyond, 1, &w, NULL));
+    assert_int_equal(0, ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
     assert_int_equal(IPS_E_LIMIT, ips_idle_make(&w, 0, 1u << 20, 0, UINT64_MAX,
                                                 0, &o, NULL));
     ips_waits_release(&w);
     ips_free_large(g.at);
     g.at = NULL;
-    assert_int_equal(IPS_E_USAGE, ips_waits_lay(&g, NULL, 0, &w, NULL));
+    assert_int_equal(IPS_E_USAGE,
+                     ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
     ips_graph_release(&g);
 }
 

@@ -45,7 +45,7 @@ static void begin(struct asked *a, const struct ips_graph *g,
         ips_longest_path(g, &a->lane, NULL, &a->e, NULL) < 0 ||
         ips_order_make(g, &a->lane, &a->order, NULL) < 0)
         abort();
-    (void)ips_feature_shares(g, &a->lane, &a->e, &a->f, a->share);
+    (void)ips_compute_feature_shares(g, &a->lane, &a->e, &a->f, a->share);
     a->base = (struct ips_whatif_base){g,     &a->lane, &a->order,
                                        &a->e, &a->f,    a->share};
 }
@@ -139,7 +139,8 @@ static void test_whatif__across_any(void **state)
     g.xkind[4] = IPS_X_RESOURCE; /* as if m were a lock */
     begin(&a, &g, golden_lane(&golden[0]));
     uint64_t share[4];
-    assert_int_equal(1, ips_feature_shares(&g, &a.lane, &a.e, &a.f, share));
+    assert_int_equal(
+        1, ips_compute_feature_shares(&g, &a.lane, &a.e, &a.f, share));
     assert_int_equal(0, ips_whatif(&a.base, change, 2, out, NULL));
     assert_int_equal(out[0].resources, 0); /* 1 < 3: B comes first */
     assert_int_equal(out[1].resources, 0);

@@ -63,25 +63,25 @@ static void make_rows(struct made *m)
 {
     for (int i = 0; i < 2; i++) {
         ips__count__init(&m->lost[i]);
-        m->lost[i].name = ips_wire_text(i ? "torn" : "pool full");
+        m->lost[i].name = ips_unconst_text(i ? "torn" : "pool full");
         m->lost[i].count = i ? 5 : 3;
         m->losts[i] = &m->lost[i];
         ips__machine_load__init(&m->load[i]);
-        m->load[i].machine = ips_wire_text(i ? "m2" : "m1");
+        m->load[i].machine = ips_unconst_text(i ? "m2" : "m1");
         m->load[i].milli = i ? 4000 : 2249;
         m->load[i].own_milli = 2000;
         m->load[i].samples = i ? 8 : 6;
         m->loads[i] = &m->load[i];
         ips__lane_result__init(&m->lane[i]);
-        m->lane[i].lane = ips_wire_text(i ? "external off" : "x2");
+        m->lane[i].lane = ips_unconst_text(i ? "external off" : "x2");
         m->lane[i].t_max_ns = i ? 2000 : 3000000;
         m->lane[i].same_order = !i;
         m->lanes[i] = &m->lane[i];
     }
     ips__untraced__init(&m->untraced);
-    m->untraced.machine = ips_wire_text("m1");
-    m->untraced.cause = ips_wire_text("static");
-    m->untraced.program = ips_wire_text("/bin/x");
+    m->untraced.machine = ips_unconst_text("m1");
+    m->untraced.cause = ips_unconst_text("static");
+    m->untraced.program = ips_unconst_text("/bin/x");
     m->untraced.count = 2;
     m->untraced.pid = 77;
     m->untraceds[0] = &m->untraced;
@@ -92,13 +92,13 @@ static void make(struct made *m)
     memset(m, 0, sizeof(*m));
     make_rows(m);
     ips__certificate__init(&m->c);
-    m->machines[0] = ips_wire_text("m1");
-    m->machines[1] = ips_wire_text("m2");
-    m->missing[0] = ips_wire_text("m3");
-    m->gap[0] = ips_wire_text("m3 is missing");
-    m->unseen[0] = ips_wire_text("raw futexes");
-    m->notes[0] = ips_wire_text("a note");
-    m->details[0] = ips_wire_text("a detail");
+    m->machines[0] = ips_unconst_text("m1");
+    m->machines[1] = ips_unconst_text("m2");
+    m->missing[0] = ips_unconst_text("m3");
+    m->gap[0] = ips_unconst_text("m3 is missing");
+    m->unseen[0] = ips_unconst_text("raw futexes");
+    m->notes[0] = ips_unconst_text("a note");
+    m->details[0] = ips_unconst_text("a detail");
 #define LIST(field, from, count)                                               \
     m->c.field = m->from;                                                      \
     m->c.n_##field = (count)
@@ -127,8 +127,8 @@ static void make(struct made *m)
     m->c.run_delay_unknown_ns = 20000;
     m->c.unended_ns = 20001;
     m->c.untraced_processes = 21;
-    m->c.clock = ips_wire_text("none used");
-    m->c.engine = ips_wire_text("contract");
+    m->c.clock = ips_unconst_text("none used");
+    m->c.engine = ips_unconst_text("contract");
     m->c.probe_ns = 22;
     m->c.overhead_ns = 23000;
     m->c.probe_arc_ns = 24;
@@ -138,10 +138,10 @@ static void make(struct made *m)
     m->c.guesses_settled = 4;
     m->c.guess_off_ns = 104;
     m->c.guess_off_max_ns = 99;
-    m->c.message_times = ips_wire_text("1 us");
+    m->c.message_times = ips_unconst_text("1 us");
     m->c.unattributed_cpu_ns = 27000;
     m->c.category = 3;
-    m->c.plan = ips_wire_text("the slaves' graphs");
+    m->c.plan = ips_unconst_text("the slaves' graphs");
     m->c.took_ns = 28000000;
 }
 
@@ -195,9 +195,9 @@ static void test_certificate__in_words(void **state)
 static void test_certificate__limits(void **state)
 {
     struct made m;
-    char *gaps[] = {ips_wire_text("m3 is missing"),
-                    ips_wire_text("it goes on")};
-    char *unseen[] = {ips_wire_text("io_uring"), ips_wire_text("any")};
+    char *gaps[] = {ips_unconst_text("m3 is missing"),
+                    ips_unconst_text("it goes on")};
+    char *unseen[] = {ips_unconst_text("io_uring"), ips_unconst_text("any")};
     Ips__Untraced *two[2];
     (void)state;
     make(&m);

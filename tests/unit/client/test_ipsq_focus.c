@@ -74,16 +74,16 @@ static void zoom_and_up(void **state)
     assert_string_equal(text(&f), "ipsq");
     assert_false(ipsq_focus_up(&f));
     strcpy(f.run, "r1");
-    assert_true(ipsq_focus_object(&f, "m1", f.object));
+    assert_true(ipsq_focus_resolve_object(&f, "m1", f.object));
     assert_string_equal(f.object, "/m1");
     char below[IPSQ_FOCUS_BYTES];
-    assert_true(ipsq_focus_object(&f, "a.7/7/", below));
+    assert_true(ipsq_focus_resolve_object(&f, "a.7/7/", below));
     strcpy(f.object, below);
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7");
-    assert_true(ipsq_focus_window(&f, "1.5s..2s", &err));
+    assert_true(ipsq_focus_set_window(&f, "1.5s..2s", &err));
     assert_int_equal(err.code, 0);
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7@1.5s..2s");
-    assert_true(ipsq_focus_window(&f, "250ms..", &err));
+    assert_true(ipsq_focus_set_window(&f, "250ms..", &err));
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7@250ms..");
     static const char *const up[] = {"ipsq r1:/m1/a.7/7", "ipsq r1:/m1/a.7",
                                      "ipsq r1:/m1", "ipsq r1", "ipsq"};
@@ -92,11 +92,11 @@ static void zoom_and_up(void **state)
         assert_string_equal(text(&f), up[i]);
     }
     assert_false(ipsq_focus_up(&f));
-    assert_true(ipsq_focus_object(&f, "/", below));
+    assert_true(ipsq_focus_resolve_object(&f, "/", below));
     assert_string_equal(below, "");
     static char longest[IPSQ_FOCUS_BYTES + 1];
     memset(longest, 'x', IPSQ_FOCUS_BYTES);
-    assert_false(ipsq_focus_object(&f, longest, below));
+    assert_false(ipsq_focus_resolve_object(&f, longest, below));
 }
 
 /* Catches: a wrong time taken, or the focus changed by one. */
@@ -105,13 +105,13 @@ static void windows(void **state)
     struct ipsq_focus f = {.run = "r", .from = "1s"};
     struct ips_err err;
     (void)state;
-    assert_false(ipsq_focus_window(&f, "/m1", &err));
-    assert_false(ipsq_focus_window(&f, "/m1/..", &err));
-    assert_false(ipsq_focus_window(&f, "worker", &err));
+    assert_false(ipsq_focus_set_window(&f, "/m1", &err));
+    assert_false(ipsq_focus_set_window(&f, "/m1/..", &err));
+    assert_false(ipsq_focus_set_window(&f, "worker", &err));
     static const char *const wrong[] = {"..", "2s..1s", "1s..1s", "x..2s",
                                         "1s..x"};
     for (size_t i = 0; i < IPSQ_COUNT_OF(wrong); i++) {
-        assert_true(ipsq_focus_window(&f, wrong[i], &err));
+        assert_true(ipsq_focus_set_window(&f, wrong[i], &err));
         assert_int_equal(err.code, IPS_E_USAGE);
         assert_string_equal(f.from, "1s");
     }
@@ -129,7 +129,7 @@ static const char *applied(const struct ipsq_focus *f, const char *line,
     char *argv[IPSQ_ARGV_MAX + 1];
     unsigned found;
     assert_int_equal(ipsq_words_split(line, &w, &err), 0);
-    int argc = ipsq_focus_apply(f, before, &w, argv, &found);
+    int argc = ipsq_focus_build_argv(f, before, &w, argv, &found);
     assert_null(argv[argc]);
     assert_int_equal(found, unused);
     *all = '\0';
@@ -170,16 +170,16 @@ static void what_is_added(void **state)
     assert_string_equal(applied(&f, "nosuch a", 0), "nosuch a");
     assert_string_equal(applied(&f, "path --nosuch", 0), "path --nosuch");
     struct ips_err err;
-    assert_int_equal(ipsq_focus_phase(&f, "x", &err), IPS_E_USAGE);
-    assert_int_equal(ipsq_focus_phase(&f, "2", &err), 0);
+    assert_int_equal(ipsq_focus_set_phase(&f, "x", &err), IPS_E_USAGE);
+    assert_int_equal(ipsq_focus_set_phase(&f, "2", &err), 0);
     assert_string_equal(text(&f), "ipsq r1:/m1@phase 2");
     assert_string_equal(applied(&f, "path", IPSQ_UNUSED_OBJECT),
                         "path r1 --phase 2");
     assert_string_equal(applied(&f, "path --from 1s", IPSQ_UNUSED_OBJECT),
                         "path r1 --from 1s");
-    assert_true(ipsq_focus_window(&f, "1s..", &err));
+    assert_true(ipsq_focus_set_window(&f, "1s..", &err));
     assert_string_equal(text(&f), "ipsq r1:/m1@1s..");
-    assert_int_equal(ipsq_focus_phase(&f, "2", &err), 0);
+    assert_int_equal(ipsq_focus_set_phase(&f, "2", &err), 0);
     assert_true(ipsq_focus_up(&f));
     assert_string_equal(text(&f), "ipsq r1:/m1");
     struct ipsq_focus none = {0};

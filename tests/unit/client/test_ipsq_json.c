@@ -134,14 +134,14 @@ static void test_json__not_measured_is_null(void **state)
     ipsq_json_count(&j, UINT64_MAX);
     ipsq_json_count(&j, UINT64_MAX - 1);
     ipsq_json_count(&j, 0);
-    ipsq_json_int(&j, -1);
-    ipsq_json_int(&j, INT64_MIN);
+    ipsq_json_int_or_null(&j, -1);
+    ipsq_json_int_or_null(&j, INT64_MIN);
     ipsq_json_real(&j, (double)NAN);
     ipsq_json_real(&j, (double)INFINITY);
     ipsq_json_real(&j, 0.1);
     ipsq_json_real(&j, 2);
-    ipsq_json_text(&j, NULL);
-    ipsq_json_text(&j, "");
+    ipsq_json_text_or_null(&j, NULL);
+    ipsq_json_text_or_null(&j, "");
     ipsq_json_bool(&j, true);
     ipsq_json_bool(&j, false);
     ipsq_json_close(&j, ']');

@@ -152,7 +152,7 @@ static void test_options__pick_run(void **state)
     struct ips_err err;
     for (int i = 0; i < 4; i++) {
         row[i] = (Ips__RunRow)IPS__RUN_ROW__INIT;
-        row[i].run = ips_wire_text(names[i]);
+        row[i].run = ips_unconst_text(names[i]);
         rows[i] = &row[i];
     }
     assert_int_equal(0, ipsq_pick_run(rows, 4, NULL, &run, &err));

@@ -24,7 +24,7 @@ static void add(struct ipsq_table *t, const char *name, uint64_t ns)
     static char a[] = "a", b[] = "b\tc";
     static char *list[] = {a, b};
     bool some = ns != UINT64_MAX;
-    struct ipsq_cell *cell = ipsq_table_row(t);
+    struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text(name);
     *cell++ = ipsq_count(7);
     *cell++ = ipsq_count(ns);
@@ -117,7 +117,7 @@ static void test_out__top(void **state)
     ipsq_table_init(&t, "rows", columns, COLUMNS);
     for (int i = 0; i < 5; i++)
         add(&t, names[i], values[i]);
-    ipsq_table_top(&t, 2, 3);
+    ipsq_table_keep_top(&t, 2, 3);
     assert_int_equal(t.row_count, 3);
     assert_string_equal(t.cells[0].text, "c");
     assert_string_equal(t.cells[COLUMNS].text, "a");
@@ -134,7 +134,7 @@ static char *certificate(const Ips__Certificate *c, enum ipsq_format format)
     struct ipsq_out out;
     FILE *f = open_memstream(&buffer, &length);
     ipsq_out_begin(&out, f, format, false);
-    ipsq_out_certificate(&out, c, true);
+    ipsq_out_limits_keep_certificate(&out, c, true);
     assert_int_equal(0, ipsq_out_end(&out, NULL));
     fclose(f);
     return buffer;

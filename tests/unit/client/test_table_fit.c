@@ -26,7 +26,7 @@ static char *written(unsigned width, const char *spare, const char *what)
     FILE *f = open_memstream(&buffer, &length);
     ipsq_table_init(&t, "rows", columns, COLUMNS);
     t.spare_columns = spare;
-    struct ipsq_cell *cell = ipsq_table_row(&t);
+    struct ipsq_cell *cell = ipsq_table_add_row(&t);
     *cell++ = ipsq_text("abcdefghijklmnopqrst");
     *cell++ = ipsq_count(1);
     *cell++ = ipsq_count(111111);

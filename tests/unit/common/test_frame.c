@@ -25,7 +25,7 @@ static void encode_request(uint8_t **data, size_t *len)
     Ips__RunsAsk ask = IPS__RUNS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     request.id = 7;
-    request.run = ips_wire_text("tsp");
+    request.run = ips_unconst_text("tsp");
     request.ask_case = IPS__REQUEST__ASK_RUNS;
     request.runs = &ask;
     Ips__Envelope env = IPS__ENVELOPE__INIT;

@@ -130,7 +130,7 @@ static void turn_until(const unsigned *count)
 static void use(const char *keys)
 {
     struct ips_err err = {0};
-    if (ips_tls_use(keys, &err) < 0)
+    if (ips_tls_load_keys(keys, &err) < 0)
         fail_msg("%s", err.msg);
 }
 
@@ -152,7 +152,7 @@ static void connect_as(const char *keys, const char *address,
 {
     struct ips_err err = {0};
     Ips__Hello hello = ips_hello(role);
-    hello.machine = ips_wire_text(machine);
+    hello.machine = ips_unconst_text(machine);
     use(keys);
     if (ips_peer_connect(base, address, &there.peer, &err) < 0)
         fail_msg("%s", err.msg);
@@ -262,7 +262,7 @@ static int ask_in_child(const char *keys, const char *address)
         env.request = &rq;
         rq.id = 7;
         rq.run = name;
-        int rc = ips_tls_use(keys, &err);
+        int rc = ips_tls_load_keys(keys, &err);
         if (rc == 0)
             rc = ips_client_connect(address, PATIENCE_MS, &client, &err);
         if (rc == 0)
@@ -498,7 +498,7 @@ static void test_tls__bad_keys(void **state)
     char command[512];
     struct ips_err err = {0};
     (void)state;
-    assert_int_equal(IPS_E_IO, ips_tls_use("/nonexistent", &err));
+    assert_int_equal(IPS_E_IO, ips_tls_load_keys("/nonexistent", &err));
     assert_non_null(strstr(err.msg, "/nonexistent/ca.pem"));
     snprintf(command, sizeof(command),
              "cd %s && cp -r ours/a open && chmod 644 open/key.pem && "
@@ -514,7 +514,7 @@ static void test_tls__bad_keys(void **state)
                                          {"past", "expired"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(command, sizeof(command), "%s/%s", dir, bad[i][0]);
-        assert_int_equal(IPS_E_REFUSED, ips_tls_use(command, &err));
+        assert_int_equal(IPS_E_REFUSED, ips_tls_load_keys(command, &err));
         assert_non_null(strstr(err.msg, bad[i][1]));
     }
 }
@@ -532,9 +532,9 @@ static void test_tls__no_keys(void **state)
                                                    on_accept, NULL, &l, &err));
     assert_non_null(strstr(err.msg, "deploy/keys"));
     setenv("IPS_TLS", "relative", 1);
-    assert_int_equal(IPS_E_USAGE, ips_tls_ready(&err));
+    assert_int_equal(IPS_E_USAGE, ips_tls_ensure_keys(&err));
     setenv("IPS_TLS", a, 1);
-    assert_int_equal(0, ips_tls_ready(&err));
+    assert_int_equal(0, ips_tls_ensure_keys(&err));
     event_base_free(base);
 }
 

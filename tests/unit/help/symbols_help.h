@@ -215,7 +215,7 @@ static inline const char *frames(const struct slave_symbol *s)
         snprintf(file, sizeof(file), "%.*s", (int)f.file_len, f.file);
         n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%.*s@%s:%u",
                               n ? " < " : "", (int)f.name_len, f.name,
-                              ips_code_base(file), f.source_line);
+                              ips_code_file_name(file), f.source_line);
     }
     assert_int_equal(*at, 0);
     return out;

@@ -13,7 +13,7 @@
 static const char *take(struct auto_facts f)
 {
     static char why[256];
-    const char *engine = engine_auto(&f, why, sizeof(why));
+    const char *engine = engine_auto_choose(&f, why, sizeof(why));
     assert_true(strlen(why) > 10 && strlen(why) < sizeof(why) - 1);
     return engine;
 }
@@ -73,7 +73,7 @@ static void test_engine_auto__memory_decides(void **state)
                            .round_trip_ns = 100000,
                            .memory_bytes = 8ull << 30};
     char why[256];
-    assert_string_equal(engine_auto(&f, why, sizeof(why)), "cm-sync");
+    assert_string_equal(engine_auto_choose(&f, why, sizeof(why)), "cm-sync");
     assert_non_null(strstr(why, "MiB"));
     f.memory_bytes = 64ull << 30;
     assert_string_equal(take(f), "contract");
@@ -129,7 +129,7 @@ static void test_engine_auto__nothing_wraps(void **state)
     assert_string_equal(take(f), "contract");
     f = (struct auto_facts){.machines = 2};
     assert_string_equal(take(f), "contract");
-    assert_true(engine_auto_memory() > 0);
+    assert_true(engine_auto_usable_memory() > 0);
 }
 
 int main(void)

@@ -55,9 +55,9 @@ static void put(struct catalogue *c, const char *machine, const char *run,
 {
     Ips__RunState state = IPS__RUN_STATE__INIT, *list = &state;
     uint64_t lost[] = {1, 0, 2};
-    char *tags[] = {ips_wire_text("k=v"), ips_wire_text("x=y z")};
-    state.run = ips_wire_text(run);
-    state.command = ips_wire_text("a command");
+    char *tags[] = {ips_unconst_text("k=v"), ips_unconst_text("x=y z")};
+    state.run = ips_unconst_text(run);
+    state.command = ips_unconst_text("a command");
     state.created_real_ns = created;
     state.events = events;
     state.open = open;
@@ -160,17 +160,17 @@ static void test_master_catalogue__own_table(void **state)
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
     Ips__MetricsRow row = IPS__METRICS_ROW__INIT, *list = &row;
     uint64_t events = 0;
-    row.object = ips_wire_text("/");
+    row.object = ips_unconst_text("/");
     row.cpu_ns = 77;
     answer.n_rows = 1;
     answer.rows = &list;
-    assert_null(catalogue_get_irt(c, "r", &events));
-    assert_int_equal(catalogue_put_irt(c, "r", 12, &answer, NULL), 0);
+    assert_null(catalogue_get_results(c, "r", &events));
+    assert_int_equal(catalogue_put_results(c, "r", 12, &answer, NULL), 0);
     row.cpu_ns = 78;
-    assert_int_equal(catalogue_put_irt(c, "r", 13, &answer, NULL), 0);
+    assert_int_equal(catalogue_put_results(c, "r", 13, &answer, NULL), 0);
     catalogue_close(c);
     c = open_it();
-    Ips__MetricsAnswer *kept = catalogue_get_irt(c, "r", &events);
+    Ips__MetricsAnswer *kept = catalogue_get_results(c, "r", &events);
     assert_non_null(kept);
     assert_int_equal(events, 13);
     assert_int_equal(kept->rows[0]->cpu_ns, 78);
@@ -228,12 +228,12 @@ static void test_master_catalogue__every_figure(void **state)
     Ips__RunState one = IPS__RUN_STATE__INIT, two = IPS__RUN_STATE__INIT;
     Ips__RunState *first = &one, *second = &two;
     uint64_t lost[] = {3, 0, 4};
-    char *tags[] = {ips_wire_text("a=b")};
-    struct catalogue_known known;
+    char *tags[] = {ips_unconst_text("a=b")};
+    struct catalogue_sum_run known;
     unsigned rows = 0;
     (void)state;
-    one.run = two.run = ips_wire_text("r");
-    one.command = ips_wire_text("sleep 1");
+    one.run = two.run = ips_unconst_text("r");
+    one.command = ips_unconst_text("sleep 1");
     one.created_real_ns = 40;
     one.has_root = true;
     one.processes = 11;
@@ -254,11 +254,11 @@ static void test_master_catalogue__every_figure(void **state)
     assert_int_equal(catalogue_put(c, "m2", &second, 1, NULL), 0);
     assert_int_equal(catalogue_each(c, "r", see_figures, &rows, NULL), 0);
     assert_int_equal(rows, 2);
-    assert_int_equal(catalogue_known(c, "r", &known, NULL), 0);
+    assert_int_equal(catalogue_sum_run(c, "r", &known, NULL), 0);
     assert_int_equal(known.events, UINT64_MAX / 4 + 13);
     assert_int_equal(known.created_real_ns, 50);
     assert_true(known.open);
-    assert_int_equal(catalogue_known(c, "none", &known, NULL), 0);
+    assert_int_equal(catalogue_sum_run(c, "none", &known, NULL), 0);
     assert_int_equal(known.events | known.created_real_ns | known.open, 0);
     catalogue_close(c);
 }
@@ -282,8 +282,8 @@ static void test_master_catalogue__a_failed_report_leaves_nothing(void **state)
     Ips__RunState *report[] = {&good, &bad};
     struct ips_err err = {0};
     (void)state;
-    good.run = ips_wire_text("good");
-    bad.run = ips_wire_text("bad");
+    good.run = ips_unconst_text("good");
+    bad.run = ips_unconst_text("bad");
     struct catalogue *c = open_it();
     put(c, "m0", "before", 1, 5, false);
     by_hand(
@@ -307,8 +307,8 @@ static void open_and_use(void)
     struct catalogue *c = open_it();
     put(c, "m1", "r", 1, 5, true);
     (void)all(c, NULL);
-    assert_int_equal(catalogue_put_irt(c, "r", 12, &answer, NULL), 0);
-    ips__metrics_answer__free_unpacked(catalogue_get_irt(c, "r", &events),
+    assert_int_equal(catalogue_put_results(c, "r", 12, &answer, NULL), 0);
+    ips__metrics_answer__free_unpacked(catalogue_get_results(c, "r", &events),
                                        NULL);
     catalogue_close(c);
 }

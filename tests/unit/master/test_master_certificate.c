@@ -280,7 +280,7 @@ static void test_certificate__what_is_not_there(void **state)
     m.state[0].open = true; /* closed a moment later: nobody lives */
     assert_true(fill(&m)->complete);
     m.state[0].goes_on = true;
-    m.state[1].trouble = ips_wire_text("cannot archive: its disk is full");
+    m.state[1].trouble = ips_unconst_text("cannot archive: its disk is full");
     m.state[1].untraced = 2;
     m.sync[0].unrecorded = 1;
     const Ips__Certificate *c = fill(&m);
@@ -300,12 +300,14 @@ static void test_certificate__rows_of_machines(void **state)
 {
     struct made m;
     Ips__Untraced row = IPS__UNTRACED__INIT, *rows = &row;
-    char *first[] = {ips_wire_text("io_uring"), ips_wire_text("raw futexes")};
-    char *second[] = {ips_wire_text("raw futexes"), ips_wire_text("vfork")};
+    char *first[] = {ips_unconst_text("io_uring"),
+                     ips_unconst_text("raw futexes")};
+    char *second[] = {ips_unconst_text("raw futexes"),
+                      ips_unconst_text("vfork")};
     (void)state;
     complete(&m);
-    row.cause = ips_wire_text("static");
-    row.program = ips_wire_text("/bin/x");
+    row.cause = ips_unconst_text("static");
+    row.program = ips_unconst_text("/bin/x");
     row.count = 3;
     row.pid = 9;
     m.sync[1].n_untraced = 1;
@@ -405,8 +407,8 @@ static void test_certificate__waits_that_nothing_ended(void **state)
         complete(&m);
         fill(&m);
         size_t notes = m.c.msg.n_notes;
-        certificate_unended(&m.arena, &m.c, cases[i].ns, cases[i].path_ns,
-                            cases[i].in_path);
+        certificate_report_unended(&m.arena, &m.c, cases[i].ns,
+                                   cases[i].path_ns, cases[i].in_path);
         snprintf(want, sizeof(want), cases[i].in_path ? OF_PATH : SHORT_BY,
                  cases[i].ms);
         assert_int_equal(m.c.msg.unended_ns, cases[i].ns);
@@ -420,7 +422,7 @@ static void test_certificate__waits_that_nothing_ended(void **state)
     complete(&m);
     fill(&m);
     size_t notes = m.c.msg.n_notes;
-    certificate_unended(&m.arena, &m.c, 0, 5000, true);
+    certificate_report_unended(&m.arena, &m.c, 0, 5000, true);
     assert_int_equal(m.c.msg.n_notes + m.c.msg.n_gaps, notes);
     done(&m);
 }

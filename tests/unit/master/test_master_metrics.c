@@ -41,7 +41,7 @@ static void process(struct world *w, uint32_t i, uint32_t index,
     Ips__ProcessRow *p = &w->proc[i];
     ips__process_row__init(p);
     p->index = index;
-    p->name = ips_wire_text(name);
+    p->name = ips_unconst_text(name);
     p->start_ns = start;
     p->end_ns = end;
     w->procs[i] = p;
@@ -102,7 +102,7 @@ static void make_world(struct world *w)
     thread(w, 2, 2, 0, 1020, 1060, 7, 0);
     thread(w, 3, 0, 0, 5000, 5200, 60, 0);
     ips__wait_cause__init(&w->wait);
-    w->wait.cause = ips_wire_text("peer");
+    w->wait.cause = ips_unconst_text("peer");
     w->wait.ns = 20;
     w->wait.count = 2;
     w->waits = &w->wait;

@@ -40,9 +40,9 @@ static Ips__ProcedureRow row(const char *object, const char *procedure,
                              uint32_t line, uint64_t self, uint64_t samples)
 {
     Ips__ProcedureRow r = IPS__PROCEDURE_ROW__INIT;
-    r.object = ips_wire_text(object);
-    r.procedure = ips_wire_text(procedure);
-    r.module = ips_wire_text("/bin/x");
+    r.object = ips_unconst_text(object);
+    r.procedure = ips_unconst_text(procedure);
+    r.module = ips_unconst_text("/bin/x");
     r.line = line;
     r.self_ns = self;
     r.total_ns = self + 5;
@@ -97,7 +97,7 @@ static void test_master_procs__intervals_follow_the_weights(void **state)
     f.total_ns = 250;
     idle.total_ns = 250; /* of what it called */
     exact.total_ns = 12;
-    procs_intervals(list, 3, &t);
+    procs_compute_intervals(list, 3, &t);
     assert_int_equal(f.total_low_ns, 175);
     assert_int_equal(f.total_high_ns, 343);
     assert_int_equal(idle.total_low_ns, 175);
@@ -110,26 +110,26 @@ static void test_master_procs__intervals_follow_the_weights(void **state)
     assert_int_equal(idle.self_low_ns, IPS_UNMEASURED);
     assert_int_equal(idle.self_high_ns, IPS_UNMEASURED);
     t.unsampled_ns = 50; /* may be f's */
-    procs_intervals(list, 3, &t);
+    procs_compute_intervals(list, 3, &t);
     assert_int_equal(f.self_low_ns, 175);
     assert_int_equal(f.self_high_ns, 393);
     assert_int_equal(idle.total_high_ns, 393);
     assert_int_equal(exact.total_high_ns, 12);
     t.unsampled_ns = 0;
     t.squares = 100 * 10 * 10 * 10; /* as good as 10 samples */
-    procs_intervals(list, 3, &t);
+    procs_compute_intervals(list, 3, &t);
     double low, high;
     procs_wilson(0.25, 10, &low, &high);
     assert_true(f.self_low_ns == (uint64_t)(low * 1000 + 0.5));
     assert_true(f.self_high_ns == (uint64_t)(high * 1000 + 0.5));
     t.squares = (double)NAN;
-    procs_intervals(list, 3, &t);
+    procs_compute_intervals(list, 3, &t);
     assert_int_equal(f.self_low_ns, 0);
     assert_int_equal(f.self_high_ns, 1000);
     t.squares = 1;
     t.sampled_ns = UINT64_MAX;
     f.self_ns = UINT64_MAX;
-    procs_intervals(list, 3, &t);
+    procs_compute_intervals(list, 3, &t);
     assert_true(f.self_low_ns <= f.self_ns && f.self_high_ns >= f.self_ns);
 }
 

@@ -22,7 +22,7 @@ static int admit(struct roster *r, const char *name, int peer, uint64_t now,
                  struct ips_peer **old, struct slave **out, struct ips_err *err)
 {
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
-    hello.machine = ips_wire_text(name);
+    hello.machine = ips_unconst_text(name);
     return roster_admit(r, &hello, PEER(peer), now, old, out, err);
 }
 
@@ -37,7 +37,7 @@ static void test_master_roster__one_slave_a_machine(void **state)
     assert_int_equal(admit(&r, "m1", 0, 0, &old, &s, &err), 0);
     assert_null(old);
     assert_ptr_equal(roster_find_by_peer(&r, PEER(0)), s);
-    roster_heard(s, &report, 2 * SECOND);
+    roster_store_report(s, &report, 2 * SECOND);
     assert_int_equal(admit(&r, "m1", 1, 4 * SECOND, &old, &t, &err),
                      IPS_E_REFUSED);
     assert_non_null(strstr(err.msg, "--machine"));
@@ -49,7 +49,7 @@ static void test_master_roster__one_slave_a_machine(void **state)
     assert_ptr_equal(t, s);
     assert_null(roster_find_by_peer(&r, PEER(0)));
     /* Gone: free at once, and still known. */
-    roster_gone(s);
+    roster_mark_disconnected(s);
     assert_false(roster_alive(s, 6 * SECOND));
     assert_ptr_equal(roster_find(&r, "m1"), s);
     assert_int_equal(admit(&r, "m1", 2, 6 * SECOND, &old, &t, &err), 0);
@@ -138,10 +138,10 @@ static void test_master_roster__what_it_says(void **state)
     struct ips_err err = {0};
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
     Ips__Report report = IPS__REPORT__INIT;
-    hello.machine = ips_wire_text("m1");
-    hello.boot_id = ips_wire_text("boot-1");
-    hello.version = ips_wire_text("9.8.7");
-    hello.peers = ips_wire_text("tcp:m1:7");
+    hello.machine = ips_unconst_text("m1");
+    hello.boot_id = ips_unconst_text("boot-1");
+    hello.version = ips_unconst_text("9.8.7");
+    hello.peers = ips_unconst_text("tcp:m1:7");
     hello.cores = 12;
     assert_int_equal(roster_admit(&r, &hello, PEER(0), SECOND, &old, &s, &err),
                      0);
@@ -154,7 +154,7 @@ static void test_master_roster__what_it_says(void **state)
     report.questions = 5;
     report.pool_used_bytes = 6;
     report.pool_size_bytes = 7;
-    roster_heard(s, &report, 2 * SECOND);
+    roster_store_report(s, &report, 2 * SECOND);
     assert_int_equal(s->runs, 3);
     assert_int_equal(s->computations, 4);
     assert_int_equal(s->questions, 5);
@@ -167,7 +167,7 @@ static void test_master_roster__what_it_says(void **state)
         roster_admit(&r, &hello, PEER(1), 3 * SECOND, &old, &s, &err),
         IPS_E_REFUSED);
     assert_non_null(strstr(err.msg, "connected from the same host:"));
-    hello.boot_id = ips_wire_text("boot-2");
+    hello.boot_id = ips_unconst_text("boot-2");
     assert_int_equal(
         roster_admit(&r, &hello, PEER(1), 3 * SECOND, &old, &s, &err),
         IPS_E_REFUSED);
@@ -175,7 +175,7 @@ static void test_master_roster__what_it_says(void **state)
     s = roster_find(&r, "m1");
     assert_string_equal(s->boot_id, "boot-1");
     assert_int_equal(s->cores, 12);
-    roster_gone(s);
+    roster_mark_disconnected(s);
     assert_int_equal(
         roster_admit(&r, &hello, PEER(1), 3 * SECOND, &old, &s, &err), 0);
     assert_string_equal(s->boot_id, "boot-2");

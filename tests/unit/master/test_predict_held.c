@@ -111,7 +111,8 @@ static void put(struct message m)
 
 static void solve(void)
 {
-    assert_int_equal(predict_delayed_acks(&v.q, &v.s, &v.run, v.idle), 0);
+    assert_int_equal(predict_add_held_back_delays(&v.q, &v.s, &v.run, v.idle),
+                     0);
 }
 
 /* Of one machine. Times in ns: on its way, slept, waited for a core after the

@@ -25,7 +25,7 @@ static void test_requests_services__no_memory(void **state)
     struct query q = {.gather = {.active = active, .count = 1}};
     bool struck = true;
     process.parent = -1;
-    channel.name = ips_wire_text("tcp 10.0.0.1:80-10.0.0.2:4000");
+    channel.name = ips_unconst_text("tcp 10.0.0.1:80-10.0.0.2:4000");
     channel.serves = true;
     channel.peer_process = -1;
     channel.recv_messages = 1;
@@ -34,7 +34,7 @@ static void test_requests_services__no_memory(void **state)
         memset(&d, 0, sizeof(d));
         q.data = &d;
         fault_arm(FAULT_ALLOC, nth);
-        bool found = requests_services(&q);
+        bool found = requests_find_services(&q);
         struck = fault_end() > 0;
         assert_int_equal(found, !struck);
         if (found) {

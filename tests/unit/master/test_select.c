@@ -86,7 +86,7 @@ static void check(Ips__Select *ask)
     size_t at = 0;
     assert_true(
         top_n_init(&s, ask, &ips__metrics_row__descriptor, NULL, "cpu_ns"));
-    size_t n = top_n_rows(&s, &a, list, ROWS, &chosen, left);
+    size_t n = top_n_select_rows(&s, &a, list, ROWS, &chosen, left);
     for (size_t i = 0; i < ROWS; i++)
         if (shown(ask, i)) {
             assert_true(at < n);

@@ -21,7 +21,7 @@ static Ips__RequestParts parts(uint64_t requests, uint64_t queued, uint64_t own,
     p.elsewhere_ns = elsewhere * requests;
     p.message_ns = message * requests;
     p.ns = p.queued_ns + p.own_ns + p.elsewhere_ns + p.message_ns;
-    p.most = ips_wire_text("/m1/server.1/1");
+    p.most = ips_unconst_text("/m1/server.1/1");
     return p;
 }
 
@@ -39,8 +39,8 @@ static void make(struct made *m, uint64_t requests)
     ips__service_row__init(&m->service);
     ips__certificate__init(&m->certificate);
     m->certificate.complete = true;
-    m->service.service = ips_wire_text("/m1 tcp 127.0.0.1:80");
-    m->service.process = ips_wire_text("/m1/server.1");
+    m->service.service = ips_unconst_text("/m1 tcp 127.0.0.1:80");
+    m->service.process = ips_unconst_text("/m1/server.1");
     m->service.requests = requests;
     m->service.all = &m->all;
     m->service.median = &m->median;
@@ -56,8 +56,8 @@ static void set_station(struct made *m, const char *name, const char *kind,
 {
     size_t n = m->from.n_stations++;
     ips__station_row__init(&m->station[n]);
-    m->station[n].station = ips_wire_text(name);
-    m->station[n].kind = ips_wire_text(kind);
+    m->station[n].station = ips_unconst_text(name);
+    m->station[n].kind = ips_unconst_text(kind);
     m->station[n].demand_ns = demand_ns;
     m->station[n].bound = 1e9 / demand_ns;
     m->stations[n] = &m->station[n];
@@ -77,7 +77,7 @@ static void latency(void **state)
     m.median = parts(200, 300, 600, 60, 40);
     m.slowest = parts(10, 300, 600, 60, 40);
     m.service.mean_ns = 1000;
-    why_service(&m.from, "r1", "latency", &a, &to);
+    why_explain_service(&m.from, "r1", "latency", &a, &to);
     assert_false(a.failed);
     assert_string_equal(to.answers, "latency");
     assert_string_equal(to.shape, "service");
@@ -108,7 +108,7 @@ static void tail(void **state)
     m.median = parts(20, 0, 1000, 0, 0);
     m.slowest = parts(1, 7000, 2000, 0, 0);
     m.service.mean_ns = 1080;
-    why_service(&m.from, "r1", "latency", &a, &to);
+    why_explain_service(&m.from, "r1", "latency", &a, &to);
     assert_int_equal(to.n_findings, 2);
     const Ips__WhyRow *row = to.findings[1];
     assert_string_equal(row->kind, "slow-requests");
@@ -118,7 +118,7 @@ static void tail(void **state)
     assert_string_equal(row->command, "ipsq requests r1 --top 1");
     m.service.requests = m.all.requests = 99;
     to = (Ips__WhyAnswer)IPS__WHY_ANSWER__INIT;
-    why_service(&m.from, "r1", "latency", &a, &to);
+    why_explain_service(&m.from, "r1", "latency", &a, &to);
     assert_int_equal(to.n_findings, 1);
     assert_string_equal(to.sure, "low");
     arena_release(&a);
@@ -135,7 +135,7 @@ static void throughput(void **state)
     set_station(&m, "/m1/load.9/9", "client", 50000);
     set_station(&m, "/m1/server.1/1", "thread", 20000);
     set_station(&m, "/m1 (2 cores)", "cores", 15000);
-    why_service(&m.from, "r1", "throughput", &a, &to);
+    why_explain_service(&m.from, "r1", "throughput", &a, &to);
     assert_string_equal(to.answers, "throughput");
     assert_int_equal(to.n_findings, 2);
     assert_string_equal(to.findings[0]->kind, "bottleneck");
@@ -145,7 +145,7 @@ static void throughput(void **state)
     assert_string_equal(to.findings[1]->kind, "slow-clients");
     m.station[0].demand_ns = 10000;
     to = (Ips__WhyAnswer)IPS__WHY_ANSWER__INIT;
-    why_service(&m.from, "r1", "throughput", &a, &to);
+    why_explain_service(&m.from, "r1", "throughput", &a, &to);
     assert_int_equal(to.n_findings, 1);
     arena_release(&a);
 }
@@ -161,7 +161,7 @@ static void both(void **state)
     make(&m, 1000);
     m.all = m.median = m.slowest = parts(1000, 300, 700, 0, 0);
     set_station(&m, "/m1/server.1/1", "thread", 20000);
-    why_service(&m.from, "r1", "requests", &a, &to);
+    why_explain_service(&m.from, "r1", "requests", &a, &to);
     assert_string_equal(to.answers, "requests");
     assert_int_equal(to.n_findings, 3);
     assert_string_equal(to.findings[0]->kind, "service-time");
@@ -181,20 +181,20 @@ static void places(void **state)
     Ips__RequestMore at[2] = {IPS__REQUEST_MORE__INIT, IPS__REQUEST_MORE__INIT};
     Ips__RequestMore *rows[2] = {&at[0], &at[1]};
     (void)state;
-    at[0].procedure = ips_wire_text("lookup");
-    at[0].file = ips_wire_text("table.c");
+    at[0].procedure = ips_unconst_text("lookup");
+    at[0].file = ips_unconst_text("table.c");
     at[0].line = 12;
     at[0].median_ns = 500;
-    at[1].cause = ips_wire_text("disk");
-    at[1].procedure = ips_wire_text("sync_it");
-    at[1].module = ips_wire_text("/bin/server");
+    at[1].cause = ips_unconst_text("disk");
+    at[1].procedure = ips_unconst_text("sync_it");
+    at[1].module = ips_unconst_text("/bin/server");
     make(&m, 1000);
     m.service.typical = rows;
     m.service.n_typical = 2;
     m.all = m.median = m.slowest = parts(1000, 0, 600, 200, 0);
     m.all.external_ns = 300 * 1000;
     m.all.ns += m.all.external_ns;
-    why_service(&m.from, "r1", "latency", &a, &to);
+    why_explain_service(&m.from, "r1", "latency", &a, &to);
     assert_int_equal(to.n_findings, 3);
     const Ips__WhyRow *own = to.findings[0], *out = to.findings[1];
     assert_string_equal(own->kind, "service-time");
@@ -208,7 +208,7 @@ static void places(void **state)
     assert_string_equal(to.findings[2]->procedure, "");
     to = (Ips__WhyAnswer)IPS__WHY_ANSWER__INIT;
     m.all = m.median = m.slowest = parts(1000, 0, 200, 600, 0);
-    why_service(&m.from, "r1", "latency", &a, &to);
+    why_explain_service(&m.from, "r1", "latency", &a, &to);
     assert_string_equal(to.findings[0]->kind, "back-end");
     assert_string_equal(to.findings[0]->procedure, "lookup");
     assert_string_equal(to.findings[1]->procedure, "");
@@ -222,7 +222,7 @@ static void none(void **state)
     Ips__RequestsAnswer from = IPS__REQUESTS_ANSWER__INIT;
     Ips__WhyAnswer to = IPS__WHY_ANSWER__INIT;
     (void)state;
-    why_service(&from, "r1", "latency", &a, &to);
+    why_explain_service(&from, "r1", "latency", &a, &to);
     assert_int_equal(to.n_findings, 0);
     assert_string_equal(to.shape, "batch");
     assert_string_equal(to.sure, "low");
@@ -231,7 +231,7 @@ static void none(void **state)
     make(&m, 0);
     m.service.connections = m.service.pipelined = 2;
     to = (Ips__WhyAnswer)IPS__WHY_ANSWER__INIT;
-    why_service(&m.from, "r1", "latency", &a, &to);
+    why_explain_service(&m.from, "r1", "latency", &a, &to);
     assert_string_equal(to.shape, "batch");
     assert_non_null(strstr(to.shape_says, "2 of its 2 connections"));
     arena_release(&a);

@@ -35,7 +35,7 @@ static Ips__RequestParts parts(uint64_t requests, const uint64_t us[6])
     uint64_t *to[] = {&p.queued_ns,    &p.untaken_ns, &p.own_ns,
                       &p.elsewhere_ns, &p.message_ns, &p.external_ns};
     p.requests = requests;
-    p.most = ips_wire_text("/m1/server.1/1");
+    p.most = ips_unconst_text("/m1/server.1/1");
     for (int i = 0; i < 6; i++) {
         *to[i] = us[i] * 1000 * requests;
         p.ns += *to[i];
@@ -53,8 +53,8 @@ static void make(uint64_t requests)
     ips__certificate__init(&m.certificate);
     ips__why_answer__init(&m.to);
     m.certificate.complete = true;
-    m.service.service = ips_wire_text("/m1 tcp 1.2.3.4:80");
-    m.service.process = ips_wire_text("/m1/server.1");
+    m.service.service = ips_unconst_text("/m1 tcp 1.2.3.4:80");
+    m.service.process = ips_unconst_text("/m1/server.1");
     m.service.requests = requests;
     m.service.rate = 123.4;
     m.service.mean_ns = 1000000;
@@ -73,7 +73,7 @@ static void make(uint64_t requests)
 static const Ips__WhyAnswer *say(const char *asked)
 {
     ips__why_answer__init(&m.to);
-    why_service(&m.from, "r1", asked, &m.arena, &m.to);
+    why_explain_service(&m.from, "r1", asked, &m.arena, &m.to);
     assert_false(m.arena.failed);
     return &m.to;
 }
@@ -151,9 +151,9 @@ static void test_service__the_slowest(void **state)
     m.slowest = parts(1, slow); /* 3 times as long */
     m.mores[0] = &m.more;
     ips__request_more__init(&m.more);
-    m.more.cause = ips_wire_text("timer");
-    m.more.procedure = ips_wire_text("f");
-    m.more.file = ips_wire_text("a.c");
+    m.more.cause = ips_unconst_text("timer");
+    m.more.procedure = ips_unconst_text("f");
+    m.more.file = ips_unconst_text("a.c");
     m.more.line = 3;
     m.more.slow_ns = 1600000;
     m.more.median_ns = 100000;
@@ -177,7 +177,7 @@ static void test_service__the_slowest(void **state)
     assert_int_equal(x->gain_ns, 20000);
     assert_int_equal(x->gain_ppm, 20000);
     assert_int_equal(x->path_ns, 3000000);
-    m.more.cause = ips_wire_text("");
+    m.more.cause = ips_unconst_text("");
     x = say("latency")->findings[6];
     SAME(x->evidence, "most of their time in /m1/server.1/1; 1.50 ms more than "
                       "the median computing in f (a.c:3)");
@@ -212,8 +212,8 @@ static void set_station(size_t i, const char *name, const char *kind,
 {
     Ips__StationRow *s = &m.station[i];
     ips__station_row__init(s);
-    s->station = ips_wire_text(name);
-    s->kind = ips_wire_text(kind);
+    s->station = ips_unconst_text(name);
+    s->kind = ips_unconst_text(kind);
     s->demand_ns = (double)demand_us * 1e3;
     s->bound = 1e6 / (double)demand_us;
     s->busy_ns = demand_us * 1000 * 200;

@@ -62,7 +62,7 @@ static uint64_t query(const struct story *s, const char *sql)
 static uint64_t read_marks(const struct story *s, uint8_t *seen)
 {
     char dir[300];
-    struct slave_archive_map map;
+    struct slave_archive_unpack map;
     struct ips_err err = {0};
     const struct slave_frame *f;
     size_t at = 0;
@@ -71,7 +71,7 @@ static uint64_t read_marks(const struct story *s, uint8_t *seen)
     snprintf(dir, sizeof(dir), "%s/runs/" RUN, s->maker.state);
     memset(seen, 0, MARKS_MAX);
     fault_pause++;
-    if (slave_archive_map(dir, -1, bytes, &map, &err) < 0)
+    if (slave_archive_unpack(dir, -1, bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);
@@ -89,7 +89,7 @@ static uint64_t read_marks(const struct story *s, uint8_t *seen)
             total++;
         }
     }
-    slave_archive_unmap(&map);
+    slave_archive_free_unpacked(&map);
     fault_pause--;
     return total;
 }

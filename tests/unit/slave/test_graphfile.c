@@ -110,7 +110,7 @@ static enum slave_graphfile_part damaged(struct slave_graphfile *f,
 {
     enum slave_graphfile_part bad = SLAVE_PARTS;
     for (unsigned part = 0; part < SLAVE_PARTS; part++) {
-        if (slave_graphfile_need(f, g, part))
+        if (slave_graphfile_check_part(f, g, part))
             continue;
         assert_int_equal(bad, SLAVE_PARTS);
         bad = (enum slave_graphfile_part)part;

@@ -81,7 +81,7 @@ static bool until_closed(struct slave_drain *d, const char *run)
 static uint64_t count_marks(struct slave_drain *d, const char *run,
                             uint8_t *seen)
 {
-    struct slave_archive_map map;
+    struct slave_archive_unpack map;
     struct ips_err err = {0};
     struct slave_run *r = slave_drain_find(d, run);
     const struct slave_frame *f;
@@ -89,7 +89,7 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
     uint64_t total = 0;
     assert_non_null(r);
     memset(seen, 0, MARKS_MAX);
-    if (slave_archive_map(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
+    if (slave_archive_unpack(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next(&map, &at))) {
         const uint8_t *p = (const uint8_t *)(f + 1);
@@ -107,7 +107,7 @@ static uint64_t count_marks(struct slave_drain *d, const char *run,
             i += n;
         }
     }
-    slave_archive_unmap(&map);
+    slave_archive_free_unpacked(&map);
     return total;
 }
 

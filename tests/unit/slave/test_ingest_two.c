@@ -111,7 +111,7 @@ static void see_frame(struct look *l, uint32_t run, const struct slave_frame *f)
 /* What is committed of a run: its archive, and what the database says of it. */
 static uint64_t look_at(uint32_t run)
 {
-    struct slave_archive_map map;
+    struct slave_archive_unpack map;
     struct look l = {.events = 0};
     struct ips_err err = {0};
     const struct slave_frame *f;
@@ -119,11 +119,11 @@ static uint64_t look_at(uint32_t run)
     struct slave_run *r = slave_drain_find(&drain, name[run]);
     if (!r || !r->row.id)
         return 0;
-    if (slave_archive_map(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
+    if (slave_archive_unpack(r->dir, -1, r->row.archive_bytes, &map, &err) < 0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next(&map, &at)))
         see_frame(&l, run, f);
-    slave_archive_unmap(&map);
+    slave_archive_free_unpacked(&map);
     assert_int_equal(
         slave_store_streams(drain.store, r->row.id, add_row, &l, &err), 0);
     assert_int_equal(l.events, r->row.events);

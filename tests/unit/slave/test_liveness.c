@@ -44,7 +44,7 @@ static void test_liveness__other_namespace_without_pidfd(void **state)
     image.pidns = st.st_ino;
     run.images = &image;
     d.runs = &run;
-    slave_liveness_open(&d);
+    slave_liveness_read_namespace(&d);
     slave_liveness_track(&d, &image, 0);
     uint64_t now_ns = slave_now_ns();
     slave_liveness_check(&d, now_ns);

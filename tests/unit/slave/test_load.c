@@ -48,20 +48,20 @@ static void test_load__sums(void **state)
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(0, slave_store_open(db, &store, NULL));
-    assert_int_equal(0, slave_store_load(store, 7, &row, NULL));
+    assert_int_equal(0, slave_store_get_load(store, 7, &row, NULL));
     assert_int_equal(0, row.samples);
     for (int k = 0; k < 3; k++)
         assert_int_equal(0, slave_store_add_load(store, 7, &look, NULL));
     assert_int_equal(0, slave_store_add_load(store, 8, &look, NULL));
-    assert_int_equal(0, slave_store_load(store, 7, &row, NULL));
+    assert_int_equal(0, slave_store_get_load(store, 7, &row, NULL));
     assert_int_equal(3, row.samples);
     assert_int_equal(300000, row.us);
     assert_int_equal(900000, row.runnable_us);
     assert_int_equal(150000, row.average_us);
     assert_int_equal(0, slave_store_drop_run(store, 7, NULL));
-    assert_int_equal(0, slave_store_load(store, 7, &row, NULL));
+    assert_int_equal(0, slave_store_get_load(store, 7, &row, NULL));
     assert_int_equal(0, row.samples);
-    assert_int_equal(0, slave_store_load(store, 8, &row, NULL));
+    assert_int_equal(0, slave_store_get_load(store, 8, &row, NULL));
     assert_int_equal(1, row.samples);
     slave_store_close(store);
     unlink(db);

@@ -138,7 +138,7 @@ static void look(struct slave_records **list, const struct made *m,
         assert_true(b_may_have(&in, IPS_REC_LOST));
         assert_true(!chunks || !b_may_have(&in, IPS_REC_SAMPLE));
     }
-    slave_records_put(list, r);
+    slave_records_end_use(list, r);
 }
 
 static void test_records__in_turns(void **state)
@@ -230,7 +230,7 @@ static uint64_t asked_about(struct slave_graphs *gs, const struct made *m,
     s->key = slave_snapshot_key(s);
     assert_int_equal(slave_graphs_get(gs, s, &g, NULL), 0);
     uint64_t generation = g->generation;
-    slave_graphs_put(gs, g);
+    slave_graphs_drop_reference(gs, g);
     return generation;
 }
 
@@ -246,7 +246,7 @@ static void test_graphs__questions_beside_each_other(void **state)
     begin(&m);
     while (m.turn < TURNS)
         add_turn(&m);
-    ips_large_limit(4u << 20, dir);
+    ips_large_set_limit(4u << 20, dir);
     void *most = ips_alloc_large(8u << 20, 1); /* in a file: beyond */
     assert_non_null(most);
     slave_graphs_init(&gs, "", "");
@@ -254,13 +254,13 @@ static void test_graphs__questions_beside_each_other(void **state)
              second = asked_about(&gs, &m, "second");
     for (int step = 0; step < 3; step++) {
         assert_int_equal(slave_graphs_find(&gs, "first", first, &g, NULL), 0);
-        slave_graphs_put(&gs, g);
+        slave_graphs_drop_reference(&gs, g);
         assert_int_equal(slave_graphs_find(&gs, "second", second, &g, NULL), 0);
-        slave_graphs_put(&gs, g);
+        slave_graphs_drop_reference(&gs, g);
     }
     slave_graphs_release(&gs);
     ips_free_large(most);
-    ips_large_limit(UINT64_MAX, "");
+    ips_large_set_limit(UINT64_MAX, "");
     slave_archive_close(&m.a);
 }
 

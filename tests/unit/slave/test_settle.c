@@ -62,7 +62,7 @@ static struct slave_run *run_of(const char *name)
 /* How often each number below `most` is in the run's archive. */
 static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
 {
-    struct slave_archive_map map;
+    struct slave_archive_unpack map;
     struct ips_err err = {0};
     const struct slave_run *run = run_of(name);
     const struct slave_frame *f;
@@ -70,7 +70,8 @@ static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
     uint64_t total = 0;
     memset(seen, 0, most);
     assert_non_null(run);
-    if (slave_archive_map(run->dir, -1, run->row.archive_bytes, &map, &err) < 0)
+    if (slave_archive_unpack(run->dir, -1, run->row.archive_bytes, &map, &err) <
+        0)
         fail_msg("%s", err.msg);
     while ((f = slave_archive_next(&map, &at)))
         for (size_t i = 0, n; i < f->bytes; i += n) {
@@ -83,7 +84,7 @@ static uint64_t count_marks(const char *name, uint8_t *seen, size_t most)
             seen[v]++;
             total++;
         }
-    slave_archive_unmap(&map);
+    slave_archive_free_unpacked(&map);
     return total;
 }
 
@@ -173,18 +174,18 @@ static void test_settle__limit_below_one_run(void **state)
         all += r->row.archive_bytes;
     }
     d.archive_max_bytes = all; /* not above it */
-    slave_run_limits(&d);
+    slave_run_enforce_limits(&d);
     assert_non_null(run_of("old"));
     d.archive_max_bytes = all - 1; /* one run too many */
-    slave_run_limits(&d);
+    slave_run_enforce_limits(&d);
     assert_null(run_of("old"));
     assert_non_null(run_of("newer"));
     d.archive_max_bytes = 1; /* below the size of each */
     run_of("newer")->pins = 1;
-    slave_run_limits(&d);
+    slave_run_enforce_limits(&d);
     assert_non_null(run_of("newer")); /* somebody asks about it just now */
     run_of("newer")->pins = 0;
-    slave_run_limits(&d);
+    slave_run_enforce_limits(&d);
     assert_null(run_of("newer"));
     expect_marks("newest", 100);
     slave_drain_close(&d);
@@ -284,21 +285,22 @@ static void test_settle__environments_are_read_once_for_all(void **state)
     /* /proc has the new environment once it is executed. */
     for (bool seen = false; !seen;) {
         turns(60);
-        seen = slave_liveness_environment(&d, "carried");
+        seen = slave_liveness_is_run_in_environs(&d, "carried");
     }
     turns(60);
     fault_watch(FAULT_CALL);
-    assert_true(slave_liveness_environment(&d, "carried"));
+    assert_true(slave_liveness_is_run_in_environs(&d, "carried"));
     assert_int_not_equal(fault_end(), 0);
     fault_watch(FAULT_CALL);
-    assert_false(slave_liveness_environment(&d, "another"));
-    assert_true(slave_liveness_environment(&d, "carried"));
-    assert_false(slave_liveness_environment(&d, "carrie"));
+    assert_false(slave_liveness_is_run_in_environs(&d, "another"));
+    assert_true(slave_liveness_is_run_in_environs(&d, "carried"));
+    assert_false(slave_liveness_is_run_in_environs(&d, "carrie"));
     assert_int_equal(fault_end(), 0);
     maker_kill(&pid);
-    assert_true(slave_liveness_environment(&d, "carried")); /* as it was read */
+    assert_true(
+        slave_liveness_is_run_in_environs(&d, "carried")); /* as it was read */
     turns(60);
-    assert_false(slave_liveness_environment(&d, "carried"));
+    assert_false(slave_liveness_is_run_in_environs(&d, "carried"));
 }
 
 /* Who makes a run holds the pool's lock. Catches: a run closed all the same,

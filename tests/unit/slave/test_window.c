@@ -68,10 +68,10 @@ static uint64_t within(const struct window *w, const struct ips_built *b,
     for (uint64_t i = 0; i < w->path.count; i++) {
         const struct ips_path_segment *s = &w->path.seg[i];
         if (s->kind != IPS_SEG_COMPUTE || s->from == IPS_NO_NODE)
-            sum += slave_cut_cross_arc(&cut, s->to, s->ns);
+            sum += slave_cut_cross_arc_ns(&cut, s->to, s->ns);
         else
             for (uint32_t n = s->from + 1; n <= s->to; n++)
-                sum += slave_cut_arc(&cut, s->chain, n);
+                sum += slave_cut_arc_ns(&cut, s->chain, n);
     }
     slave_cut_release(&cut);
     return sum;
@@ -151,7 +151,7 @@ static void test_window__run_delay_lies_in_its_arc(void **state)
                                                cuts[k + 1], NULL));
             for (uint32_t n = 1; n < b->g.node_count; n++)
                 if (b->g.kind[n] != IPS_NODE_START)
-                    sum += slave_cut_delay(&cut, n);
+                    sum += slave_cut_run_delay_ns(&cut, n);
             slave_cut_release(&cut);
         }
         assert_int_equal(sum, US(2));

@@ -463,7 +463,8 @@ static const char *one_turn(struct turns *t, struct ips_build_effort *took)
     struct ips_build_input input = input_of(t, in, false);
     struct ips_built a, b;
     struct ips_err err = {0};
-    int rc = ips_build_on(&t->kept, &input, t->lag_ns, &a, took, &err);
+    int rc =
+        ips_build_further_or_whole(&t->kept, &input, t->lag_ns, &a, took, &err);
     int other = ips_build(&input, &b, &err);
     if (rc < 0 || other < 0)
         return rc == other ? NULL : "return codes";

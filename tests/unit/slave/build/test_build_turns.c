@@ -175,7 +175,7 @@ static struct ips_build_effort ask_graphs(struct run *r,
         fail_msg("%s", err.msg);
     same(&g->b, &b);
     struct ips_build_effort took = g->effort;
-    slave_graphs_put(gs, g);
+    slave_graphs_drop_reference(gs, g);
     ips_built_release(&b);
     return took;
 }
