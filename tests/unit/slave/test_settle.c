@@ -7,6 +7,7 @@
 /* cmocka last of these */
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <sys/file.h>
 
 #include "agent/pool/pool.h"
@@ -267,6 +268,32 @@ static void test_settle__refused_in_a_turn_that_failed(void **state)
     close(bad.fd);
 }
 
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* Catches: a descriptor of the pool, of its events or of its watch that stays
+ * open when the drain is closed. */
+static void test_settle__closing_leaves_no_descriptor(void **state)
+{
+    (void)state;
+    turns(100);
+    unsigned before = open_descriptors();
+    for (int again = 0; again < 3; again++) {
+        slave_drain_close(&d);
+        slave_begins(0);
+        turns(100);
+    }
+    assert_int_equal(open_descriptors(), before);
+}
+
 /* So many runs are over at once. Catches: /proc read once for each of them, as
  * long as 10 us a process and run. */
 static void test_settle__environments_are_read_once_for_all(void **state)
@@ -344,6 +371,7 @@ int main(void)
         T(test_settle__refused_in_a_turn_that_failed),
         T(test_settle__environments_are_read_once_for_all),
         T(test_settle__closed_when_the_pool_is_free),
+        T(test_settle__closing_leaves_no_descriptor),
 #undef T
     };
     setenv("IPS_LOG", "error", 0);
