@@ -163,9 +163,10 @@ struct ips_control {
     /* Costs from IPS_PROBE_FIRST on. */
     uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST];
     uint32_t locks; /* enum ips_locks */
-    /* Identifies the slave that drains the run, if it is in the initial pid
-     * namespace: its pid there, and the address of its robust list in the
-     * kernel, which no other process has at that address. pid 0: not known. */
+    /* The slave that drains the run, if that slave is in the initial pid
+     * namespace: its pid there, and the address that get_robust_list() returns
+     * for it. The address is as random as its address space, so it tells the
+     * slave from another process with that pid. slave_pid 0: not known. */
     uint32_t slave_pid;
     uint64_t slave_list;
     uint64_t probe_spawn_ps; /* cost of IPS_PROBE_SPAWN */

@@ -6,6 +6,9 @@
 #ifndef IPS_AGENT_POOL_READY_H
 #define IPS_AGENT_POOL_READY_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* `a` of the BLOCK of a POLL, SELECT or EPOLL: why the descriptor `ready` was
  * ready; 0 unknown. */
 enum ips_ready_why {
@@ -29,14 +32,39 @@ enum ips_ready_kind {
 /* An epoll descriptor within the epoll: the next poll reports what was ready in
  * it. */
 #define IPS_READY_EPOLL IPS_READY(IPS_READY_OTHER, 2)
-#define IPS_READY_SIGNALFD IPS_READY(IPS_READY_OTHER, 3)
+/* A signalfd: which signals it is for. Bits 1 to 27 are the signals of these
+ * numbers, bit 0 all others; none: not known. */
+#define IPS_READY_SIGNALFD_BIT (1u << 28)
+#define IPS_READY_SIGNALFD(signals)                                            \
+    IPS_READY(IPS_READY_OTHER, IPS_READY_SIGNALFD_BIT | (signals))
 /* A POSIX message queue: the low bits of the `ino` of its ACQUIREs. */
 #define IPS_READY_QUEUE_BIT (1u << 29)
 #define IPS_READY_QUEUE(ino)                                                   \
     IPS_READY(IPS_READY_OTHER,                                                 \
               IPS_READY_QUEUE_BIT |                                            \
                   ((uint32_t)(ino) & (IPS_READY_QUEUE_BIT - 1)))
+/* `object` of a queue's ACQUIREs and RELEASEs: 0 a message, or this: space. */
+#define IPS_SYNC_OF_SPACE (1ull << 32)
 #define IPS_READY_NUMBER(ready) ((ready) & ((1u << IPS_READY_KIND_SHIFT) - 1))
+
+/* Whether a poll with this `ready` found an eventfd. */
+static inline bool ips_ready_is_eventfd(uint32_t ready)
+{
+    return IPS_READY_KIND(ready) == IPS_READY_EVENTFD &&
+           IPS_READY_NUMBER(ready);
+}
+/* Whether it found a message queue. */
+static inline bool ips_ready_is_queue(uint32_t ready)
+{
+    return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
+           (ready & IPS_READY_QUEUE_BIT);
+}
+/* Whether it found a signalfd. */
+static inline bool ips_ready_is_signalfd(uint32_t ready)
+{
+    return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
+           (ready & IPS_READY_SIGNALFD_BIT) && !ips_ready_is_queue(ready);
+}
 
 /* RECV of a datagram: whether the program got all of it. */
 enum ips_cut {

@@ -647,7 +647,10 @@ uint64_t ips_ready_of(int fd, uint32_t events);
 /* preload/process/notice.c: signals that the kernel sends because a descriptor
  * became ready. */
 void ips_notice_async(int fd, bool on); /* O_ASYNC was set or cleared */
-void ips_notice_queue(int q, int sig);  /* mq_notify sends `sig` for q */
+/* mq_notify is about to send `sig` for q. If it fails, the result is for
+ * ips_notice_queue_undo. */
+uint64_t ips_notice_queue(int q, int sig);
+void ips_notice_queue_undo(int sig, uint64_t old);
 /* The value of the SIGNAL record for a signal with these fields of its
  * siginfo_t; `value` is si_value. */
 uint64_t ips_notice_value(int sig, int code, int fd, long band, uint64_t value);

@@ -45,7 +45,8 @@ struct ips_moment {
     uint64_t t, cpu;
     uint64_t mark;        /* mark then; IPS_MARK_NOT: t and cpu are no baseline.
                              Without marks: the stamp when `cpu` had been read. */
-    uint32_t mark_number; /* ips_me.cpu_next when that mark was the newest */
+    uint32_t mark_number; /* number of `mark`: ips_me.cpu_next while it is the
+                             newest */
 };
 #define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
 
@@ -191,7 +192,7 @@ void ips_guessed_write_last(void);
 /* Writes CALLS, if there were at least `least` calls or enough ns to report. */
 void ips_calls_write_if_enough(uint32_t least);
 /* The ns that CALLS would report in addition to the calls. */
-uint64_t ips_unreported_work_ns(void);
+uint64_t ips_unreported_agent_ns(void);
 
 /* Measures agent work that has no probe cost of its own. The time beyond
  * `priced_ps` is reported in CALLS (struct ips_rec_calls). Nested work counts

@@ -45,7 +45,7 @@ void ips_guessed_write_last(void)
         ips_guessed_write(ips_core_now());
 }
 
-uint64_t ips_unreported_work_ns(void)
+uint64_t ips_unreported_agent_ns(void)
 {
     const struct ips_control *c = ips_core.control;
     uint64_t ps = ips_me.opens * ips_probe_ps(c, IPS_PROBE_OPEN) +
@@ -67,7 +67,7 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     if (!is_wanted())
         return;
     uint32_t calls = ips_me.file_calls;
-    uint64_t beyond_ns = ips_unreported_work_ns();
+    uint64_t beyond_ns = ips_unreported_agent_ns();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
     /* Counts of a handler in between are lost. */

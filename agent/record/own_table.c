@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "agent/record/stream.h"
@@ -37,8 +38,7 @@ struct work {
      CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 /* Its end sends no signal, and wait() does not see it without __WALL. */
 #define AS_PROCESS                                                             \
-    (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_PARENT_SETTID |                 \
-     CLONE_CHILD_CLEARTID)
+    (CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
 /* own_table_clone.S. Returns the tid of a thread or process that calls
  * run(work), or -errno. */
@@ -79,6 +79,16 @@ static void wait_until_gone(long tid, const uint32_t *gone)
     for (int i = 0; i < LOOKS && ips_sys3(SYS_tgkill, pid, tid, 0) == 0; i++)
         if (i > 8)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
+}
+
+/* Whether new processes get another pid namespace than the caller's: the first
+ * of them would be its init, and its end would be the end of that namespace. */
+static bool forks_into_other_pidns(void)
+{
+    struct stat own, next;
+    return ips_sys_stat("/proc/thread-self/ns/pid", &own) != 0 ||
+           ips_sys_stat("/proc/thread-self/ns/pid_for_children", &next) != 0 ||
+           own.st_ino != next.st_ino;
 }
 
 /* Claims a free slot in `threads`. If there is none, returns `spare`:
@@ -127,6 +137,8 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     if (ips_sys_quiet)
         return -ENOSYS;
     const bool process = atomic_load(&by_process);
+    if (process && forks_into_other_pidns())
+        return -EINVAL;
     struct work w = {function, arg, -EAGAIN};
     uint32_t gone = 1;
     _Atomic uint32_t unknown;

@@ -105,8 +105,9 @@ struct ips_joined {
     uint64_t *in_add;  /* [in_count] P of the sending node + the arc's weight */
     uint8_t *in_kind;  /* [in_count] xkind; top bit: no out wrote it, or the arc
                           is absent in this scenario */
-    uint32_t *out_src; /* [out_count] join that determines D of the sending
-                          node; IPS_NO_NODE: D is 0 */
+    uint32_t *out_src; /* [out_count] join that sets D (defined at the top of
+                          this file) of the sending node; IPS_NO_NODE: its D is
+                          0 */
     uint64_t *out_p;   /* [out_count] P of the sending node */
     uint64_t t_max;
     uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */

@@ -35,7 +35,7 @@ static int by_lock(const void *a, const void *b)
     return (p->from > q->from) - (p->from < q->from);
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_by_lock_and_time_asked(const void *a, const void *b)
 {
     const struct span *p = a, *q = b;
     if (p->lock != q->lock)
@@ -134,7 +134,7 @@ static void sum_up_locks(struct span *s, size_t n, struct ips_lock_holds *out)
         }
         struct ips_lock_hold *h = &out->lock[out->count++];
         find_longest_holder(&s[i], k - i, h);
-        qsort(&s[i], k - i, sizeof(*s), by_time);
+        qsort(&s[i], k - i, sizeof(*s), compare_by_lock_and_time_asked);
         h->ns = covered_ns(&s[i], k - i);
     }
 }

@@ -362,9 +362,9 @@ static int set_up(struct search *s, struct ips_err *err)
                            s->items, s->machines);
     sort_items(s);
     memset(s->next, 0xff, machines * sizeof(*s->next));
-    for (uint32_t m = 0; m < s->machines; m++) { /* renamed[class] is the
-                                                    last machine of the class
-                                                    so far */
+    /* Links the machines of each class in ascending order. `renamed` is scratch
+     * here: renamed[class] is the last machine of the class so far. */
+    for (uint32_t m = 0; m < s->machines; m++) {
         uint32_t class = s->ask->alike ? s->ask->alike[m] : m;
         s->before[m] = class == m ? IPS_SEARCH_FREE : s->renamed[class];
         if (class != m)

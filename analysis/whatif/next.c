@@ -18,8 +18,8 @@ struct branch {
     uint64_t priority; /* length of the whole path */
     uint64_t suffix;   /* length from `node` to the END */
     uint32_t node;     /* the path continues backwards from this node */
-    uint32_t at; /* node whose losing arc led here; NOTHING: the path ends at
-                    `node` */
+    uint32_t at; /* node at which this path takes the losing arc; NOTHING: it
+                    takes none, and `node` is the END */
     uint32_t parent; /* index in `result` of the branch that this one leaves;
                         NOTHING: none */
     uint32_t group;  /* group of the labels after `node` */

@@ -141,7 +141,8 @@ static void put_cell(FILE *f, const char *text, unsigned width, bool left,
         fprintf(f, "%*s", (int)(left ? pad + 2 : 2), "");
 }
 
-static bool is_sql_number(enum ipsq_kind kind, const struct ipsq_cell *cell)
+static bool is_number_of_sql_answer(enum ipsq_kind kind,
+                                    const struct ipsq_cell *cell)
 {
     return kind == IPSQ_VALUE &&
            (cell->value.type == 'i' || cell->value.type == 'r');
@@ -175,7 +176,7 @@ static char **format_and_measure_cells(struct ipsq_table *t, bool *empty)
             unsigned w = width_of(text[i]);
             most = w > most ? w : most;
             empty[c] = empty[c] && strcmp(text[i], "-") == 0;
-            if (is_sql_number(t->columns[c].kind, &t->cells[i]))
+            if (is_number_of_sql_answer(t->columns[c].kind, &t->cells[i]))
                 t->cuts[c] = false;
         }
         t->widths[c] = most;

@@ -224,7 +224,7 @@ static const struct ipsq_column map_columns[] = {
     {"processes", "WHICH", IPSQ_LIST},
 };
 
-static const char *search_text(const Ips__PredictFound *f)
+static const char *search_end_text(const Ips__PredictFound *f)
 {
     if (strcmp(f->end, "all") == 0)
         return "all placements were tried: none is better";
@@ -274,7 +274,7 @@ static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
                    ipsq_count(f->free_processes));
     ipsq_out_line(out, "%-15s %llu placements of %llu processes tried; %s",
                   "the search", (unsigned long long)f->tries,
-                  (unsigned long long)f->free_processes, search_text(f));
+                  (unsigned long long)f->free_processes, search_end_text(f));
 }
 
 static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)

@@ -40,8 +40,9 @@ int metrics_make(struct machine_share *const *parts, uint32_t count,
                  struct arena *a, Ips__MetricsAnswer *out, uint64_t *cut,
                  struct ips_err *err) IPS_MUST_USE;
 
-/* Sets at_level[] for run, machine, process and thread; `object` "" is
- * everything. IPS_E_USAGE: invalid level. */
+/* Sets at_level[l] to whether rows of level l (run, machine, process, thread)
+ * are wanted: those of the named `level`, or for "" that of `object` and the
+ * next lower one. `object` "" is everything. IPS_E_USAGE: invalid level. */
 int metrics_parse_levels(const char *object, const char *level,
                          bool at_level[METRICS_LEVELS],
                          struct ips_err *err) IPS_MUST_USE;

@@ -131,9 +131,9 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
 
 /* Returns the process with the greatest entry of by_process, and sets
  * a->location to the common location in that process. */
-static uint32_t set_common_location(struct why_solving *y,
-                                    const uint64_t *by_process,
-                                    struct why_amount *a)
+static uint32_t set_common_caller_and_find_process(struct why_solving *y,
+                                                   const uint64_t *by_process,
+                                                   struct why_amount *a)
 {
     uint32_t best = 0;
     for (uint32_t p = 1; p < y->processes; p++)
@@ -184,7 +184,8 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
                 (uint64_t)(fmin(part, 1) * (double)y->votes[k].procedure[p]);
     }
     if (rc == 0 && a->ns &&
-        !process_receives_requests(y, set_common_location(y, votes, a)))
+        !process_receives_requests(
+            y, set_common_caller_and_find_process(y, votes, a)))
         *a = (struct why_amount){0};
     if (rc == 0 && a->ns)
         rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);

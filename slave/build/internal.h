@@ -342,6 +342,9 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
+/* The same file: whether an incremental build can add this record. It must not
+ * name, start or end something, or change an earlier decision. */
+bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
 /* build/incremental/; called only if b->incremental is not NULL. */
@@ -489,24 +492,17 @@ void b_waits_drop(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
-/* Whether a poll with this `ready` found an eventfd. */
-static inline bool b_ready_is_eventfd(uint32_t ready)
+/* Whether this BLOCK is a poll that found something. */
+static inline bool b_polls(const struct ips_rec_io *r)
 {
-    return IPS_READY_KIND(ready) == IPS_READY_EVENTFD &&
-           IPS_READY_NUMBER(ready);
-}
-/* Whether it found a message queue. */
-static inline bool b_ready_is_queue(uint32_t ready)
-{
-    return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
-           (ready & IPS_READY_QUEUE_BIT);
+    return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
+           !r->err;
 }
 /* Whether this BLOCK is a poll that an eventfd or a message queue ended. */
 static inline bool b_polls_object(const struct ips_rec_io *r)
 {
-    return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
-           !r->err &&
-           (b_ready_is_eventfd(r->ready) || b_ready_is_queue(r->ready));
+    return b_polls(r) &&
+           (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
 }
 /* Whether this SIGNAL is mq_notify's for a known queue. */
 static inline bool b_is_notice(int32_t code, uint64_t value)
@@ -518,7 +514,7 @@ static inline bool b_is_notice(int32_t code, uint64_t value)
 static inline bool b_ready_needs_search(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||
-           b_ready_is_queue(ready) || ready == IPS_READY_SIGNALFD;
+           ips_ready_is_queue(ready) || ips_ready_is_signalfd(ready);
 }
 /* Whether a BLOCK with this `op` describes repeated tries, or the event that
  * lets them succeed. Such a BLOCK is no wait itself. */

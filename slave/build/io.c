@@ -449,35 +449,6 @@ static void note_choice(struct maker *m, const struct ips_rec_io *r)
     m->row->choices += other || r->result > 1;
 }
 
-/* What is known of this poll of a signalfd that nobody read, or NULL. */
-static struct b_signal_taken *polled_signal(struct maker *m,
-                                            const struct ips_rec_io *r)
-{
-    const struct build *b = m->b;
-    struct b_signal_taken *y = &b->takings.v[m->next_taking];
-    uint64_t t = b_stamp_to_ns(&m->s->clock, r->h.word, r->h.t);
-    uint64_t t_ret = b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret);
-    if (r->ready != IPS_READY_SIGNALFD || m->next_taking >= b->takings.n ||
-        !y->polled || y->stream != m->s - b->streams ||
-        y->t != ips_max_u64(t, t_ret))
-        return NULL;
-    m->next_taking++;
-    return y;
-}
-
-static void on_polled_signal(struct maker *m, const struct interval *v,
-                             struct b_signal_taken *y)
-{
-    struct build *b = m->b;
-    b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
-    if (y->kill == IPS_NONE && y->child == IPS_NONE) {
-        b_add_unended(m, b->nodes, v->blocked_ns, false);
-        return;
-    }
-    y->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
-    b->out->g.wait[y->node] = v->blocked_ns;
-}
-
 static int on_poll(struct maker *m, const struct ips_rec_io *r,
                    struct interval *v)
 {
@@ -488,6 +459,13 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
      * inner one tells which channel. */
     if (b_polled_epoll(m) && r->result > 0) {
         struct wait *w = &m->wait;
+        if ((y = b_find_polled_signal(m, r))) {
+            w->pending = false;
+            v->cpu = ips_min_u64(v->cpu, w->cpu);
+            v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
+            b_on_polled_signal(m, v, y);
+            return 0;
+        }
         if (v->blocked)
             b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         w->ready = r->ready;
@@ -521,8 +499,8 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             return 0;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    } else if ((y = polled_signal(m, r))) {
-        on_polled_signal(m, v, y);
+    } else if ((y = b_find_polled_signal(m, r))) {
+        b_on_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
@@ -533,16 +511,18 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         if (v->blocked)
             b_count_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
     } else {
-        m->wait = (struct wait){.pending = true,
-                                .fresh = true,
-                                .cpu = v->cpu,
-                                .cpu_ret = v->cpu_ret,
-                                .t = v->t,
-                                .t_ret = v->t_ret,
-                                .blocked_ns = v->blocked ? v->blocked_ns : 0,
-                                .ready = r->ready,
-                                .arc = m->b->nodes,
-                                .spin = spin};
+        m->wait =
+            (struct wait){.pending = true,
+                          .fresh = true,
+                          .cpu = v->cpu,
+                          .cpu_ret = v->cpu_ret,
+                          .t = v->t,
+                          .t_ret = v->t_ret,
+                          .blocked_ns = v->blocked ? v->blocked_ns : 0,
+                          .ready = r->ready,
+                          .arc = m->b->nodes,
+                          .spin = spin,
+                          .several = r->result > 1 && r->op != IPS_OP_EPOLL};
         b_poll_node(m, r);
     }
     return 0;
@@ -582,7 +562,8 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
         b_add_unended_call(m, v, r->err);
         b_count_pending_as_idle(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a ||
-                                   m->wait.ready == IPS_READY_SIGNALFD)) {
+                                   (ips_ready_is_signalfd(m->wait.ready) &&
+                                    r->op == IPS_OP_SIGNALFD))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_over_pending_wait(m, v, cause, &spin);
     }

@@ -324,7 +324,7 @@ static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
         const struct b_sync *s = &v[sorted[k]];
         if (s->release)
             have++;
-        else if (!b_sync_got(s))
+        else if (!b_sync_got(s) || s->polled || s->notified)
             continue;
         else if (have)
             have--;
@@ -344,7 +344,7 @@ static int add_all_counted(struct locks *l, const uint32_t *order, uint32_t n)
         const struct b_sync *s = &v[order[k]];
         if (!k || chain_of(l->b, s) != chain_of(l->b, &v[order[k - 1]]))
             l->chain_begin = l->out->lock_count;
-        if (!s->release && !b_sync_got(s))
+        if (!s->release && (!b_sync_got(s) || s->polled || s->notified))
             continue;
         rc = put_record_row(l, s, units);
     }

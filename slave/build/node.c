@@ -204,6 +204,35 @@ static void on_signal(struct maker *m)
         .t = y->t, .node = y->node, .no_arc = needs_no_arc(m->b, y)};
 }
 
+/* What is known of this poll of a signalfd that nobody read, or NULL. */
+struct b_signal_taken *b_find_polled_signal(struct maker *m,
+                                            const struct ips_rec_io *r)
+{
+    const struct build *b = m->b;
+    struct b_signal_taken *y = &b->takings.v[m->next_taking];
+    uint64_t t = b_stamp_to_ns(&m->s->clock, r->h.word, r->h.t);
+    uint64_t t_ret = b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret);
+    if (!ips_ready_is_signalfd(r->ready) || m->next_taking >= b->takings.n ||
+        !y->polled || y->stream != m->s - b->streams ||
+        y->t != ips_max_u64(t, t_ret))
+        return NULL;
+    m->next_taking++;
+    return y;
+}
+
+void b_on_polled_signal(struct maker *m, const struct interval *v,
+                        struct b_signal_taken *y)
+{
+    struct build *b = m->b;
+    b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+    if (y->kill == IPS_NONE && y->child == IPS_NONE) {
+        b_add_unended(m, b->nodes, v->blocked_ns, false);
+        return;
+    }
+    y->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+    b->out->g.wait[y->node] = v->blocked_ns;
+}
+
 /* ---- chains ---- */
 
 /* Whether a record of this type, after a poll, shows that the thread's next

@@ -33,7 +33,8 @@ struct wait {
      * IPS_NO_NODE. t, t_ret, cpu_ret: call and return of the poll. off_ns,
      * gaps: values in struct build before that node was made. */
     uint32_t node, end, why;
-    bool merged; /* the current record removed the node */
+    bool merged;  /* the current record removed the node */
+    bool several; /* more than one descriptor was ready, in no known order */
     uint64_t t, t_ret, cpu_ret, off_ns;
     struct b_gaps gaps;
 };
@@ -232,6 +233,12 @@ int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+/* build/node.c: what is known of this poll of a signalfd that nobody read, and
+ * counts it as used; NULL: it is none. Then processes that poll. */
+struct b_signal_taken *b_find_polled_signal(struct maker *m,
+                                            const struct ips_rec_io *r);
+void b_on_polled_signal(struct maker *m, const struct interval *v,
+                        struct b_signal_taken *y);
 /* build/poll.c: the node of a signal that the kernel sent because a channel was
  * ready, at coordinate `coord`, for which the thread slept for `slept` ns; or
  * IPS_NO_NODE. */

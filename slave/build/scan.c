@@ -20,6 +20,7 @@ struct scan {
     bool nested; /* the last poll waited for a nested epoll; the next poll tells
                     for what */
     uint64_t t;  /* time of the current record, ns */
+    uint64_t call_t; /* call of the last record of a call, ns */
     uint32_t word;
 };
 
@@ -75,6 +76,7 @@ static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    bool queue = ips_ready_is_queue(r->ready);
     if (!b_polls_object(r) || (!slept && !c->polled))
         return 0;
     int rc = B_MORE(c->b->syncs, c->b->err);
@@ -84,10 +86,10 @@ static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
             .t_ret = ips_max_u64(t_ret, c->t),
             .cpu = r->cpu_ret,
             .ino = IPS_READY_NUMBER(r->ready),
+            .object = queue && r->h.a == IPS_READY_OUT ? IPS_SYNC_OF_SPACE : 0,
             .stream = c->index,
             .value = 1,
-            .kind = b_ready_is_queue(r->ready) ? IPS_SYNC_SEMAPHORE
-                                               : IPS_SYNC_EVENTFD,
+            .kind = queue ? IPS_SYNC_SEMAPHORE : IPS_SYNC_EVENTFD,
             .polled = true};
     c->polled = false;
     return rc;
@@ -102,22 +104,24 @@ static int scan_signal_poll(struct scan *c, const struct ips_rec_io *r,
     struct b_signal_taken *last = b->takings.n > c->s->first_taking
                                       ? &b->takings.v[b->takings.n - 1]
                                       : NULL;
-    if (r->op == IPS_OP_SIGNALFD && r->result > 0 && last && last->polled)
+    if (r->op == IPS_OP_SIGNALFD && r->result > 0 && last && last->polled &&
+        last->stream == c->index)
         b->takings.n--;
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
-    if (r->ready != IPS_READY_SIGNALFD || r->result <= 0 || r->err || !slept)
+    if (!b_polls(r) || !ips_ready_is_signalfd(r->ready) || !slept)
         return 0;
     int rc = B_MORE(b->takings, b->err);
     if (rc == 0)
-        b->takings.v[b->takings.n++] =
-            (struct b_signal_taken){.t = ips_max_u64(t_ret, c->t),
-                                    .asked = c->t,
-                                    .cpu = r->cpu_ret,
-                                    .stream = c->index,
-                                    .node = IPS_NO_NODE,
-                                    .kill = IPS_NONE,
-                                    .child = IPS_NONE,
-                                    .polled = true};
+        b->takings.v[b->takings.n++] = (struct b_signal_taken){
+            .t = ips_max_u64(t_ret, c->t),
+            .asked = c->t,
+            .cpu = r->cpu_ret,
+            .stream = c->index,
+            .node = IPS_NO_NODE,
+            .sig = r->ready & (IPS_READY_SIGNALFD_BIT - 1),
+            .kill = IPS_NONE,
+            .child = IPS_NONE,
+            .polled = true};
     return rc;
 }
 
@@ -129,6 +133,7 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
+    c->call_t = c->t;
     int rc = b_scan_tries(c->b, c->s, type, &r, c->t, t_ret);
     if (rc < 0)
         return rc;
@@ -259,7 +264,8 @@ static int scan_notice(struct scan *c, const struct ips_rec_signal *r)
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc == 0)
         c->b->syncs.v[c->b->syncs.n++] =
-            (struct b_sync){.t_ret = c->t,
+            (struct b_sync){.t = c->call_t,
+                            .t_ret = c->t,
                             .cpu = r->cpu,
                             .ino = r->value,
                             .stream = c->index,
@@ -328,7 +334,10 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
+    c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
+    if (type == IPS_REC_RELEASE && r.h.a == IPS_SYNC_WATCH && c->b->nodes)
+        return 0; /* only a whole build has somebody who waits for it */
     int rc =
         type == IPS_REC_ACQUIRE ? b_scan_tried(c->b, c->s, &r, c->t, t_ret) : 0;
     if (rc < 0)
@@ -577,41 +586,6 @@ static int scan_stream(struct build *b, uint32_t index)
     return b_collect_channel_uses(b, index);
 }
 
-/* Whether an incremental build can add this record: it must not name, start or
- * end something, or change an earlier decision. */
-static bool can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
-{
-    struct ips_rec_io r;
-    switch (type) {
-    case IPS_REC_SEND:
-    case IPS_REC_RECV:
-    case IPS_REC_RECVCALL:
-        memcpy(&r, p, sizeof(r));
-        return r.op != IPS_OP_CONNECT && r.op != IPS_OP_ACCEPT &&
-               r.err != EPIPE && r.err != ECONNRESET &&
-               (type != IPS_REC_RECV || r.result || r.err);
-    case IPS_REC_BLOCK:
-        memcpy(&r, p, sizeof(r));
-        return !b_ready_needs_search(r.ready) && r.op != IPS_OP_RETRY &&
-               r.op != IPS_OP_FOUND;
-    case IPS_REC_SAMPLE:
-    case IPS_REC_STACK:
-    case IPS_REC_COUNT:
-    case IPS_REC_ENTER:
-    case IPS_REC_EXIT:
-    case IPS_REC_MARK:
-    case IPS_REC_LOST:
-    case IPS_REC_RUNDELAY:
-    case IPS_REC_GUESSED:
-    case IPS_REC_CALLS:
-        return true;
-    case IPS_REC_MODULE:
-        return !b_runtime_of_module(p, len);
-    default:
-        return false;
-    }
-}
-
 int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
 {
     struct b_stream *s = &b->streams[index];
@@ -637,7 +611,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
         c.t = b_stamp_to_ns(&s->clock, c.word, h.t);
-        b->broken |= !can_add_incrementally(type, p, len) || s->end_kind ||
+        b->broken |= !b_can_add_incrementally(type, p, len) || s->end_kind ||
                      s->exec_last || s->empty || s->in->dead;
         int rc = b->broken ? 0 : scan_record(&c, type, p, len);
         if (rc < 0)

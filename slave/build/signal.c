@@ -23,6 +23,7 @@ struct index {
     uint32_t *kills;    /* by (pid namespace, sender, signal, t) */
     uint32_t *procs;    /* by (pid namespace, pid, start) */
     bool one_namespace; /* all processes of the run share a pid namespace */
+    uint32_t *forked;   /* [forks.n] pids of all processes made, sorted */
 };
 
 static const struct ips_segment_header *head_of(const struct build *b,
@@ -160,18 +161,31 @@ static int collect_sents(const struct build *b, struct sents *s)
     return 0;
 }
 
+/* Whether a signalfd for the signals `set` (IPS_READY_SIGNALFD) reports this
+ * one. */
+static bool is_in_set(uint32_t set, uint32_t sig)
+{
+    return set >> (sig < 28 ? sig : 0) & 1;
+}
+
 static bool is_sent_to(const struct build *b, const struct sent *x,
                        const struct b_signal_taken *y)
 {
     const uint32_t proc = b->images[b->streams[y->stream].image].proc;
     if (x->kill == IPS_NONE)
-        return b->out->procs[x->child].parent == proc;
+        return is_in_set(y->sig, SIGCHLD) &&
+               b->out->procs[x->child].parent == proc;
     const struct b_kill *k = &b->kills.v[x->kill];
-    return head_of(b, k->stream)->pidns == head_of(b, y->stream)->pidns &&
+    return is_in_set(y->sig, k->sig) &&
+           head_of(b, k->stream)->pidns == head_of(b, y->stream)->pidns &&
            is_meant(b, k, y);
 }
 
-/* The poll slept until the first signal to its process. */
+/* Signals during one poll that are looked at. */
+#define LOOK_AHEAD 4096u
+
+/* The poll slept until the first signal to its process that its signalfd is
+ * for. */
 static int find_poll_ends(struct build *b)
 {
     struct sents s = {0};
@@ -188,7 +202,8 @@ static int find_poll_ends(struct build *b)
             else
                 high = mid;
         }
-        for (; y->polled && low < s.n && s.v[low].t <= y->t; low++)
+        high = s.n - low < LOOK_AHEAD ? s.n : low + LOOK_AHEAD;
+        for (; y->polled && low < high && s.v[low].t <= y->t; low++)
             if (is_sent_to(b, &s.v[low], y)) {
                 y->kill = s.v[low].kill;
                 y->child = s.v[low].child;
@@ -237,18 +252,27 @@ static bool has_one_pid_namespace(const struct build *b)
     return true;
 }
 
+static int cmp_pid(const void *va, const void *vb)
+{
+    CMP3(*(const uint32_t *)va, *(const uint32_t *)vb);
+    return 0;
+}
+
 /* Was the signal sent by a process that does not belong to the run? The kernel
  * gives the sender's pid as 0 if the receiver's namespace does not have it. A
- * process of the run that ever had the pid may be the sender. */
+ * process of the run that ever had the pid may be the sender; one between vfork
+ * and exec records no KILL, and has no process of its own in the graph. */
 static bool is_from_outside(const struct index *x,
                             const struct b_signal_taken *y)
 {
     if (!was_sent(y))
         return is_of_terminal(y);
-    return y->from == 0
-               ? x->one_namespace
-               : b_pid_search(x->b, x->procs, head_of(x->b, y->stream)->pidns,
-                              y->from, UINT64_MAX) == IPS_NONE;
+    if (y->from == 0)
+        return x->one_namespace;
+    return b_pid_search(x->b, x->procs, head_of(x->b, y->stream)->pidns,
+                        y->from, UINT64_MAX) == IPS_NONE &&
+           !bsearch(&y->from, x->forked, x->b->forks.n, sizeof(*x->forked),
+                    cmp_pid);
 }
 
 int b_signals(struct build *b)
@@ -259,8 +283,12 @@ int b_signals(struct build *b)
         return 0;
     x.kills = b_calloc(b->kills.n, sizeof(*x.kills), b->err);
     x.procs = b_calloc(b->out->proc_count, sizeof(*x.procs), b->err);
-    if (!x.kills || !x.procs)
+    x.forked = b_calloc(b->forks.n, sizeof(*x.forked), b->err);
+    if (!x.kills || !x.procs || !x.forked)
         goto out;
+    for (uint32_t i = 0; i < b->forks.n; i++)
+        x.forked[i] = b->forks.v[i].pid;
+    qsort(x.forked, b->forks.n, sizeof(*x.forked), cmp_pid);
     for (uint32_t i = 0; i < b->kills.n; i++)
         x.kills[i] = i;
     for (uint32_t i = 0; i < b->out->proc_count; i++)
@@ -286,6 +314,7 @@ int b_signals(struct build *b)
 out:
     ips_free_large(x.kills);
     ips_free_large(x.procs);
+    ips_free_large(x.forked);
     return rc;
 }
 

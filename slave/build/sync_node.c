@@ -109,9 +109,12 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct ips_rec_sync r;
     struct build *b = m->b;
     memcpy(&r, p, sizeof(r));
-    struct b_sync *s = &b->syncs.v[m->next_sync++];
+    struct b_sync *s = &b->syncs.v[m->next_sync];
     struct interval v;
     int rc = 0;
+    if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams)
+        return 0; /* an incremental build does not store it (scan_sync) */
+    m->next_sync++;
     if (!s->release && s->kind == IPS_SYNC_LISTEN) {
         on_listener(m, s);
         return 0;

@@ -264,8 +264,10 @@ struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
     uint32_t kill, child; /* index in kills[] of the KILL that sent it; process
                              whose end it reports; or IPS_NONE */
     bool outside;         /* the sender is no process of the run */
-    /* A poll of a signalfd that nobody read: called at `asked`, returned at t;
-     * sender and signal are not known. */
+    /* A poll of a signalfd that nobody read: called at `asked`, returned at t.
+     * `sig` has the signals that the signalfd is for, as bits
+     * (IPS_READY_SIGNALFD).
+     */
     bool polled;
     uint64_t asked;
 };
@@ -280,7 +282,8 @@ struct b_poll { /* a poll of a stream with a node of its own: the wait was not
     uint64_t t, t_ret;
     uint64_t slept, reply_ns; /* as in b_ext */
     uint32_t node, end, last_send;
-    uint8_t why; /* enum ips_ready_why */
+    uint8_t why;  /* enum ips_ready_why */
+    bool several; /* other descriptors were ready, too, maybe before it */
 };
 struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;

@@ -432,7 +432,7 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
             d->version++;
         run_committed(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
-            slave_ingest_reclaim(d, r, s, now_ns);
+            slave_ingest_poll_finished_segment(d, r, s, now_ns);
         slave_run_free_dead_processes(d, r, now_ns);
         d->more_to_close = slave_now_ns() - begun_ns >= TURN_CLOSES_NS;
         if (!d->more_to_close)

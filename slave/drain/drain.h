@@ -413,8 +413,11 @@ bool slave_ingest_admit_ring_segment(struct slave_run *run,
 void slave_run_store_uncounted_bytes(const struct slave_drain *d,
                                      struct slave_run *run);
 
-/* drain/reclaim.c: hands back or removes a segment that is committed. */
-void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,
-                          struct slave_segment *seg, uint64_t now_ns);
+/* drain/reclaim.c: hands back or removes a segment that is committed. If its
+ * writer has used it again meanwhile, starts to read it anew. */
+void slave_ingest_poll_finished_segment(struct slave_drain *d,
+                                        struct slave_run *run,
+                                        struct slave_segment *seg,
+                                        uint64_t now_ns);
 
 #endif

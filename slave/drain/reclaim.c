@@ -146,8 +146,10 @@ static void check_drained_segment(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,
-                          struct slave_segment *seg, uint64_t now_ns)
+void slave_ingest_poll_finished_segment(struct slave_drain *d,
+                                        struct slave_run *run,
+                                        struct slave_segment *seg,
+                                        uint64_t now_ns)
 {
     if (seg->state == SLAVE_SEG_READING && seg->row.done && !seg->dirty)
         slave_segment_set_state(seg, SLAVE_SEG_DONE, "all of it committed");

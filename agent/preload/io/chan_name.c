@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 
 #include "agent/preload/sample/sample.h"
 #include "agent/record/core.h"
@@ -452,12 +453,25 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
     if (type == S_IFREG || type == S_IFBLK)
         return IPS_FD_FILE;
     if (st->st_rdev >> 8 == MEMORY_DEVICES)
-        return IPS_FD_NONE; /* /dev/null, which most descriptors without a
-                               terminal are */
+        return IPS_FD_NONE; /* mostly /dev/null: no ioctl for it */
     return type == S_IFCHR &&
                    ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
                ? IPS_FD_TERMINAL
                : IPS_FD_NONE;
+}
+
+/* A message queue is a file of a file system of its own, of a fixed size.
+ * Returns its number (pool/ready.h); 0: the file is none. */
+static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
+{
+    enum { QUEUE_FILE_BYTES = 80, MQUEUE_MAGIC = 0x19800202 };
+    struct statfs system;
+    return type == S_IFREG && st->st_size == QUEUE_FILE_BYTES &&
+                   st->st_dev >> 8 == 0 &&
+                   ips_sys3(SYS_fstatfs, fd, (long)&system, 0) == 0 &&
+                   system.f_type == MQUEUE_MAGIC
+               ? IPS_READY_NUMBER(IPS_READY_QUEUE(st->st_ino))
+               : 0;
 }
 
 uint64_t ips_chan_identify(int fd, uint64_t seen,
@@ -476,7 +490,8 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
     if (type == 0 || like_pidfd(&st))
         return name_anonymous(fd, seen, st.st_mode);
     if (type != S_IFIFO && type != S_IFSOCK)
-        return ips_fd_set(fd, seen, file_class(fd, &st, type), 0, 0);
+        return ips_fd_set(fd, seen, file_class(fd, &st, type),
+                          queue_number(fd, &st, type), 0);
 
     struct ips_rec_chan chan;
     memset(&chan, 0, sizeof(chan));

@@ -313,7 +313,15 @@ IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
 IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
     ips_wrap_on();
-    return note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
+    int r = note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
+    if (r >= 0 && ips_wrap_on()) {
+        uint64_t mask; /* bit 0 is signal 1 */
+        memcpy(&mask, set, sizeof(mask));
+        uint32_t signals = (uint32_t)(mask << 1) & (IPS_READY_SIGNALFD_BIT - 1);
+        ips_fd_set(r, ips_fd_get(r), IPS_FD_SIGNALFD,
+                   signals | (mask >> 27 ? 1 : 0), 0);
+    }
+    return r;
 }
 
 /* The C library replaces descriptors 0, 1 and 2 in this call, by its own dup2.

@@ -165,7 +165,7 @@ static bool replace_slots(void **table, void *old_read, void *old_write,
 
 /* Replaces the slots of both file tables at once if they are close together, as
  * they usually are: changing the protection of a page is half of the cost. */
-static bool replace_both(void **a, void **b, void *r, void *w, void *c)
+static bool replace_slots_of_both(void **a, void **b, void *r, void *w, void *c)
 {
     void **low = a < b ? a : b, **high = a < b ? b : a;
     if ((uintptr_t)(high + SLOT_CLOSE) - (uintptr_t)low > 2 * PAGE ||
@@ -191,7 +191,7 @@ void ips_stdio_init(void)
         return;
     void **files = (void **)ips_find_real("_IO_file_jumps");
     void **wide = (void **)ips_find_real("_IO_wfile_jumps");
-    if (files && wide && replace_both(files, wide, r, w, c))
+    if (files && wide && replace_slots_of_both(files, wide, r, w, c))
         return;
     if (files)
         replace_slots(files, r, w, c, our_close);

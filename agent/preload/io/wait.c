@@ -1,25 +1,9 @@
 /* Waiting: poll, select, epoll, sleeps, signals. */
 #include "agent/preload/wrap.h"
 
-#include <sys/vfs.h>
-
 #include "agent/preload/sample/sample.h"
-#include "agent/record/sys.h"
-
-#define MQUEUE_MAGIC 0x19800202
 
 /* --- ready descriptors ---------------------------------------------------- */
-
-/* A message queue is a file of a file system of its own. */
-static uint32_t ready_queue(int fd)
-{
-    struct statfs system;
-    struct stat st;
-    return ips_sys3(SYS_fstatfs, fd, (long)&system, 0) == 0 &&
-                   system.f_type == MQUEUE_MAGIC && ips_sys_fstat(fd, &st) == 0
-               ? IPS_READY_QUEUE(st.st_ino)
-               : 0;
-}
 
 /* Returns the value of a BLOCK's `ready` for the descriptor `fd`. A pipe or
  * connection that was not used before gets its channel id here, so that the
@@ -40,9 +24,9 @@ identify_ready_descriptor(int fd)
     else if (ips_fd_class(word) == IPS_FD_EPOLL)
         what = IPS_READY_EPOLL;
     else if (ips_fd_class(word) == IPS_FD_SIGNALFD)
-        what = IPS_READY_SIGNALFD;
-    else if (ips_fd_class(word) == IPS_FD_FILE)
-        what = ready_queue(fd);
+        what = IPS_READY_SIGNALFD(number);
+    else if (ips_fd_class(word) == IPS_FD_FILE && number)
+        what = IPS_READY(IPS_READY_OTHER, number); /* a message queue */
     errno = saved;
     return what;
 }
@@ -365,7 +349,7 @@ IPS_EXPORT int nanosleep(const struct timespec *ts, struct timespec *left)
 int __nanosleep(const struct timespec *, struct timespec *)
     IPS_ALIAS(nanosleep);
 
-/* The same for calls that return an error number instead of -1 and errno; the
+/* Like WAIT, for calls that return an error number instead of -1 and errno; the
  * record has -1 and the error number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \

@@ -7,6 +7,7 @@
  */
 #include "agent/preload/wrap.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 
@@ -17,8 +18,8 @@
 #define SEVERAL UINT32_MAX
 static _Atomic uint32_t async_fd;
 
-/* For each signal: `ino` of the ACQUIREs of the queue for which mq_notify sent
- * it last; 0: none. */
+/* For each signal: `ino` of the ACQUIREs of the queue for which mq_notify sends
+ * it; 0: none; SEVERAL: there were several queues. */
 static _Atomic uint64_t queue_of[_NSIG] IPS_TABLE;
 
 void ips_notice_async(int fd, bool on)
@@ -30,14 +31,49 @@ void ips_notice_async(int fd, bool on)
         atomic_store(&async_fd, 0);
 }
 
-void ips_notice_queue(int q, int sig)
+uint64_t ips_notice_queue(int q, int sig)
 {
     struct stat st;
     int saved = errno;
-    if (sig > 0 && sig < _NSIG && !ips_sys_quiet && ips_sys_fstat(q, &st) == 0)
+    uint64_t old = 0;
+    if (sig > 0 && sig < _NSIG && !ips_sys_quiet &&
+        ips_sys_fstat(q, &st) == 0) {
+        uint64_t number = IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino));
+        old = atomic_load(&queue_of[sig]);
         atomic_store(&queue_of[sig],
-                     IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino)));
+                     old == 0 || old == number ? number : SEVERAL);
+    }
     errno = saved;
+    return old;
+}
+
+void ips_notice_queue_undo(int sig, uint64_t old)
+{
+    if (sig > 0 && sig < _NSIG)
+        atomic_store(&queue_of[sig], old);
+}
+
+static uint64_t queue_of_signal(int sig)
+{
+    uint64_t number = sig > 0 && sig < _NSIG ? atomic_load(&queue_of[sig]) : 0;
+    return number == SEVERAL ? 0 : number;
+}
+
+/* What SIGIO without F_SETSIG is for: the descriptor with O_ASYNC, if there is
+ * one, which still has it and is ready. */
+static uint64_t ready_async(void)
+{
+    uint32_t async = atomic_load(&async_fd);
+    struct pollfd f = {.fd = (int)async - 1, .events = POLLIN | POLLOUT};
+    const struct timespec none = {0, 0};
+    long flags = async && async != SEVERAL && !ips_sys_quiet
+                     ? ips_sys3(SYS_fcntl, f.fd, F_GETFL, 0)
+                     : -1;
+    if (flags < 0 || !(flags & O_ASYNC) ||
+        ips_sys6(SYS_ppoll, (long)&f, 1, (long)&none, 0, 0, 0) != 1)
+        return 0;
+    bool reads = (uint16_t)f.revents & (POLLIN | POLLHUP | POLLERR);
+    return ips_ready_of(f.fd, reads ? (uint16_t)f.revents & ~POLLOUT : POLLOUT);
 }
 
 /* Signals whose positive si_code has another meaning than poll's. */
@@ -49,14 +85,11 @@ static bool is_fault_or_child(int sig)
 
 uint64_t ips_notice_value(int sig, int code, int fd, long band, uint64_t value)
 {
-    uint32_t async = atomic_load(&async_fd);
     if (code == SI_QUEUE || code == SI_TIMER)
         return value;
     if (code == SI_MESGQ)
-        return sig > 0 && sig < _NSIG ? atomic_load(&queue_of[sig]) : 0;
+        return queue_of_signal(sig);
     if (code >= POLL_IN && code <= POLL_HUP && !is_fault_or_child(sig))
         return ips_ready_of(fd, (uint32_t)band);
-    if (code == SI_KERNEL && sig == SIGIO && async && async != SEVERAL)
-        return ips_ready_of((int)async - 1, POLLIN);
-    return 0;
+    return code == SI_KERNEL && sig == SIGIO ? ready_async() : 0;
 }

@@ -200,7 +200,7 @@ static void write_sample_record(uint64_t t, uint64_t cpu,
     if (n)
         memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    if (n && ips_unreported_work_ns() >= IPS_BEYOND_DUE_NS &&
+    if (n && ips_unreported_agent_ns() >= IPS_BEYOND_DUE_NS &&
         on_own_stack(ips_sp()))
         ips_calls_write_if_enough(0);
 }

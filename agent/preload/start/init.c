@@ -151,7 +151,7 @@ void ips_report_start_cost(uint64_t from)
 
 IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 {
-    uint64_t due = ips_wrap_on() ? ips_unreported_work_ns() : 0;
+    uint64_t due = ips_wrap_on() ? ips_unreported_agent_ns() : 0;
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 

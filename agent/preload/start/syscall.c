@@ -7,6 +7,7 @@
  */
 #include "agent/preload/at.h"
 
+#include <linux/seccomp.h>
 #include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
@@ -400,7 +401,8 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
         bool before = ips_prepare_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
-        if (r < 0) /* a success may return a descriptor */
+        /* a success may return a descriptor, a failure the tid of a thread */
+        if (r < 0 || (r > 0 && !(b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
             ips_forbid_undo(what, before);
         return r;
     }

@@ -32,8 +32,6 @@ enum {
     OF_SEM = 1,
     OF_QUEUE = 2
 }; /* type of a System V object, stored above its id */
-/* in `object`: space in the queue, not a message */
-#define FOR_ROOM (1ull << 32)
 /* in `object`: a wait for the semaphore to become 0 */
 #define FOR_ZERO (1ull << 32)
 
@@ -230,7 +228,7 @@ static void record_system_v_message(struct wait *w, int id, bool put, int err,
 {
     struct ips_sync_object message = name_system_v_object(OF_QUEUE, id, 0),
                            room = message;
-    room.object = FOR_ROOM;
+    room.object = IPS_SYNC_OF_SPACE;
     record_message(w, &message, &room, put, err, site);
 }
 
@@ -295,7 +293,7 @@ static void record_posix_message(struct wait *w, mqd_t q, bool put, int err,
     if (!queue_object(q, 0, &message))
         return;
     room = message;
-    room.object = FOR_ROOM;
+    room.object = IPS_SYNC_OF_SPACE;
     record_message(w, &message, &room, put, err, site);
 }
 
@@ -365,12 +363,18 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 
 IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
 {
-    if (event && ips_wrap_on()) {
+    uint64_t old = 0;
+    const bool on = event && ips_wrap_on();
+    const int sig =
+        on && event->sigev_notify == SIGEV_SIGNAL ? event->sigev_signo : 0;
+    if (on)
         ips_own_table_by_process();
-        if (event->sigev_notify == SIGEV_SIGNAL)
-            ips_notice_queue(q, event->sigev_signo);
-    }
-    return REAL(mq_notify)(q, event);
+    if (sig)
+        old = ips_notice_queue(q, sig);
+    int r = REAL(mq_notify)(q, event);
+    if (r < 0 && sig)
+        ips_notice_queue_undo(sig, old);
+    return r;
 }
 
 /* The C library closes the descriptor without calling close(). */

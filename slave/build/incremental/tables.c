@@ -37,6 +37,43 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
     return true;
 }
 
+bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
+{
+    struct ips_rec_io r;
+    struct ips_rec_sync sync;
+    switch (type) {
+    case IPS_REC_SEND:
+    case IPS_REC_RECV:
+    case IPS_REC_RECVCALL:
+        memcpy(&r, p, sizeof(r));
+        return r.op != IPS_OP_CONNECT && r.op != IPS_OP_ACCEPT &&
+               r.err != EPIPE && r.err != ECONNRESET &&
+               (type != IPS_REC_RECV || r.result || r.err);
+    case IPS_REC_BLOCK:
+        memcpy(&r, p, sizeof(r));
+        return !b_ready_needs_search(r.ready) && r.op != IPS_OP_RETRY &&
+               r.op != IPS_OP_FOUND;
+    case IPS_REC_SAMPLE:
+    case IPS_REC_STACK:
+    case IPS_REC_COUNT:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
+    case IPS_REC_MARK:
+    case IPS_REC_LOST:
+    case IPS_REC_RUNDELAY:
+    case IPS_REC_GUESSED:
+    case IPS_REC_CALLS:
+        return true;
+    case IPS_REC_MODULE:
+        return !b_runtime_of_module(p, len);
+    case IPS_REC_RELEASE:
+        memcpy(&sync, p, sizeof(sync));
+        return sync.h.a == IPS_SYNC_WATCH;
+    default:
+        return false;
+    }
+}
+
 /* ---- weights ---- */
 
 /* Sums over the nodes so far, and values of the last of them. */

@@ -3,6 +3,8 @@
  * what ends the waits of 20. Each case says what it would catch. */
 #include "rec_signal.h"
 
+#define SIGNALFD                                                               \
+    IPS_READY_SIGNALFD(1u << SIGTERM | 1u << SIGUSR1 | 1u << SIGCHLD)
 #define QUEUE IPS_READY_NUMBER(IPS_READY_QUEUE(77))
 
 static struct ips_rec_io *polled(rs s, uint64_t t, uint64_t t_ret, uint64_t cpu,
@@ -51,11 +53,13 @@ static void test_build_notice__signalfd_not_read(void **state)
         rs a = process(r, 10), p = process(r, 20);
         put_kill(a, SIGUSR1, 900, 10, 20);
         put_kill(a, SIGUSR1, 4000, 40, 30);
+        put_kill(a, SIGUSR2, 4500, 45, 20); /* not in the signalfd's set */
+        put_kill(a, SIGRTMIN, 4600, 46, 20);
         if (killed) {
             put_kill(a, SIGUSR1, 5000, 50, 20);
             put_kill(a, SIGUSR1, 5500, 55, 20);
         }
-        polled(p, 1000, 6000, 20, IPS_READY_SIGNALFD);
+        polled(p, 1000, 6000, 20, SIGNALFD);
         rec_end(p, IPS_END_EXIT, 20000, 60, 0);
         struct ips_built *b = rec_alone(r);
         if (killed)
@@ -82,7 +86,7 @@ static void test_build_notice__signalfd_and_child(void **state)
     rec_start(nephew, IPS_START_FORK, 320, 1)->ppid = 40;
     rec_end(nephew, IPS_END_EXIT, 3000, 200, 0);
     rec_end(child, IPS_END_EXIT, 5000, 400, 0);
-    polled(p, 1000, 6000, 20, IPS_READY_SIGNALFD);
+    polled(p, 1000, 6000, 20, SIGNALFD);
     rec_end(p, IPS_END_EXIT, 20000, 60, 0);
     struct ips_built *b = rec_alone(r);
     const struct ips_chain *c = &b->g.chains[rec_chain(b, 30)];
@@ -113,6 +117,47 @@ static void test_build_notice__poll_of_a_queue(void **state)
     struct ips_built *b = rec_alone(r);
     assert_ended_by(b, 0, 20, 4995, 51);
     assert_int_equal(b->g.xkind[AUX(b, 20, 0)], IPS_X_RESOURCE);
+    rec_free(r);
+}
+
+/* Would catch: a poll for space in a queue that ends with a message, or has no
+ * arc from the receive that made the space. */
+static void test_build_notice__poll_for_space(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = process(r, 10), p = process(r, 20);
+    put_object(a, IPS_REC_RELEASE, IPS_SYNC_SEMAPHORE, 4000, 4010, 40, QUEUE);
+    put_object(a, IPS_REC_RELEASE, IPS_SYNC_SEMAPHORE, 5000, 5010, 50, QUEUE)
+        ->object = IPS_SYNC_OF_SPACE;
+    polled(p, 1000, 6000, 20, IPS_READY_QUEUE(77))->h.a = IPS_READY_OUT;
+    rec_end(p, IPS_END_EXIT, 20000, 60, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_ended_by(b, 0, 20, 4995, 51);
+    rec_free(r);
+}
+
+/* Would catch: the poll of a signalfd within an epoll that slept: its signal
+ * taken for the next one that the thread takes, whose arc is then wrong. */
+static void test_build_notice__nested_poll_of_a_signalfd(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = process(r, 10), p = process(r, 20);
+    put_kill(a, SIGUSR1, 5000, 50, 20);
+    put_kill(a, SIGTERM, 15000, 150, 20);
+    struct ips_rec_io *outer = polled(p, 1000, 2000, 10, IPS_READY_EPOLL);
+    outer->op = IPS_OP_EPOLL;
+    polled(p, 2010, 6000, 20, SIGNALFD)->op = IPS_OP_EPOLL;
+    put_block(p, IPS_OP_SIGWAIT, 7000, 16000, 30, 35, SIGTERM);
+    put_taken(p, SIGTERM, 16000, 35, 10)->how = IPS_SIGNAL_WAIT;
+    rec_end(p, IPS_END_EXIT, 20000, 60, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_arc(b, AUX(b, 20, 0), AUX(b, 10, 0), IPS_X_SIGNAL);
+    assert_arc(b, AUX(b, 20, 1), AUX(b, 10, 1), IPS_X_SIGNAL);
+    assert_int_equal(rec_coord(b, AUX(b, 20, 1)), 30);
+    assert_int_equal(b->g.wait[AUX(b, 20, 0)], 995 + 3985);
+    assert_int_equal(b->counts.unended_ns, 0);
     rec_free(r);
 }
 
@@ -193,6 +238,8 @@ int main(void)
         cmocka_unit_test(test_build_notice__signalfd_not_read),
         cmocka_unit_test(test_build_notice__signalfd_and_child),
         cmocka_unit_test(test_build_notice__poll_of_a_queue),
+        cmocka_unit_test(test_build_notice__poll_for_space),
+        cmocka_unit_test(test_build_notice__nested_poll_of_a_signalfd),
         cmocka_unit_test(test_build_notice__of_a_message),
         cmocka_unit_test(test_build_notice__descriptor_is_ready),
         cmocka_unit_test(test_build_notice__watched_name),
