@@ -511,18 +511,16 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         if (v->blocked)
             b_count_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
     } else {
-        m->wait =
-            (struct wait){.pending = true,
-                          .fresh = true,
-                          .cpu = v->cpu,
-                          .cpu_ret = v->cpu_ret,
-                          .t = v->t,
-                          .t_ret = v->t_ret,
-                          .blocked_ns = v->blocked ? v->blocked_ns : 0,
-                          .ready = r->ready,
-                          .arc = m->b->nodes,
-                          .spin = spin,
-                          .several = r->result > 1 && r->op != IPS_OP_EPOLL};
+        m->wait = (struct wait){.pending = true,
+                                .fresh = true,
+                                .cpu = v->cpu,
+                                .cpu_ret = v->cpu_ret,
+                                .t = v->t,
+                                .t_ret = v->t_ret,
+                                .blocked_ns = v->blocked ? v->blocked_ns : 0,
+                                .ready = r->ready,
+                                .arc = m->b->nodes,
+                                .spin = spin};
         b_poll_node(m, r);
     }
     return 0;

@@ -33,8 +33,7 @@ struct wait {
      * IPS_NO_NODE. t, t_ret, cpu_ret: call and return of the poll. off_ns,
      * gaps: values in struct build before that node was made. */
     uint32_t node, end, why;
-    bool merged;  /* the current record removed the node */
-    bool several; /* more than one descriptor was ready, in no known order */
+    bool merged; /* the current record removed the node */
     uint64_t t, t_ret, cpu_ret, off_ns;
     struct b_gaps gaps;
 };

@@ -5,8 +5,7 @@
  * an arc from the event that made the first descriptor ready. There is one
  * exception: if the receive that the poll waited for follows at once, one node
  * is enough for both. Then the receive takes over the wait (slave/build/io.c),
- * and the node of the poll is removed. This is not done if several descriptors
- * were ready.
+ * and the node of the poll is removed.
  *
  * The nodes are made in pass `node`. Their arcs are made after pass `match`,
  * because the bytes that were read before the poll determine which send ended
@@ -60,7 +59,7 @@ bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
     uint32_t node = w->node;
     if (node == IPS_NO_NODE)
         return true;
-    if (w->several || node + 1 != b->nodes ||
+    if (node + 1 != b->nodes ||
         ips_sub_sat(v->cpu, w->cpu_ret) > MERGE_CPU_NS) {
         b_keep_poll_node(m);
         return false;
@@ -93,8 +92,7 @@ static int note_poll(struct maker *m, const struct wait *w)
             .node = w->node,
             .end = w->end,
             .last_send = asked ? e->send_node : IPS_NO_NODE,
-            .why = (uint8_t)w->why,
-            .several = w->several};
+            .why = (uint8_t)w->why};
     return rc;
 }
 
@@ -391,37 +389,6 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
     return i;
 }
 
-/* Receives after a poll of several ready descriptors that are looked at. */
-#define LOOK_AHEAD 64u
-
-/* The record names the first ready descriptor in the program's list, but
- * another one may have been ready earlier. The receives that follow, up to the
- * next wait, show more of them: the poll's arc comes from the earliest of their
- * sends that was made while the poll waited. */
-static void find_earlier_send(struct build *b, const struct b_poll *p)
-{
-    struct ips_graph *g = &b->out->g;
-    const struct ips_chain *c = &g->chains[ips_chain_of(g, p->node)];
-    const uint32_t end =
-        ips_min_u32(c->first + c->count, p->node + 1 + LOOK_AHEAD);
-    uint32_t x = g->xpred[p->node], best = IPS_NO_NODE;
-    uint64_t earliest = x == IPS_NO_NODE ? UINT64_MAX : g->t_ns[x];
-    for (uint32_t i = p->node + 1; i < end; i++) {
-        if (g->wait[i] || g->kind[i] == IPS_NODE_POLL)
-            break;
-        x = g->xpred[i];
-        if (g->kind[i] != IPS_NODE_RECV || g->xkind[i] != IPS_X_DATA ||
-            x == IPS_NO_NODE || g->t_ns[x] <= p->t || g->t_ns[x] >= earliest)
-            continue;
-        earliest = g->t_ns[x];
-        best = i;
-    }
-    if (best == IPS_NO_NODE)
-        return;
-    g->site[p->node] = g->site[best];
-    b_cross(b, p->node, g->xpred[best], IPS_X_DATA, 1);
-}
-
 static int cmp_ext(const void *va, const void *vb)
 {
     const struct b_ext *x = va, *y = vb;
@@ -444,9 +411,6 @@ int b_poll_arcs(struct build *b)
     rc = collect_reads(&k);
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
         i = make_poll_arcs_of_end(&k, i, &rc);
-    for (uint32_t i = 0; i < b->polls.n && rc == 0; i++)
-        if (b->polls.v[i].several && b->ends[b->polls.v[i].end].local)
-            find_earlier_send(b, &b->polls.v[i]);
     if (b->exts.n)
         qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v), cmp_ext);
     ips_free_large(k.wanted);

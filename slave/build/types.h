@@ -282,8 +282,7 @@ struct b_poll { /* a poll of a stream with a node of its own: the wait was not
     uint64_t t, t_ret;
     uint64_t slept, reply_ns; /* as in b_ext */
     uint32_t node, end, last_send;
-    uint8_t why;  /* enum ips_ready_why */
-    bool several; /* other descriptors were ready, too, maybe before it */
+    uint8_t why; /* enum ips_ready_why */
 };
 struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;

@@ -72,8 +72,9 @@ static uint64_t ready_async(void)
     if (flags < 0 || !(flags & O_ASYNC) ||
         ips_sys6(SYS_ppoll, (long)&f, 1, (long)&none, 0, 0, 0) != 1)
         return 0;
-    bool reads = (uint16_t)f.revents & (POLLIN | POLLHUP | POLLERR);
-    return ips_ready_of(f.fd, reads ? (uint16_t)f.revents & ~POLLOUT : POLLOUT);
+    uint32_t events = (uint16_t)f.revents;
+    bool reads = events & (POLLIN | POLLHUP | POLLERR);
+    return ips_ready_of(f.fd, reads ? events & ~(uint32_t)POLLOUT : POLLOUT);
 }
 
 /* Signals whose positive si_code has another meaning than poll's. */

@@ -402,7 +402,8 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         bool before = ips_prepare_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
         /* a success may return a descriptor, a failure the tid of a thread */
-        if (r < 0 || (r > 0 && !(b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
+        if (r < 0 ||
+            (r > 0 && !((unsigned long)b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
             ips_forbid_undo(what, before);
         return r;
     }

@@ -168,7 +168,7 @@ static void other(struct program *p, struct thread *th)
                                    IPS_OP_POLL,  IPS_OP_TIMERFD,
                                    IPS_OP_OTHER, IPS_OP_TERMINAL};
     struct ips_rec_io *r;
-    switch (pick(p, 5)) {
+    switch (pick(p, 6)) {
     case 0:
         rec_delay(th->s, th->t, th->queued);
         break;
@@ -179,6 +179,12 @@ static void other(struct program *p, struct thread *th)
     case 2:
         r = call(th, IPS_REC_RECVCALL, 1, 100, pick(p, 2) * 5000, -1);
         r->err = EAGAIN;
+        break;
+    case 3: /* makes or removes a file */
+        rec_sync(th->s, IPS_REC_RELEASE, IPS_SYNC_WATCH, th->t, th->t + 50,
+                 th->cpu, th->cpu + 50, 1 + pick(p, 3));
+        th->t += 50;
+        th->cpu += 50;
         break;
     default:
         r = call(th, IPS_REC_BLOCK, 0, 200, pick(p, 30000), pick(p, 2));
@@ -210,7 +216,7 @@ static void begin_thread(struct program *p, uint32_t i, struct thread *by)
 static void rare(struct program *p, struct thread *th, uint32_t i)
 {
     struct ips_rec_sync *r;
-    switch (pick(p, 5)) {
+    switch (pick(p, 6)) {
     case 0:
         if (i > 1 && p->threads > 3 && pick(p, 3) == 0) {
             rec_end(th->s, IPS_END_THREAD, th->t, th->cpu, 0);
@@ -226,8 +232,12 @@ static void rare(struct program *p, struct thread *th, uint32_t i)
                  th->cpu, th->cpu + 50, 7);
         break;
     case 3:
-        r = rec_sync(th->s, IPS_REC_ACQUIRE, IPS_SYNC_MUTEX, th->t,
-                     th->t + 9000, th->cpu, th->cpu + 100, 7);
+    case 4: /* a lock; a read of a watched directory */
+        r = pick(p, 2) ? rec_sync(th->s, IPS_REC_ACQUIRE, IPS_SYNC_MUTEX, th->t,
+                                  th->t + 9000, th->cpu, th->cpu + 100, 7)
+                       : rec_sync(th->s, IPS_REC_ACQUIRE, IPS_SYNC_WATCH, th->t,
+                                  th->t + 9000, th->cpu, th->cpu + 100,
+                                  1 + pick(p, 3));
         r->value = 0;
         th->t += 9000;
         th->cpu += 100;

@@ -144,19 +144,18 @@ static void test_build_notice__nested_poll_of_a_signalfd(void **state)
     (void)state;
     struct recorder *r = rec_new();
     rs a = process(r, 10), p = process(r, 20);
-    put_kill(a, SIGUSR1, 5000, 50, 20);
+    put_kill(a, SIGUSR1, 8000, 50, 20);
     put_kill(a, SIGTERM, 15000, 150, 20);
-    struct ips_rec_io *outer = polled(p, 1000, 2000, 10, IPS_READY_EPOLL);
-    outer->op = IPS_OP_EPOLL;
-    polled(p, 2010, 6000, 20, SIGNALFD)->op = IPS_OP_EPOLL;
-    put_block(p, IPS_OP_SIGWAIT, 7000, 16000, 30, 35, SIGTERM);
+    polled(p, 1000, 4000, 10, IPS_READY_EPOLL)->op = IPS_OP_EPOLL;
+    polled(p, 4010, 9000, 20, SIGNALFD)->op = IPS_OP_EPOLL;
+    put_block(p, IPS_OP_SIGWAIT, 10000, 16000, 30, 35, SIGTERM);
     put_taken(p, SIGTERM, 16000, 35, 10)->how = IPS_SIGNAL_WAIT;
     rec_end(p, IPS_END_EXIT, 20000, 60, 0);
     struct ips_built *b = rec_alone(r);
     assert_arc(b, AUX(b, 20, 0), AUX(b, 10, 0), IPS_X_SIGNAL);
     assert_arc(b, AUX(b, 20, 1), AUX(b, 10, 1), IPS_X_SIGNAL);
     assert_int_equal(rec_coord(b, AUX(b, 20, 1)), 30);
-    assert_int_equal(b->g.wait[AUX(b, 20, 0)], 995 + 3985);
+    assert_int_equal(b->g.wait[AUX(b, 20, 0)], 2995 + 4985);
     assert_int_equal(b->counts.unended_ns, 0);
     rec_free(r);
 }

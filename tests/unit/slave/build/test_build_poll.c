@@ -293,42 +293,6 @@ static void test_build_poll__children_in_vain(void **state)
     }
 }
 
-/* Would catch: the wait explained by the first ready descriptor of the list,
- * though the bytes on another one came first; by bytes that were there before
- * the call, that came after the return, or that only a later wait brought. */
-static void test_build_poll__several_are_ready(void **state)
-{
-    (void)state;
-    for (int early = 0; early < 2; early++) {
-        struct recorder *r = rec_new();
-        rs w, p;
-        piped(r, &w, &p);
-        for (uint32_t k = 2; k < 5; k++) {
-            rec_pipe(w, k, 30, IPS_SIDE_WRITE, 5 + k);
-            rec_pipe(p, k, 30, IPS_SIDE_READ, 5 + k);
-        }
-        rec_send(w, 3, 500, 50, 10); /* nobody polls for this one */
-        if (early)
-            rec_send(w, 2, 4000, 100, 10);
-        rec_send(w, 1, 6000, 200, 10);
-        if (!early)
-            rec_send(w, 2, 7000, 210, 10);
-        polled(p, 1000, 9000, 20, 1, IPS_READY_IN)->result = 2;
-        rec_recv(p, 1, 9010, 9020, 26, 10);
-        rec_recv(p, 3, 9030, 9040, 27, 10);
-        rec_recv(p, 2, 9050, 9060, 28, 10);
-        struct ips_built *b = rec_alone(r);
-        assert_int_equal(rec_coord(b, POLL(b)), 20);
-        assert_int_equal(b->g.wait[POLL(b)], 8000 - 5);
-        assert_arc(b, POLL(b), SEND(b, 1), IPS_X_DATA);
-        assert_int_equal(rec_coord(b, SEND(b, 1)), early ? 100 : 200);
-        assert_int_equal(b->g.site[POLL(b)], b->g.site[RECV(b, early ? 2 : 0)]);
-        assert_int_equal(b->g.wait[RECV(b, 0)], 0);
-        assert_int_equal(b->counts.unended_ns, 0);
-        rec_free(r);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,7 +306,6 @@ int main(void)
         cmocka_unit_test(test_build_poll__eventfd),
         cmocka_unit_test(test_build_poll__timer),
         cmocka_unit_test(test_build_poll__children_in_vain),
-        cmocka_unit_test(test_build_poll__several_are_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
