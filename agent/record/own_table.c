@@ -128,6 +128,10 @@ void ips_own_table_reset(void)
 void ips_own_table_by_process(void)
 {
     atomic_store(&by_process, true);
+    for (unsigned i = 0; i < THREADS; i++) /* those that had begun before */
+        for (int looks = 0; atomic_load(&threads[i]) && looks < 100 * LOOKS;
+             looks++)
+            ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
 long ips_with_own_table(long (*function)(void *), void *arg)
@@ -136,16 +140,17 @@ long ips_with_own_table(long (*function)(void *), void *arg)
         return function(arg);
     if (ips_sys_quiet)
         return -ENOSYS;
-    const bool process = atomic_load(&by_process);
-    if (process && forks_into_other_pidns())
-        return -EINVAL;
     struct work w = {function, arg, -EAGAIN};
     uint32_t gone = 1;
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_slot(&unknown);
-    long tid = ips_own_table_clone(run_task, &w, &gone, place,
-                                   process ? AS_PROCESS : AS_THREAD);
+    /* After the claim: ips_own_table_by_process() waits for slots. */
+    const bool process = atomic_load(&by_process);
+    long tid = process && forks_into_other_pidns()
+                   ? -EINVAL
+                   : ips_own_table_clone(run_task, &w, &gone, place,
+                                         process ? AS_PROCESS : AS_THREAD);
     if (tid < 0)
         w.result = tid;
     else

@@ -41,7 +41,8 @@
  * own programs: ips_with_own_table() then calls the function directly. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
-/* The program calls mq_notify(): from now on a process does the work. */
+/* The program is about to call mq_notify(): from now on a process does the
+ * work. Returns when no thread does it any more. */
 void ips_own_table_by_process(void);
 
 /* Calls function(arg) in a thread that cannot reach the program's descriptors.
