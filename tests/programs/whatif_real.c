@@ -13,7 +13,7 @@
  *             answers over a Unix socket; a third process audits aside:
  *             prepare, lookup, format_reply, audit
  *
- * A procedure does `cost` times UNIT turns of a loop, less PERCENT of them:
+ * A procedure does UNIT * `cost` / 25 turns of a loop, less PERCENT of them:
  * work is counted, not timed, so it is the same on a loaded machine. Every
  * procedure spends its time in itself. Prints nothing.
  */
@@ -25,6 +25,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "compute.h"
 
 /* X(name, cost) */
 #define PROCEDURES(X)                                                          \
@@ -47,10 +49,7 @@ static long unit;
     static long name##_percent;                                                \
     static __attribute__((noinline)) void name(void)                           \
     {                                                                          \
-        volatile double x = 0;                                                 \
-        long turns = unit * (cost) / 100 * (100 - name##_percent);             \
-        for (long i = 0; i < turns; i++)                                       \
-            x = x * 1.0000001 + 0.5;                                           \
+        COMPUTE_TURNS(unit *(cost) / 100 * (100 - name##_percent));            \
     }
 PROCEDURES(X)
 #undef X
@@ -245,7 +244,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; known && i < sizeof(programs) / sizeof(*programs); i++) {
         if (strcmp(programs[i].name, argv[1]) != 0)
             continue;
-        unit = atol(argv[3]);
+        unit = 4 * atol(argv[3]);
         programs[i].run(atol(argv[2]));
         return 0;
     }

@@ -22,10 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compute.h"
+
 #define PLAIN __attribute__((no_instrument_function))
 #define NOINLINE __attribute__((noinline, noclone))
 
-static volatile uint64_t sink;
 static uint64_t per_ms;
 
 PLAIN static uint64_t cpu_ns(void)
@@ -37,26 +38,22 @@ PLAIN static uint64_t cpu_ns(void)
 
 NOINLINE static void ask(uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sink += i;
+    COMPUTE_TURNS(n);
 }
 NOINLINE static void answer(uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sink += i;
+    COMPUTE_TURNS(n);
 }
 NOINLINE static void aside(uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sink += i;
+    COMPUTE_TURNS(n);
 }
 
 /* Turns of the loop that take a millisecond. */
 PLAIN static void calibrate(void)
 {
     uint64_t turns = 1000000, t = cpu_ns();
-    for (uint64_t i = 0; i < turns; i++)
-        sink += i;
+    COMPUTE_TURNS(turns);
     t = cpu_ns() - t;
     per_ms = t ? turns * 1000000 / t : turns;
 }

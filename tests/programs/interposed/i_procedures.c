@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "asleep.h"
+#include "compute.h"
 
 #define NOINLINE __attribute__((noinline, noclone))
 
@@ -40,13 +41,11 @@ static volatile uint64_t sink;
 
 PROCEDURE(hot_one) static void hot_one(uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sink += i;
+    COMPUTE_TURNS(n);
 }
 PROCEDURE(hot_three) static void hot_three(uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sink += i;
+    COMPUTE_TURNS(n);
 }
 PROCEDURE(caller_one) static void caller_one(uint64_t n)
 {

@@ -461,7 +461,8 @@ def test_pop(cluster, build):
     """Would catch efficiencies of a program that has none, and others than the
     definitions give of the threads of one that has: two at work, and main."""
     c = cluster(("m1",))
-    c.ipsrun(["sh", "-c", PIPELINE], name="one", check=True)
+    c.ipsrun(["sh", "-c", "for i in 1 2 3 4 5; do seq 1 30000 | sort -rn | wc -l; done"],
+             name="one", check=True)
     c.wait_closed("one")
     assert c.json("metrics", "one", "--pop")["pop"] == []
     assert "no POP efficiencies" in c.ipsq("metrics", "one", "--pop").stdout
