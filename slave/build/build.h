@@ -33,12 +33,13 @@ struct ips_stream_in {
     struct ips_begun begun;
     const struct ips_chunk *chunks; /* in the order they were written */
     uint32_t chunk_count;
-    uint64_t lost[IPS_LOST_COUNT]; /* lost records by cause, summed over its
-                                      segments */
+    uint64_t lost[IPS_LOST_COUNT]; /* lost records of all segments of the
+                                      stream, by cause */
     bool dead;                     /* its process is known to have ended */
     /* status as wait() reports it | IPS_DEAD_KNOWN; 0: not known */
     uint32_t dead_status;
-    /* local raw time at which the slave noticed the end; 0: not known */
+    /* when the slave noticed that the process had ended: ns of this machine's
+     * CLOCK_MONOTONIC_RAW; 0: not known */
     uint64_t dead_t_ns;
     /* [4] bit set of the record types that may occur in the stream; NULL: not
      * known, any may */
@@ -59,8 +60,8 @@ struct ips_build_input {
     const struct ips_control *control;
     const struct ips_stream_in *streams; /* in any order */
     uint32_t stream_count;
-    /* machine index to write into the chains; slaves use 0, and the master
-     * renumbers */
+    /* machine index to write into the chains; a slave uses 0, and the master
+     * renumbers the machines */
     uint32_t machine;
     /* output (build/waits.h); NULL: not wanted */
     struct ips_wait_rows *waits;
@@ -113,8 +114,9 @@ struct ips_proc {
     /* CPU time, without that of its children, as its parent's wait reported it;
      * IPS_CPU_UNKNOWN: not known */
     uint64_t rusage_cpu_ns;
-    /* the part of rusage_cpu_ns that no thread recorded and for which the main
-     * thread had no time left */
+    /* the part of rusage_cpu_ns that no thread recorded, and that does not fit
+     * between the main thread's last record and the return of the parent's wait
+     */
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
@@ -133,13 +135,13 @@ struct ips_thread_row {
      * the thread's lifetime. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
-    /* run delay: runnable but not running, as the kernel reported it; without
-     * the delay before its START */
+    /* run delay: time that the thread was runnable but not running, as the
+     * kernel reported it; without the delay before its START */
     uint64_t delay_ns;
     /* the part of delay_ns that follows a wake-up; wait_ns contains it, too */
     uint64_t woken_ns;
-    /* off the CPU outside of calls, where the kernel's run delay was not
-     * read */
+    /* time off the CPU outside of calls, for times when the kernel's run delay
+     * was not read */
     uint64_t unknown_ns;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
     /* choices: polls that did not end by the same channel as the previous poll
@@ -174,7 +176,8 @@ struct ips_end {
     uint64_t first_ns, last_ns; /* local raw time of its first and last event */
     bool closed, connected, accepted;
 };
-/* Traffic of one process on one end (message matrix, ChannelRow). */
+/* Traffic of one process on one end: input of the message matrix and of the
+ * protocol's ChannelRow. */
 struct ips_traffic {
     uint32_t end, process;
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
@@ -213,7 +216,8 @@ struct ips_unrecorded {
 /* Describes how the runtime whose library has this path makes threads wait.
  * NULL: `path` is not the library of a known runtime. */
 const char *ips_runtime_of(const char *path, size_t len);
-/* recognised by an ELF note of the program, not by the name of a library */
+/* Go's runtime is recognised by an ELF note of the program, not by the name of
+ * a library. */
 #define IPS_GO_RUNTIME "Go's runtime"
 
 /* CPU burnt by spinning, at the start of the arc into `node`. The weight of
@@ -257,8 +261,9 @@ struct ips_build_counts {
     /* off the CPU outside of waits, where the kernel's run delay was not
      * read */
     uint64_t delay_unknown_ns;
-    /* Sums of struct ips_rec_guessed over all threads (guess_off_max_ns: the
-     * maximum); guess_corrected is the `a` of its head. */
+    /* Sums of the records struct ips_rec_guessed over all threads;
+     * guess_off_max_ns is their maximum, and guess_corrected sums their `h.a`.
+     */
     uint64_t guessed_ns, guess_corrected, guess_off_ns, guess_off_max_ns;
     /* number of SAMPLE, ENTER, EXIT and COUNT records; 0: nothing is known
      * about procedures */
@@ -299,8 +304,8 @@ void ips_built_release(struct ips_built *b);
 /* Returns the sum of struct ips_unended, in ns, over the chain arcs into the
  * nodes from + 1 to `to`, which are of one chain. */
 uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
-/* Returns that time for the arc into each node: [g.node_count], ns, freed by
- * ips_free_large(). NULL: out of memory. */
+/* Returns, for each node, the ns of struct ips_unended in the arc into it: an
+ * array [g.node_count], freed by ips_free_large(). NULL: out of memory. */
 uint64_t *ips_unended_by_node(const struct ips_built *b,
                               struct ips_err *err) IPS_MUST_USE;
 /* The latest known moment of the machine, local raw ns. Processes and threads
@@ -314,11 +319,12 @@ struct ips_peer_row {
     uint64_t peer_sent_bytes;
     bool peer_closed;
 };
-/* Decides every end whose peer is UNKNOWN. With `traced` it becomes REMOTE: its
- * receives become remote ins of the graph. Otherwise it becomes UNTRACED:
- * receives that slept get external or idle arcs (rule DPM-4 in
- * docs/paper-map.md). Receives of ends without a row count as pending. May be
- * called again with other answers; the result depends only on the last call. */
+/* Decides every end whose peer is UNKNOWN. If the end's row has `traced`, the
+ * end becomes REMOTE, and its receives become remote ins of the graph. If not,
+ * it becomes UNTRACED, and its receives that slept get external or idle arcs
+ * (rule DPM-4 in docs/paper-map.md). Receives of ends without a row count as
+ * pending. May be called again with other rows; the result depends only on the
+ * last call. */
 int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
                         uint32_t count, struct ips_err *err) IPS_MUST_USE;
 

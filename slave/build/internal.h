@@ -231,8 +231,8 @@ struct build {
     /* For build/wall.c, [node_capacity]: ns that the thread slept in calls
      * since its previous node, including g.wait (the sleep in the call that the
      * node ends). b_delays() replaces it by the delay after the wake-up. NULL
-     * if no thread read its run delay and none spun: then the sum of the chain
-     * in `gaps` is enough. */
+     * in a whole build if no thread read its run delay and none spun: then the
+     * sum of the chain in `gaps` is enough. */
     uint64_t *off;
     uint64_t off_ns; /* ns asleep in calls since the last node */
     struct b_gaps gaps;
@@ -260,8 +260,8 @@ struct build {
     /* NULL unless the build continues with more records later
      * (build/incremental/grow.h). */
     struct b_incremental *incremental;
-    struct b_from *from; /* [chain_count] where the passes after `node` start;
-                            NULL: at the first node of each chain */
+    struct b_from *from; /* [chain_count] where the passes after pass `node`
+                            start; NULL: at the first node of each chain */
     uint64_t *coord; /* [node_capacity] coordinates, before they became weights;
                         only in an incremental build */
     bool tables;     /* only tables are wanted, no graph */
@@ -315,7 +315,8 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Makes room for one more send of `e`; b_new_send() sets *op to it. */
+/* Makes room for more sends of `e`; b_new_send() adds one and sets *op to it.
+ */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
@@ -342,15 +343,17 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* The same file: whether an incremental build can add this record. It must not
- * name, start or end something, or change an earlier decision. */
+/* build/incremental/tables.c: whether an incremental build can add this record.
+ * The record must not name, start or end something, or change an earlier
+ * decision. */
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/; called only if b->incremental is not NULL. */
+/* build/incremental/: b_incremental_...() need b->incremental (not NULL). */
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
-/* Called before (`done` false) and after (true) pass `match` and the passes
- * that make the other arcs */
+/* Saves the counts before (`done` false) and after (true) pass `match` and the
+ * passes that make the other arcs; after them, also the arcs that no later
+ * record changes. */
 void b_incremental_save_arcs(struct build *b, bool done);
 void b_incremental_add_window(struct build *b, uint32_t chain,
                               const struct b_window *w);
@@ -369,11 +372,12 @@ bool b_incremental_makes_only_tables(const struct build *b);
 const struct ips_spun *b_incremental_spun(const struct build *b,
                                           uint32_t *count);
 
-/* Channel ids from B_USED_IDS - 1 on count as used by several chains; b_end has
- * B_USERS for several chains. */
+/* Channel ids from B_USED_IDS - 1 on count as used by several chains. B_USERS:
+ * `writer` or `reader` of a b_end that several chains use. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
-/* build/plain/early.c: matches receives whose sends have nodes already. */
+/* build/plain/early.c, which matches receives whose sends have nodes already:
+ * adds to b->uses the channels that the stream used, and clears b->used. */
 int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
@@ -382,13 +386,15 @@ struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
 void b_early_no_more(struct build *b, uint32_t to);
 
-/* build/retry.c, called by the scan. b_scan_tries() is for a record that moves
- * bytes or waits, from `t` to `t_ret`; b_scan_tried_join() and b_scan_tried()
- * are for the JOIN or ACQUIRE that is added next. */
+/* build/retry.c, called by the scan: find repeated tries, and add them to
+ * b->retries. b_scan_tries() is for a record that moves bytes or waits, from
+ * `t` to `t_ret`; b_scan_tried_join() and b_scan_tried() are for the JOIN or
+ * ACQUIRE that the scan adds next. */
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
-/* Called for each BLOCK, and for any record after a nap. */
+/* Finds naps between tests of a flag, and adds them to b->nap_runs. Called for
+ * each BLOCK, and for any record after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
@@ -411,15 +417,16 @@ int b_find_stops(struct build *b,
                  const uint32_t *by_pid) IPS_MUST_USE; /* build/job_control.c */
 void b_make_job_stop_arcs(struct build *b);            /* build/job_control.c */
 int b_untraced(struct build *b) IPS_MUST_USE;          /* build/untraced.c */
-/* build/untraced.c: adds an entry for an UNSEEN record of the stream; for a
- * MODULE only if it is a runtime whose waits have no records. GCC's OpenMP
- * makes futex system calls directly, that of LLVM and Intel mostly spins on
- * memory, and Go makes all system calls directly. */
+/* build/untraced.c: b_scan_unrecorded() adds an UNSEEN record to b->unseens;
+ * b_scan_module() adds a MODULE record only if it is of a runtime whose waits
+ * have no records. GCC's OpenMP makes futex system calls directly, that of LLVM
+ * and Intel mostly spins on memory, and Go makes all system calls directly. */
 int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
                       const uint8_t *p, uint32_t len) IPS_MUST_USE;
 int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
                   const uint8_t *p, uint32_t len) IPS_MUST_USE;
-/* Describes that runtime; NULL: the MODULE is none. */
+/* Returns a static text for the runtime of a MODULE record; NULL: no such
+ * runtime. */
 const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
 int b_ends(struct build *b) IPS_MUST_USE;       /* build/channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;      /* build/peer.c */
@@ -470,8 +477,10 @@ void b_make_lifetime_arcs(struct build *b);    /* build/match.c */
 void b_set_end_coords(struct build *b);        /* build/process_ends.c */
 void b_limit_coords_by_clock(struct build *b); /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
-/* Called after all chains have weights: checks that `sum`, over all weights, is
- * not too large, and adds up the CPU time of each process. */
+/* Called after all chains have weights. `sum`: CPU times of all chains before
+ * spinning was subtracted, plus lengths of all cross arcs. If it is too large
+ * for the path algorithms, clamps the weights; an incremental build sets
+ * b->broken instead. Then adds up the CPU time of each process. */
 void b_bound_and_sum_weights(struct build *b, ips_u128 sum);
 int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
 int b_unended_list(struct build *b) IPS_MUST_USE;      /* build/spin.c */
@@ -484,7 +493,8 @@ int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c: only if rows of single waits are wanted. */
+/* build/waits.c. b_waits_drop() needs b->notes (rows of single waits wanted).
+ */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;
@@ -660,7 +670,7 @@ static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }
-/* The first node of a chain that the passes after `node` process. */
+/* The first node of a chain that the passes after pass `node` process. */
 static inline uint32_t b_first_open_node(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;

@@ -15,8 +15,8 @@ struct spin {
     uint64_t elapsed_ns;
     uint64_t cpu, burnt; /* CPU time at the first attempt; CPU time used from
                             there to the success */
-    uint64_t awake_ns;   /* part of elapsed_ns that the thread did not sleep,
-                            and that off_ns does not contain yet */
+    uint64_t awake_ns;   /* part of elapsed_ns in which the thread did not
+                            sleep; build.off_ns does not contain it yet */
 };
 
 /* A poll, select or epoll that blocked, or was repeated in a spin, and whose
@@ -29,9 +29,10 @@ struct wait {
                        IPS_READY_EPOLL; 0: not known */
     uint32_t arc;   /* the wait lies in the arc into this node */
     struct spin spin;
-    /* `node`: the poll's return if it waited for a stream (build/poll.c), else
-     * IPS_NO_NODE. t, t_ret, cpu_ret: call and return of the poll. off_ns,
-     * gaps: values in struct build before that node was made. */
+    /* `node`: the node of the poll's return, if the poll waited for a stream
+     * (build/poll.c); else IPS_NO_NODE. t, t_ret, cpu_ret: call and return of
+     * the poll. off_ns, gaps: values in struct build before that node was made.
+     */
     uint32_t node, end, why;
     bool merged; /* the current record removed the node */
     uint64_t t, t_ret, cpu_ret, off_ns;
@@ -45,7 +46,7 @@ struct taken_signal {
     uint64_t t;
     /* the signal's node; IPS_NO_NODE: the signal was not matched */
     uint32_t node;
-    bool no_arc; /* a timer sent the signal, or somebody outside of the run */
+    bool no_arc; /* a timer or a process outside of the run sent the signal */
 };
 
 /* The last CHOSEN_KEPT call sites of polls, and for each the channel that ended
@@ -74,8 +75,8 @@ struct tally {
     uint64_t messages, bytes, t, t_ret;
 };
 
-/* DGRAM records of one call: the kernel cuts a send into at most 128 datagrams,
- * and one record holds more than a hundred. */
+/* A call has at most this many DGRAM records: the kernel cuts a send into at
+ * most 128 datagrams, and one record holds more than a hundred. */
 #define B_DGRAMS_OF_CALL 2u
 
 struct maker {
@@ -83,10 +84,13 @@ struct maker {
     struct b_stream *s;
     struct ips_thread_row *row;
     uint32_t chain, proc;
-    uint64_t last_ret; /* return of the last call; later ones count as at least
-                          as late */
+    /* return of the last call; a later call counts as returning at this time or
+     * later */
+    uint64_t last_ret;
     struct wait wait;
-    struct spin spin; /* from a BLOCK with op SPIN directly before; else zero */
+    /* the spinning in the record directly before (a BLOCK with op SPIN); else
+     * zero */
+    struct spin spin;
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     uint32_t next_retry, next_made, next_nap_run;
     struct taken_signal taken_signal[TAKEN_KEPT];
@@ -95,7 +99,8 @@ struct maker {
     struct chosen chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
     uint32_t signal_node; /* node of the signal that ended the current call */
-    /* The last wait for a signal (sigwait, or a read of a signalfd). */
+    /* The last call that may have waited for a signal: its return, the CPU time
+     * at its call, and how long it slept, ns. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
@@ -110,17 +115,18 @@ struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
     bool by_signal; /* a signal from a recorded sender ended it */
-    /* A signal ended it that needs no arc (taken_signal.no_arc). */
+    /* A signal that needs no arc (taken_signal.no_arc) ended it. */
     bool by_timer_or_outside;
     struct b_chan *chan;
     uint32_t end;
 };
 
-/* build/waits.c, if rows of single waits are wanted. b_waits_add_row() adds a
- * wait of `ns`, which ended at end_ns, and b_waits_pending() that of a poll;
- * `taken`: the current record takes it over. b_waits_begin_stream() starts a
- * stream. b_waits_finish_record() is called after every record, with the number
- * of nodes before it. */
+/* build/waits.c; to be called only if rows of single waits are wanted
+ * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
+ * b_waits_pending() adds the wait of the pending poll; `taken`: the current
+ * record takes over this wait. b_waits_begin_stream() starts a stream.
+ * b_waits_finish_record() is called after every record, with the number of
+ * nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
@@ -160,7 +166,8 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_stream_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 int b_make_chain_end(struct maker *m) IPS_MUST_USE;
 
-/* Notes which signal ended the sleep of the call, if one did. */
+/* If a signal ended the sleep of call `v`: notes this in *v, and gives the node
+ * of the signal the coordinate and the wait of the sleep. */
 void b_find_ending_signal(struct maker *m, struct interval *v);
 
 /* build/job_control.c, for processes that were stopped:
@@ -180,8 +187,9 @@ void b_subtract_job_stop(struct maker *m, struct interval *v);
 uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
                                   const struct interval *v);
 
-/* Stores in *v the corrected times of a record with a call and a return, and
- * adds the time slept to off_ns. Inline and with the result by pointer, because
+/* Stores in *v the corrected times of a record with a call and a return. Adds
+ * the time slept to off_ns, subtracts a stop of the process, and finds the
+ * signal that ended the call. Inline and with the result by pointer, because
  * this runs for nearly every record: a returned struct would be copied, which
  * stalls on pending stores. */
 static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
@@ -214,9 +222,10 @@ static inline uint64_t b_awake_ns(const struct interval *v)
 }
 
 /* build/traffic.c: b_flush_tallies() adds both tallies to the tables, and
- * b_add_tally() adds one; b_next_tally() starts the next tally of a direction;
- * b_traffic_row() finds or adds the row of the maker's process on `end`;
- * b_add_window_traffic() adds one operation if a time window is wanted. */
+ * b_add_tally() adds one. b_next_tally() adds the tally of a direction, and
+ * starts the next. b_traffic_row() finds or adds the row of the maker's process
+ * on `end`. b_add_window_traffic() adds one operation, if a time window is
+ * wanted. */
 void b_flush_tallies(struct maker *m);
 void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
 int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
@@ -232,15 +241,18 @@ int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-/* build/node.c: what is known of this poll of a signalfd that nobody read, and
- * counts it as used; NULL: it is none. Then processes that poll. */
+/* build/node.c: if `r` is a poll of a signalfd that no read followed, returns
+ * its entry of takings[] and advances m->next_taking past the entry; else
+ * returns NULL. b_on_polled_signal() counts the poll's wait, and makes its node
+ * if the cause is known. */
 struct b_signal_taken *b_find_polled_signal(struct maker *m,
                                             const struct ips_rec_io *r);
 void b_on_polled_signal(struct maker *m, const struct interval *v,
                         struct b_signal_taken *y);
-/* build/poll.c: the node of a signal that the kernel sent because a channel was
- * ready, at coordinate `coord`, for which the thread slept for `slept` ns; or
- * IPS_NO_NODE. */
+/* build/poll.c: makes the node of signal `y`, which the kernel sent because a
+ * channel was ready, and returns it. The node is at coordinate `coord`; the
+ * thread slept for `slept` ns. IPS_NO_NODE: the signal names no end of a
+ * stream. */
 uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
                        uint64_t coord, uint64_t slept);
 /* Whether the kernel sent the signal because a descriptor was ready. */
@@ -252,15 +264,16 @@ static inline bool b_is_ready_signal(const struct b_signal_taken *y)
 /* build/spin.c: notes that the thread slept `ns` in the arc into node `arc` and
  * that the event that woke it left no arc; see struct ips_unended. */
 void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
-/* Like b_add_unended(), for a call that failed with `err`, unless a signal from
- * a recorded sender, a timer or the call's own timeout ended it. */
+/* Adds the sleep of call `v` like b_add_unended(), unless a signal from a
+ * recorded sender, from a timer or from outside of the run, or the call's own
+ * timeout, ended it. `err`: error of the call; 0: none. */
 void b_add_unended_call(struct maker *m, const struct interval *v,
                         uint32_t err);
 /* Ends the pending wait, if there is one: the poll's node keeps it, or it
  * counts as a poll after which nothing was read. */
 void b_count_pending_as_idle(struct maker *m);
 
-/* build/poll.c: Called when the poll `r` tells what the pending wait waited
+/* build/poll.c: called when the poll `r` reports what the pending wait waited
  * for. If that is an end of a stream, the wait gets a node. */
 void b_poll_node(struct maker *m, const struct ips_rec_io *r);
 /* Called when the receive `v` from the channel of the pending poll follows.
@@ -291,8 +304,8 @@ void b_on_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
 struct spin b_pop_spin_before(struct maker *m, struct interval *v);
-/* The call `v` takes over the pending wait: its coordinate, and its spinning,
- * which is added to *spin. */
+/* The call `v` takes over the pending wait, which counts under `cause`: lowers
+ * v->cpu to the wait's coordinate, and adds its spinning to *spin. */
 void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin);
 /* Records that the spinning `s` ended with node `node`, and takes the CPU burnt
@@ -300,8 +313,8 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
 int b_end_spin_at_node(struct maker *m, uint32_t node,
                        const struct spin *s) IPS_MUST_USE;
 
-/* build/unfinished.c: adds the call that the thread was in when the stream
- * ended, if it was in a call. */
+/* build/unfinished.c: adds the wait of the call that the thread was in when the
+ * stream ended, if it was in a call. */
 int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
 /* build/io.c, build/sync_node.c: the cause of the wait of a BLOCK with this op,

@@ -29,7 +29,8 @@ struct b_naps {
     uint32_t count, odd;  /* number of naps; number of odd ones: much longer or
                              shorter than the others, or after more CPU time than
                              the test of a flag needs */
-    uint32_t run;         /* index in nap_runs, if there are NAPS_MIN or more */
+    uint32_t run;         /* index in nap_runs, once there are NAPS_MIN naps
+                             (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */
     uint64_t cpu_ret, ns; /* CPU time at the return of the last nap; length of
                              the last nap that was not odd in length */
@@ -44,7 +45,8 @@ struct b_stream {
     uint32_t next; /* the stream that continues the chain after this one, or
                       IPS_NONE */
     bool task, empty;
-    uint64_t first_ns, last_ns; /* of its records; no record: stream_ns */
+    uint64_t first_ns, last_ns; /* earliest and latest time of its records;
+                                   without records: stream_ns */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
     uint64_t one_node; /* sends that need one node only: they did not sleep, and
@@ -52,9 +54,10 @@ struct b_stream {
     uint64_t cost_ret_ns; /* for b_cost(): return of the last call */
     uint64_t read_cpu_ns; /* for b_cost(): CPU time at the agent's last reading
                              of the CPU clock */
-    uint64_t blocks_unread_ns; /* CPU time of the calls that blocked since that
-                                  reading */
-    uint32_t blocks_unread;    /* number of those calls */
+    /* CPU time used in calls that blocked since the reading at read_cpu_ns;
+     * below: the number of these calls */
+    uint64_t blocks_unread_ns;
+    uint32_t blocks_unread;
     /* fields of the START record */
     uint8_t start_kind; /* 0: no START */
     uint32_t ppid;
@@ -62,7 +65,7 @@ struct b_stream {
     bool exec_last; /* the stream ends with an EXEC that did not fail */
     uint64_t exec_ns;
     const uint8_t *exec; /* path of its last EXEC, or NULL */
-    bool named_exec;  /* pass `untraced` has counted the program of that EXEC */
+    bool named_exec;  /* pass `untraced` has counted the program of this EXEC */
     uint8_t end_kind; /* kind of its last END record; 0: no END */
     uint64_t end_ns, end_status;
     const uint8_t *name; /* text of its last NAME, or NULL */
@@ -71,13 +74,14 @@ struct b_stream {
      * retries, mades and nap_runs, which are in stream order. */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_retry, first_made, first_nap_run;
-    /* Tries since the last call of another kind; tries that a nap followed,
-     * until one of them succeeds. */
+    /* `tries`: since the last call of another kind; `napped`: those that a nap
+     * followed, until one of them succeeds. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    uint32_t first_delay, delay_count; /* its readings, a range in delays */
-    /* the same for the readings that the last call added */
+    uint32_t first_delay, delay_count; /* its readings of the run delay: a range
+                                          in delays */
+    /* the range in delays of the readings that the last b_scan_more() added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
 };
@@ -91,8 +95,8 @@ struct b_image {
     bool continues; /* same process as the image before it */
 };
 
-struct b_proc { /* what only the build needs of the struct ips_proc with the
-                   same index */
+struct b_proc { /* data of the process that only the build needs; same index as
+                   its struct ips_proc */
     uint32_t first_image, image_count;
     /* chain of the thread that survives execs; or IPS_NONE */
     uint32_t main_chain;
@@ -108,8 +112,8 @@ struct b_proc { /* what only the build needs of the struct ips_proc with the
     uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
-struct b_chain { /* what only the build needs of the chain g.chains[] with the
-                    same index */
+struct b_chain { /* data of chain g.chains[] with the same index that only the
+                    build needs */
     uint32_t first_stream, last_stream;
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
@@ -132,7 +136,7 @@ struct b_fork {
     uint32_t node;
     uint8_t kind;
     bool failed;
-    bool named; /* `untraced` has reported the child */
+    bool named; /* pass `untraced` has counted the child */
 };
 
 struct b_join {
@@ -154,9 +158,11 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
                        or a file */
     uint32_t cause; /* ACQUIRE: the RELEASE that ended the wait, index in syncs,
                        or IPS_NONE */
-    uint32_t arrived_before; /* BARRIER: the previous arrival of its round */
-    uint32_t dead_owner;     /* ACQUIRE of a robust mutex whose owner died: the
-                                owner's chain; else IPS_NONE */
+    /* BARRIER: index in syncs of the previous arrival of its round, or IPS_NONE
+     */
+    uint32_t arrived_before;
+    uint32_t dead_owner; /* ACQUIRE of a robust mutex whose owner died: the
+                            owner's chain; else IPS_NONE */
     uint32_t node;
     uint32_t next; /* the first node that its chain made after this record */
     int32_t value, left; /* left: RELEASE: waiters that it may still wake */
@@ -209,7 +215,7 @@ struct b_fitted { /* g.wait of a node, before it was corrected */
     uint64_t wait;
 };
 
-struct b_delay { /* a RUNDELAY record: the kernel's sum at time t */
+struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
     uint64_t t, ns;
 };
 
@@ -225,9 +231,9 @@ struct b_window {
     /* Sums that earlier windows added to the thread's row and to the counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
-/* Start of the passes after `node` in a chain of an incremental build
- * (build/incremental/grow.h): the nodes before `node` are final, and the sums
- * are over those. */
+/* Where the passes that follow pass `node` begin in a chain of an incremental
+ * build (build/incremental/grow.h): the nodes with numbers below `node` are
+ * final, and the sums are over those nodes. */
 struct b_from {
     uint32_t node;
     uint64_t at; /* coordinate of the node before it */
@@ -264,10 +270,9 @@ struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
     uint32_t kill, child; /* index in kills[] of the KILL that sent it; process
                              whose end it reports; or IPS_NONE */
     bool outside;         /* the sender is no process of the run */
-    /* A poll of a signalfd that nobody read: called at `asked`, returned at t.
-     * `sig` has the signals that the signalfd is for, as bits
-     * (IPS_READY_SIGNALFD).
-     */
+    /* `polled`: a poll of a signalfd that no read followed. It was called at
+     * `asked` and returned at t; `sig` has the signals that the signalfd is
+     * for, as bits (IPS_READY_SIGNALFD). */
     bool polled;
     uint64_t asked;
 };
@@ -363,7 +368,8 @@ struct b_sends {
 struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
-    uint32_t ext; /* index of its b_ext, if the peer is not local */
+    uint32_t ext; /* index of its b_ext, if the peer is not local; else IPS_NONE
+                   */
 };
 struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
@@ -393,8 +399,9 @@ struct b_end {
     uint64_t deaf_ns; /* first shutdown(SHUT_RD), or UINT64_MAX */
     uint32_t deaf_node;
     uint32_t holders;
-    /* pass `node`: sends and receives of bytes; the chain of the first one,
-     * whether other chains have some, and whether a send blocked */
+    /* pass `node`: sends and receives of bytes; for each of the two, the chain
+     * of the first one and whether other chains have some; whether a send
+     * blocked */
     struct b_sends sends; /* pass `match` sorts them by return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
