@@ -58,6 +58,8 @@ int b_run_passes(struct build *b)
     if (b->incremental)
         b_incremental_save_arcs(b, false);
     if (rc == 0)
+        rc = b_complete_unfinished_sends(b);
+    if (rc == 0)
         rc = b_match(b);
     b_set_progress(b, B_BUILT_MATCH);
     if (rc == 0)
@@ -114,6 +116,7 @@ void b_release(struct build *b)
     ips_free_large(b->nap_runs.v);
     ips_free_large(b->unended.v);
     ips_free_large(b->vains.v);
+    ips_free_large(b->unfinished_sends.v);
     ips_free_large(b->packets.v);
     ips_free_large(b->polls.v);
     ips_free_large(b->cpus.v);

@@ -182,6 +182,7 @@ struct build {
     B_ARRAY(struct ips_unended) unended; /* in order of creation */
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
+    B_ARRAY(struct b_unfinished_send) unfinished_sends;
     B_ARRAY(struct b_packet) packets;
     /* in order of creation; b_poll_arcs() sorts them by end and time of call */
     B_ARRAY(struct b_poll) polls;
@@ -446,7 +447,9 @@ bool b_sync_after_cond(const struct b_sync *s);
 void b_sync_arcs(struct build *b);         /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
 int b_find_end_releases(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
-int b_match(struct build *b) IPS_MUST_USE;             /* build/match.c */
+/* build/unfinished.c */
+int b_complete_unfinished_sends(struct build *b) IPS_MUST_USE;
+int b_match(struct build *b) IPS_MUST_USE; /* build/match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
             const uint8_t *p); /* build/cost.c */
 /* Returns the recording overhead, in ps, of a plain send or receive. */

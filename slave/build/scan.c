@@ -554,8 +554,9 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    /* nodes of START, of the start of its image, and of END */
-    s->node_capacity = 3;
+    /* nodes of START, of the start of its image, of a send that did not end,
+     * and of END */
+    s->node_capacity = 4;
     for (;;) {
         bool received = false;
         if (!b->in->general && !s->napped_count &&

@@ -294,6 +294,12 @@ struct b_vain { /* a wait for children that the kernel reaped itself */
     /* pid: the child that it waited for; 0: any child */
     uint32_t node, proc, pid;
 };
+/* A send during which its process ended: it has no record, so nothing tells how
+ * much it sent. */
+struct b_unfinished_send {
+    uint64_t t, t_ret; /* the call; the process's end */
+    uint32_t node, end, chain;
+};
 struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
                      less than the packet */
     uint32_t node;

@@ -1,9 +1,10 @@
 /* Adds the call that a thread was in when its process ended or executed another
  * program. The call has no record, but the header of the segment has its start
  * (agent/pool/begun.h). The process's end or exec ended the call, so its time
- * counts as a wait. It makes no node, but delays the thread's END. If the
- * process is still running, the call is not in the graph; it is only listed
- * with the waits (struct ips_blocked_row). */
+ * counts as a wait. Only a send makes a node, since a peer may have received
+ * its bytes; every call delays the thread's END. If the process is still
+ * running, the call is not in the graph; it is only listed with the waits
+ * (struct ips_blocked_row). */
 #include "slave/build/node.h"
 #include "slave/build/waits.h"
 
@@ -100,6 +101,84 @@ static int add_blocked(struct build *b, const struct b_stream *s, uint64_t t)
     return rc;
 }
 
+/* Makes the node of a send that did not end. b_complete_unfinished_sends()
+ * makes it a SEND if bytes of it arrived. */
+static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
+{
+    struct build *b = m->b;
+    const struct ips_begun *begun = &m->s->in->begun;
+    const struct b_chan *c =
+        b_chan_find(b, m->s->image, IPS_BEGUN_NUMBER(begun->what));
+    if (IPS_BEGUN_OP(begun->what) != IPS_OP_DATA || !c ||
+        c->end_send == IPS_NONE || !b->ends[c->end_send].local ||
+        b->ends[c->end_send].datagram)
+        return 0;
+    b->broken |= b->from != NULL; /* only a whole build makes such nodes */
+    int rc = B_MORE(b->unfinished_sends, b->err);
+    if (rc < 0)
+        return rc;
+    b->unfinished_sends.v[b->unfinished_sends.n++] = (struct b_unfinished_send){
+        .t = t,
+        .t_ret = t_ret,
+        .node = b_node(b, IPS_NODE_AUX, begun->cpu, t, begun->cpu, c->end_send),
+        .end = c->end_send,
+        .chain = m->chain};
+    return 0;
+}
+
+static bool is_only_unfinished_send(const struct build *b,
+                                    const struct b_unfinished_send *u)
+{
+    for (uint32_t i = 0; i < b->unfinished_sends.n; i++)
+        if (&b->unfinished_sends.v[i] != u &&
+            b->unfinished_sends.v[i].end == u->end)
+            return false;
+    return true;
+}
+
+/* Returns how many bytes (in packet mode: messages) the peer of `end` received
+ * beyond those of the recorded sends. */
+static uint64_t received_beyond_records(const struct build *b, uint32_t end)
+{
+    const struct ips_end *from = &b->out->ends[end],
+                         *to = &b->out->ends[from->peer_end];
+    if (b->ends[end].packets)
+        return ips_sub_sat(to->recv_messages, from->sent_messages);
+    return ips_sub_sat(
+        ips_add_sat(to->recv_bytes, b->ends[from->peer_end].recv_before),
+        ips_add_sat(from->sent_bytes, b->ends[end].sent_before));
+}
+
+/* Turns the node of each unfinished send into a SEND of what its peer received
+ * beyond the recorded sends. Several unfinished sends of one end get nothing,
+ * and none does if some process is not recorded, since that process may have
+ * sent the bytes. To be called between b_nodes() and b_match(). */
+int b_complete_unfinished_sends(struct build *b)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < b->unfinished_sends.n && rc == 0; i++) {
+        const struct b_unfinished_send *u = &b->unfinished_sends.v[i];
+        const uint64_t len = received_beyond_records(b, u->end);
+        struct b_end *e = &b->ends[u->end];
+        struct b_op *op;
+        if (!len || b->careful || !is_only_unfinished_send(b, u))
+            continue;
+        rc = b_new_send(b, e, &op);
+        if (rc < 0)
+            break;
+        if (e->sends.n == 1)
+            e->send_op_chain = u->chain;
+        e->send_many |= e->send_op_chain != u->chain;
+        *op = (struct b_op){.t = u->t,
+                            .t_ret = u->t_ret,
+                            .len = len,
+                            .node = u->node,
+                            .chain = u->chain & INT32_MAX};
+        b->out->g.kind[u->node] = IPS_NODE_SEND;
+    }
+    return rc;
+}
+
 int b_unfinished_call(struct maker *m, uint32_t stream)
 {
     struct build *b = m->b;
@@ -111,13 +190,15 @@ int b_unfinished_call(struct maker *m, uint32_t stream)
         ips_max_u64(b_stamp_to_ns(&s->clock, 0, begun->t), s->last_ns);
     const uint64_t end = stream_end_ns(b, s);
     int rc = b->notes && s->next == IPS_NONE ? add_blocked(b, s, t) : 0;
-    if (rc < 0)
+    if (rc < 0 || end <= t)
         return rc;
-    if (end <= t || end - t < B_BLOCKED_NS)
-        return 0;
+    m->s = s;
+    if (IPS_BEGUN_TYPE(begun->what) == IPS_REC_SEND)
+        rc = add_unfinished_send(m, t, end);
+    if (rc < 0 || end - t < B_BLOCKED_NS)
+        return rc;
     const struct ips_rec_io r = {.site = begun->site};
     const uint32_t before = b->nodes;
-    m->s = s;
     m->last_ret = ips_max_u64(m->last_ret, end);
     b->off_ns = ips_add_sat(b->off_ns, end - t);
     b_count_wait(m, cause_of_begun(begun->what), end - t);

@@ -323,8 +323,8 @@ static int build_whole(struct b_incremental **kept,
         fine = rc == 0;
     }
     if (fine && k->built.open && !k->b.polls.n && !k->b.packets.n &&
-        !k->b.doubtful && g_init_state(k) == 0 && !k->b.broken &&
-        g_finalize(k) == 0 && !k->b.broken)
+        !k->b.unfinished_sends.n && !k->b.doubtful && g_init_state(k) == 0 &&
+        !k->b.broken && g_finalize(k) == 0 && !k->b.broken)
         return 0;
     ips_build_incremental_free(k);
     *kept = NULL;

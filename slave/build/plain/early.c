@@ -39,7 +39,8 @@ static void set_only_user(uint32_t *is, uint32_t user)
 }
 
 /* Sets `reader` and `writer` of each end. Channels with an id of B_USED_IDS - 1
- * or more count as used by several chains. */
+ * or more count as used by several chains, and so does one with a send that did
+ * not end, since how much it sent is known only when all nodes are made. */
 static void find_only_users(struct build *b)
 {
     for (uint32_t i = 0; i < b->uses.n; i++) {
@@ -57,6 +58,16 @@ static void find_only_users(struct build *b)
         if (c->id >= B_USED_IDS - 1 && c->end_recv != IPS_NONE)
             b->ends[c->end_recv].reader = B_USERS;
         if (c->id >= B_USED_IDS - 1 && c->end_send != IPS_NONE)
+            b->ends[c->end_send].writer = B_USERS;
+    }
+    for (uint32_t i = 0; i < b->in->stream_count; i++) {
+        const struct b_stream *s = &b->streams[i];
+        const uint64_t what = s->in->begun.t ? s->in->begun.what : 0;
+        const struct b_chan *c =
+            IPS_BEGUN_TYPE(what) == IPS_REC_SEND
+                ? b_chan_find(b, s->image, IPS_BEGUN_NUMBER(what))
+                : NULL;
+        if (c && c->end_send != IPS_NONE)
             b->ends[c->end_send].writer = B_USERS;
     }
 }

@@ -98,11 +98,79 @@ static void test_build_sends__a_receive_of_twenty_seconds(void **state)
     rec_free(r);
 }
 
+/* A process was killed within a write of 7 bytes. `reader` is the process that
+ * reads; a number below the writer's puts its nodes first. */
+static struct recorder *killed_in_write(uint32_t reader, int64_t received)
+{
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, reader);
+    rec_pipe(w, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_send(w, 1, 1000, 100, 10);
+    rec_recv(p, 1, 1100, 1200, 50, 10);
+    if (received)
+        rec_recv(p, 1, 1300, 9000, 60, received);
+    w->begun = (struct ips_begun){
+        .t = 8000, .cpu = 300, .what = IPS_BEGUN(IPS_REC_SEND, IPS_OP_DATA, 1)};
+    w->dead = true;
+    w->dead_t_ns = 50000;
+    return r;
+}
+
+/* Would catch: a receive without its send because the writer was killed before
+ * it could record the write. */
+static void test_build_sends__killed_in_a_write(void **state)
+{
+    (void)state;
+    for (uint32_t reader = 5; reader < 20; reader += 10) {
+        struct recorder *r = killed_in_write(reader, 7);
+        struct ips_built *b = rec_build(r);
+        uint32_t send = rec_kind(b, 10, IPS_NODE_SEND, 1),
+                 receive = rec_kind(b, reader, IPS_NODE_RECV, 1);
+        assert_arc(b, receive, send, IPS_X_DATA);
+        assert_int_equal(b->g.t_ns[send], 8000);
+        assert_int_equal(b->g.xlen[receive], 7);
+        assert_int_equal(b->counts.unmatched + b->counts.pending, 0);
+        rec_free(r);
+    }
+}
+
+/* Would catch: bytes given to a write that need not have sent them: another
+ * process was killed in a write to the same pipe, some process is not recorded,
+ * or the process still runs; a send of bytes that nobody received. */
+static void test_build_sends__perhaps_not_in_that_write(void **state)
+{
+    (void)state;
+    enum { OTHER, UNRECORDED, RUNNING, NOTHING, CASES };
+    for (int k = 0; k < CASES; k++) {
+        struct recorder *r = killed_in_write(20, k == NOTHING ? 0 : 7);
+        if (k == OTHER) {
+            rs o = process(r, 30);
+            rec_pipe(o, 1, 2, IPS_SIDE_WRITE, 5);
+            o->begun = r->s[0].begun;
+            o->dead = true;
+            o->dead_t_ns = 50000;
+        }
+        if (k == UNRECORDED)
+            rec_fork(&r->s[1], IPS_FORK_SPAWN, 9100, 9110, 70, 70, 99, 1);
+        if (k == RUNNING)
+            r->s[0].dead = false;
+        struct ips_built *b = rec_build(r);
+        const uint32_t last = rec_last(b, 10); /* END */
+        for (uint32_t i = rec_kind(b, 10, IPS_NODE_SEND, 0) + 1; i <= last; i++)
+            assert_int_not_equal(b->g.kind[i], IPS_NODE_SEND);
+        assert_int_equal(b->counts.unmatched + b->counts.pending, k != NOTHING);
+        rec_free(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_sends__two_writers_many_blocks),
         cmocka_unit_test(test_build_sends__a_receive_of_twenty_seconds),
+        cmocka_unit_test(test_build_sends__killed_in_a_write),
+        cmocka_unit_test(test_build_sends__perhaps_not_in_that_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
