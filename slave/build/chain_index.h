@@ -32,9 +32,9 @@ struct slave_stream_place *slave_stream_order(const struct ips_build_input *in,
                                               const struct ips_built *b,
                                               struct ips_err *err);
 
-/* Does `object` ("", "/", "/machine", ".../process", ".../thread", by number or
- * name) contain this chain of this machine? `chain` IPS_NONE, for a stream
- * without a chain: only "", "/" and "/machine" do. */
+/* Whether `object` ("", "/", "/machine", ".../process", ".../thread", by number
+ * or name) contains this chain of this machine. A stream without a chain
+ * (`chain` IPS_NONE) is only in "", "/" and "/machine". */
 bool slave_chain_in(const struct ips_built *b, const char *machine,
                     const char *object, uint32_t chain);
 

@@ -1,6 +1,6 @@
 /*
  * Defines the fields of a channel end for code that joins ends of different
- * machines: slave/build/build.h makes the ends, the master joins them.
+ * machines: slave/build makes the ends, the master joins them.
  *
  * Keys. `key_local` and `key_remote` of TCP and UDP ends have IPS_KEY_INET
  * bytes: family (u16 LE), port (u16 LE), address (16 bytes, v4 mapped). If

@@ -316,8 +316,7 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Makes room for more sends of `e`; b_new_send() adds one and sets *op to it.
- */
+/* Makes room for sends of `e`; b_new_send() adds one and sets *op to it. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
@@ -344,17 +343,15 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* build/incremental/tables.c: whether an incremental build can add this record.
- * The record must not name, start or end something, or change an earlier
- * decision. */
+/* build/incremental/tables.c: can an incremental build add this record? It must
+ * not name, start or end something, or change an earlier decision. */
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/: b_incremental_...() need b->incremental (not NULL). */
+/* build/incremental/; all but b_incremental_spun() need b->incremental. */
 int b_incremental_nodes(struct build *b) IPS_MUST_USE;
-/* Saves the counts before (`done` false) and after (true) pass `match` and the
- * passes that make the other arcs; after them, also the arcs that no later
- * record changes. */
+/* Saves the counts before (`done` false) and after (true) the passes that make
+ * arcs; then also saves the arcs that no later record changes. */
 void b_incremental_save_arcs(struct build *b, bool done);
 void b_incremental_add_window(struct build *b, uint32_t chain,
                               const struct b_window *w);
@@ -387,10 +384,9 @@ struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
 void b_early_no_more(struct build *b, uint32_t to);
 
-/* build/retry.c, called by the scan: find repeated tries, and add them to
- * b->retries. b_scan_tries() is for a record that moves bytes or waits, from
- * `t` to `t_ret`; b_scan_tried_join() and b_scan_tried() are for the JOIN or
- * ACQUIRE that the scan adds next. */
+/* build/retry.c: these functions collect repeated tries in b->retries.
+ * b_scan_tries() is for a record that moves bytes or waits, from `t` to
+ * `t_ret`; the others are for the JOIN or ACQUIRE that is added next. */
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
@@ -426,8 +422,7 @@ int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
                       const uint8_t *p, uint32_t len) IPS_MUST_USE;
 int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
                   const uint8_t *p, uint32_t len) IPS_MUST_USE;
-/* Returns a static text for the runtime of a MODULE record; NULL: no such
- * runtime. */
+/* Returns the name of the runtime of a MODULE record; NULL: no such runtime. */
 const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
 int b_ends(struct build *b) IPS_MUST_USE;       /* build/channel.c */
 int b_peers(struct build *b) IPS_MUST_USE;      /* build/peer.c */
@@ -480,10 +475,10 @@ void b_make_lifetime_arcs(struct build *b);    /* build/match.c */
 void b_set_end_coords(struct build *b);        /* build/process_ends.c */
 void b_limit_coords_by_clock(struct build *b); /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
-/* Called after all chains have weights. `sum`: CPU times of all chains before
- * spinning was subtracted, plus lengths of all cross arcs. If it is too large
- * for the path algorithms, clamps the weights; an incremental build sets
- * b->broken instead. Then adds up the CPU time of each process. */
+/* Called after all chains have weights. `sum`: CPU times of the chains with
+ * spinning, plus lengths of all cross arcs. If it is too large for the path
+ * algorithms, clamps the weights (an incremental build sets b->broken). Then
+ * adds up the CPU time of each process. */
 void b_bound_and_sum_weights(struct build *b, ips_u128 sum);
 int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
 int b_unended_list(struct build *b) IPS_MUST_USE;      /* build/spin.c */
@@ -496,8 +491,7 @@ int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build/waits.c. b_waits_drop() needs b->notes (rows of single waits wanted).
- */
+/* build/waits.c; b_waits_drop() needs b->notes (rows of waits wanted). */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;

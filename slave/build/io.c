@@ -122,7 +122,7 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     struct ips_graph *g = &b->out->g;
     struct b_end *e = &b->ends[v->end];
     uint64_t took = v->t_ret - v->t;
-    /* no send has a position on a listening socket */
+    /* a listening socket carries no bytes, so no send matches */
     if (!e->local && e->listen)
         return 0;
     if (e->read_count++ == 0)
@@ -483,7 +483,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
     if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
-                                   poll, fails so */
+                                   poll, fails with this error */
         b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_chan_find(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
@@ -547,8 +547,9 @@ enum ips_wait_cause b_cause_of_op(uint32_t op)
     }
 }
 
-/* A read of a descriptor that is no channel (signalfd, timerfd, terminal). It
- * takes over the pending wait of a poll. */
+/* Handles a read of a descriptor that is not a channel (signalfd, timerfd,
+ * terminal): counts its wait, and takes over the pending wait of a poll for it.
+ */
 static void on_other_read(struct maker *m, const struct ips_rec_io *r,
                           struct interval *v, enum ips_wait_cause cause)
 {
@@ -570,8 +571,9 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     m->sigwait_slept = slept;
 }
 
-/* A wait for children that failed. If SIGCHLD is ignored, wait() blocks until
- * the last child has ended and then fails with ECHILD. */
+/* Handles a wait for children that failed. If SIGCHLD is ignored, wait() blocks
+ * until the last child has ended and then fails with ECHILD; that wait gets a
+ * node. */
 static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
                                 const struct interval *v)
 {
@@ -599,7 +601,7 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
 }
 
 /* If an eventfd or a message queue ended this poll: returns the b_sync that the
- * scan made for it, and counts it as used. Otherwise NULL. */
+ * scan made for it, and advances m->next_sync past it. Otherwise NULL. */
 static struct b_sync *polled_object(struct maker *m, const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
@@ -627,8 +629,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (object) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            /* not after a nested epoll: there, this poll tells why the outer
-             * one returned */
+            /* after a nested epoll the pending wait goes on: this poll tells
+             * why the outer epoll returned */
             b_count_pending_as_idle(m);
         return b_on_eventfd(m, object, &v);
     }

@@ -314,7 +314,7 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
                     uint64_t cpu, uint64_t slept, uint64_t ns)
 {
     struct build *b = m->b;
-    /* Only a whole build makes such arcs. */
+    /* only a whole build makes the arcs of stops */
     b->broken |= b->from != NULL;
     int rc = B_MORE(b->job_stopped, b->err);
     if (rc < 0)
@@ -331,7 +331,7 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     b_add_wait(m, IPS_WAIT_SIGNAL, ns);
     if (!b->notes)
         return 0;
-    /* this node belongs to the call, not to the stop */
+    /* signal_node belongs to the current call, not to the stop */
     uint32_t signal_node = m->signal_node;
     m->signal_node = IPS_NO_NODE;
     b_waits_add_row(m, IPS_WAIT_SIGNAL, ns, stop->until);
@@ -340,8 +340,8 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     return rc;
 }
 
-/* The stop ended between the previous record and the call `v`: adds its node.
- */
+/* Adds the node of a stop that ended between the previous record and the call
+ * `v`. */
 static int place_between(struct maker *m, const struct b_job_stop *stop,
                          const struct interval *v)
 {
@@ -358,8 +358,8 @@ static int place_between(struct maker *m, const struct b_job_stop *stop,
     return add_node(m, stop, stop->until + 1, s->cpu, slept, slept);
 }
 
-/* The stop ended within the call `v`: notes it in m->job_stop; its node is made
- * later. */
+/* For a stop that ended within the call `v`: notes it in m->job_stop, so that
+ * its node is made later. */
 static void place_inside(struct maker *m, const struct b_job_stop *stop,
                          const struct interval *v)
 {

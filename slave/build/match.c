@@ -385,8 +385,8 @@ static uint64_t unmatched_receive_bits(const uint8_t *kind,
         uint64_t eight, known;
         memcpy(&eight, kind + k, 8);
         memcpy(&known, xkind + k, 8);
-        /* makes the byte of such a receive 0, then sets one bit for each byte
-         * that is 0 */
+        /* makes the byte of each receive without a known send 0, then sets one
+         * bit for each byte that is 0 */
         eight = (eight ^ each * IPS_NODE_RECV) | known;
         eight = ~(((eight & each * 0x7f) + each * 0x7f) | eight) >> 7 & each;
         bits |= (eight * 0x0102040810204080ULL >> 56) << k;
@@ -469,7 +469,8 @@ static void mark_send_preempted(struct build *b, struct b_op *send)
 }
 
 /* Makes the arc to each send that blocked for space, from the last receive that
- * returned before it: that receive made the space. */
+ * returned before the send did: that receive made the space. If there was space
+ * all the time, marks the send as preempted instead. */
 void b_match_blocked_sends(struct build *b, struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
@@ -557,8 +558,8 @@ int b_match(struct build *b)
     return rc;
 }
 
-/* For ends in packet mode, g.xlen counted messages to match positions. Now it
- * gets the bytes. */
+/* For ends in packet mode, g.xlen counted messages, because positions do. Sets
+ * it to the bytes, now that all sends are found. */
 void b_restore_packet_bytes(struct build *b)
 {
     for (uint32_t i = 0; i < b->packets.n; i++) {

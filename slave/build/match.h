@@ -103,15 +103,16 @@ struct b_matched {
     uint8_t xkind;
 };
 
-/* link_send() for a whole build, for a receive of `len` bytes at coordinate
- * `coord` that slept for `wait`. If no other receive depends on `send`, the
- * coordinate of `send` is final here. Then that of the receive is limited at
- * once, and b_weights() need not load the send, whose cache line is loaded
- * here anyway. Returns the columns of the receive.
+/* Does in a whole build what link_send() does, for a receive of `len` bytes at
+ * coordinate `coord` that slept for `wait`: limits the coordinate of the send,
+ * and returns the columns of the receive. If no other receive depends on
+ * `send`, the coordinate of `send` is final now. Then the coordinate of the
+ * receive is limited at once, and b_weights() need not load the send, whose
+ * cache line is loaded here anyway.
  *
- * The coordinate of the send is limited already. So the receive moves only if
- * its CPU after the arc does not fit into the time between send and receive at
- * all; b_limit_receive_coord() has the general case. */
+ * Because the coordinate of the send is limited first, the receive moves only
+ * if its CPU after the arc does not fit into the time between send and receive
+ * at all; b_limit_receive_coord() has the general case. */
 static inline struct b_matched
 b_link_sole_receive(struct build *b, const struct inflow *f, struct b_op *send,
                     uint64_t t_ns, uint64_t cpu_at, uint64_t coord,
@@ -143,12 +144,12 @@ b_link_sole_receive(struct build *b, const struct inflow *f, struct b_op *send,
 /* A value with bits above this one is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
-/* b_link_sole_receive() for the common case: all bytes up to `read`, this
- * receive included, were received as whole messages, and the time between send
- * and receive is more than enough for the CPU of both sides. `after`: CPU of
- * the receive after the arc. Returns the kind of its arc; 0: not the common
- * case. Whether a receive slept is unpredictable, so there is no branch on it.
- */
+/* Does what b_link_sole_receive() does, in the common case: all bytes up to
+ * `read`, this receive included, were received as whole messages, and the time
+ * between send and receive is more than enough for the CPU of both sides.
+ * `after`: CPU of the receive after the arc. Returns the kind of the receive's
+ * arc; 0: it is not the common case. Whether a receive slept is unpredictable,
+ * so there is no branch on it. */
 static inline __attribute__((always_inline)) uint8_t
 b_whole_message_xkind(const struct b_op *send, uint64_t t_ns, uint64_t after,
                       uint64_t wait, uint64_t read, bool memory)
@@ -176,20 +177,20 @@ static inline uint64_t b_limit_receive_coord(const struct b_op *send,
     return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 
-/* A pipe to which at least two processes write single bytes, and from which
- * they read single bytes, carries tokens (make's jobserver), not data: which
+/* Whether the pipe carries tokens (make's jobserver), not data: at least two
+ * processes write single bytes to it, and read single bytes from it. Which
  * token a process gets is incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
-/* build/shared.c. In a run with processes that are not recorded: does the clock
+/* build/shared.c: in a run with processes that are not recorded, does the clock
  * contradict that `send` wrote the last byte of `r`? `send` NULL: no known send
- * did; `whole`: none can come later. */
+ * wrote it; `whole`: no send can come later. */
 bool b_is_doubtful(const struct build *b, const struct b_read *r,
                    const struct b_op *send, bool whole);
 /* b_is_shared(): did an unrecorded process write or read the stream, too? The
- * receives of the end must be listed. If it did, b_match_shared() matches the
- * receives whose sends are certain, and afterwards b_link_shared_poll() a poll.
- */
+ * receives of end `to` must be listed. If so, b_match_shared() matches the
+ * receives whose sends are certain, and b_link_shared_poll(), called later,
+ * makes the arc to a poll. */
 bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
 void b_link_shared_poll(struct build *b, const struct b_poll *p);
@@ -202,17 +203,19 @@ struct b_full_sends {
     uint64_t sent, read;
     const struct b_read *reads; /* in order of their returns */
     uint32_t count;
-    uint32_t last;   /* node of the receive before reads[0], or IPS_NO_NODE */
-    uint32_t always; /* if no more bytes than this are unread, the send did not
-                        wait for space */
+    uint32_t last; /* node of the receive before reads[0], or IPS_NO_NODE */
+    /* if at most this many bytes are unread after the send, it did not wait for
+     * space */
+    uint32_t always;
 };
 /* A pipe holds at least this many bytes. A send that leaves no more than this
  * unread did not wait for space: it was off the CPU because it was preempted.
  */
 #define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_blocked_sends(struct build *b, struct b_full_sends *k);
-/* For a channel whose other end is on another machine: how much that end has
- * read is not known here, so only the length of a send decides. */
+/* For a channel whose other end is on another machine: marks the blocked sends
+ * of at most B_ROOM_ALWAYS_BYTES as preempted, from `send` on. Only the length
+ * decides, because it is not known here how much the other end has read. */
 void b_mark_far_sends_preempted(struct build *b, struct b_sending send);
 
 #endif

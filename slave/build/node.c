@@ -149,13 +149,16 @@ static bool from_timer(const struct b_signal_taken *y)
     return y->code == SI_TIMER || (y->code == SI_KERNEL && often);
 }
 
-/* A wait that such a signal ended was no wait for a recorded thread. */
+/* Whether a wait that signal `y` ended needs no arc: a timer or a process
+ * outside of the run sent the signal, so the thread waited for no recorded
+ * thread. */
 static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
 {
     return from_timer(y) || (y->outside && !b->careful);
 }
 
-/* The RELEASE of the message that mq_notify's signal is for, or NULL. */
+/* If `y` is the signal of mq_notify: advances m->next_sync past its b_sync, and
+ * returns that b_sync if the RELEASE of its message is known. Else NULL. */
 static struct b_sync *cause_of_notice(struct maker *m,
                                       const struct b_signal_taken *y)
 {
@@ -165,8 +168,8 @@ static struct b_sync *cause_of_notice(struct maker *m,
     return s->cause != IPS_NONE ? s : NULL;
 }
 
-/* The node at which the thread took the signal, if it depends on another
- * node. */
+/* Makes and returns the node at which the thread took signal `y`, if that
+ * depends on another node; else IPS_NO_NODE. */
 static uint32_t node_of_signal(struct maker *m, const struct b_signal_taken *y,
                                uint64_t coord, uint64_t slept)
 {
@@ -204,7 +207,8 @@ static void on_signal(struct maker *m)
         .t = y->t, .node = y->node, .no_arc = needs_no_arc(m->b, y)};
 }
 
-/* What is known of this poll of a signalfd that nobody read, or NULL. */
+/* If `r` is a poll of a signalfd that no read followed, returns its entry of
+ * takings[], and advances m->next_taking past it; else NULL. */
 struct b_signal_taken *b_find_polled_signal(struct maker *m,
                                             const struct ips_rec_io *r)
 {
@@ -235,8 +239,8 @@ void b_on_polled_signal(struct maker *m, const struct interval *v,
 
 /* ---- chains ---- */
 
-/* Whether a record of this type, after a poll, shows that the thread's next
- * step is not the receive that the poll waited for. */
+/* Whether a record of this type, after a poll, shows that the thread did
+ * something else before any receive that the poll waited for. */
 static bool rules_out_receive(uint32_t type)
 {
     return type == IPS_REC_SEND || type == IPS_REC_CLOSE ||

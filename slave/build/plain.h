@@ -118,9 +118,9 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received);
 
 /* Traffic of one thread on one end in one direction while one stream is read.
- * It saves an update of the tables at every record: they get the slot's sums
- * once. Slots are found by the channel of the record. An end has one slot per
- * direction, however many channels name it. */
+ * The slot's sums are added to the tables once, when the slot is freed, and not
+ * at every record. Slots are found by the channel of the record. An end has one
+ * slot per direction, however many channels name it. */
 struct b_plain_slot {
     /* channel id; in a free slot an id that maps to another slot */
     uint32_t id;

@@ -68,9 +68,9 @@ static void scan_pending(struct scan *c, uint32_t type,
     c->poll_t = c->t;
 }
 
-/* A poll that slept until an eventfd was written, or a message was sent to a
- * queue, waited for that, whether or not a read follows: adds a b_sync for it.
- * The same holds for the poll of a nested epoll, and for a poll that was
+/* Adds a b_sync for a poll that slept until an eventfd was written or a queue
+ * got a message or space: that is what it waited for, whether or not a read
+ * follows. Also for the poll of a nested epoll, and for a poll that was
  * repeated in a spin. */
 static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
@@ -95,8 +95,9 @@ static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
     return rc;
 }
 
-/* A poll that slept for a signalfd. If a read follows, its SIGNAL records say
- * who sent what. */
+/* Adds an entry to takings[] for a poll that slept for a signalfd. If a read of
+ * the signalfd follows, removes this entry again, because the SIGNAL records of
+ * the read have the senders. */
 static int scan_signal_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
 {
@@ -202,8 +203,8 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* Whether `status`, from wait(), reports that the child ended; otherwise it was
- * stopped or continued. */
+/* Whether `status`, as wait() returned it, says that the child ended; otherwise
+ * it was stopped or continued. */
 static bool status_ended(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;
@@ -258,7 +259,8 @@ static int scan_chan(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* mq_notify's signal waits for a message without taking it. */
+/* Adds a b_sync for a signal of mq_notify: the thread waited for a message, but
+ * did not take it. */
 static int scan_notice(struct scan *c, const struct ips_rec_signal *r)
 {
     int rc = B_MORE(c->b->syncs, c->b->err);
@@ -313,8 +315,9 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
     return !kill && b_is_notice(r.code, r.value) ? scan_notice(c, &r) : 0;
 }
 
-/* Every read of an eventfd or a watch is recorded. If a poll waited for it, the
- * wait starts at the poll. */
+/* Completes the b_sync of a read of an eventfd or of an inotify watch. If a
+ * poll waited for it, the wait starts at the poll. If nothing waited, it is
+ * `ready`. */
 static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
                          uint64_t t_ret)
 {
@@ -337,7 +340,8 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
     if (type == IPS_REC_RELEASE && r.h.a == IPS_SYNC_WATCH && c->b->nodes)
-        return 0; /* only a whole build has somebody who waits for it */
+        return 0; /* an incremental build has no wait that this record could end
+                   */
     int rc =
         type == IPS_REC_ACQUIRE ? b_scan_tried(c->b, c->s, &r, c->t, t_ret) : 0;
     if (rc < 0)

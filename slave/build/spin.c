@@ -111,14 +111,14 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
         g->site[i] == IPS_NONE || g->site[i] != g->site[i - 1])
         return false;
     const struct ips_end *e = &b->ends[g->site[i]];
-    /* such a send waits for space in the receiver's queue */
+    /* a datagram to a Unix socket waits for space in the receiver's queue */
     if (e->kind == IPS_CHAN_UNIX_DGRAM)
         return false;
     return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
 /* Did the thread sleep for node i, which has no cross arc?
- * ips_built_set_peers() may still make one, so ips_unended_ns() checks that
+ * ips_built_set_peers() may make one later, so unended_ns_now() tests this
  * again. */
 static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {

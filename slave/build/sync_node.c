@@ -4,7 +4,8 @@
 #include "slave/build/node.h"
 
 /* Did the thread spin for the lock? The CPU of a wait that spun is not work. If
- * the thread slept, the CPU of the call belongs to the work after it. */
+ * the thread slept instead, the CPU of the call belongs to the work after the
+ * sleep. */
 static bool has_spun(const struct b_sync *s)
 {
     bool tries = s->kind <= IPS_SYNC_SEMAPHORE || s->kind == IPS_SYNC_FLOCK ||
@@ -55,10 +56,10 @@ static int on_acquire(struct maker *m, struct b_sync *s,
                       const struct interval *v)
 {
     struct build *b = m->b;
+    /* `second`: the record of the mutex after a wait for a condition; the wait
+     * was counted with the record of the condition */
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
     uint64_t waited = has_spun(s) ? v->t_ret - v->t : v->blocked_ns;
-    /* a wait for a condition counts once: its second record, for the mutex,
-     * adds nothing */
     bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
         b_count_wait(m,
@@ -113,7 +114,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct interval v;
     int rc = 0;
     if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams)
-        return 0; /* an incremental build does not store it (scan_sync) */
+        return 0; /* the scan of an incremental build made no b_sync of this
+                     record (scan_sync) */
     m->next_sync++;
     if (!s->release && s->kind == IPS_SYNC_LISTEN) {
         on_listener(m, s);
@@ -151,8 +153,8 @@ static int compare_spun_by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Runs after the weights are made, and subtracts the CPU burnt by spinning from
- * them, so that it does not count as work. */
+/* Runs after the weights are made. Subtracts the CPU burnt by spinning from
+ * them, so that it does not count as work, and lists it in out->spun. */
 int b_subtract_spin_cpu(struct build *b)
 {
     struct ips_graph *g = &b->out->g;

@@ -39,8 +39,9 @@ struct ips_wait_stack {
  * anew which chain gets the lock next (build/locks.c). */
 struct ips_lock_row { /* ordered by node, w, t, seq */
     uint32_t lock;    /* number of the lock object */
-    uint32_t units; /* units of the lock, free at the start of the run: 1 for a
-                       mutex; 0: of a semaphore, not known */
+    uint32_t units; /* units of the lock that are free at the start of the run:
+                       1 for a mutex; 0: the lock is a semaphore whose units are
+                       not known */
     uint32_t node;
     uint32_t seq; /* order among the rows of one chain and object */
     uint64_t t;   /* recorded time of the acquire or release */

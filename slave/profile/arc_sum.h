@@ -35,8 +35,9 @@ int slave_arc_sum_init(struct slave_arc_sum *s,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_arc_sum_release(struct slave_arc_sum *s);
 
-/* Returns the CPU of the arc into `node` within a window. The CPU between two
- * of its points (its nodes and its own samples) is taken to be spent evenly. */
+/* Returns the CPU time, ns, of the arc into `node` within a window. CPU time is
+ * taken to be spent evenly between two successive points of the arc: its two
+ * nodes and its own samples. */
 uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
                               const struct ips_graph *g, uint32_t chain,
                               uint32_t node, struct slave_window window);
@@ -46,8 +47,8 @@ uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
  * once. */
 uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window);
-/* Adds only `ns` of the arc into `node`: at most the CPU of its part in the
- * window. */
+/* Adds `ns` of the arc into `node`, instead of its whole part in the window;
+ * `ns` must not exceed the CPU time of that part. */
 void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
                           uint32_t node, uint64_t ns,
                           struct slave_window window);

@@ -10,13 +10,14 @@
 
 #include "slave/profile/proc_names.h"
 
-/* Time in the C library's procedures that take and release locks
- * (slave/profile/lock_code.h), by the innermost procedure, its callers and the
- * kind of use. */
+/* bits of slave_lock_time.how */
 #define SLAVE_LOCK_IS_CONTENDED 1u
 #define SLAVE_LOCK_IS_GIVEN 2u
 #define SLAVE_LOCK_OF_LIBRARY 4u
 #define SLAVE_LOCK_IS_YIELD 8u /* not a lock: sched_yield() */
+/* Time in the C library's procedures that take and release locks
+ * (slave/profile/lock_code.h), by the innermost procedure, its callers and the
+ * kind of use. */
 struct slave_lock_time {
     uint32_t leaf, site, caller; /* symbol indexes; see slave_lock_use */
     uint32_t how;                /* bits: SLAVE_LOCK_* above */

@@ -15,8 +15,9 @@ struct slave_top {
     uint64_t ns;
 };
 /* Finds, for each bin, the `most` procedures with the greatest self time,
- * greatest first; bins in order. Free *out with ips_free_large. A sample counts
- * with its whole weight in the bin in which it was taken. */
+ * greatest first; bins in order. Bin i is the time from edges[i] to edges[i +
+ * 1]. A sample counts with its whole weight in the bin in which it was taken.
+ * Free *out with ips_free_large. */
 int slave_window_tops(const struct slave_profile_cache *costs,
                       const struct ips_built *b,
                       const struct slave_proc_names *names,

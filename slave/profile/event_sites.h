@@ -37,7 +37,8 @@ int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
-/* Notes the row's call site. `address`: a return address; 0: unknown. */
+/* Notes the row's call site, to be named by slave_sites_name_rows. `address`: a
+ * return address; 0: unknown, nothing is noted. */
 int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
                           const struct ips_segment_header *head,
                           uint64_t address, uint64_t t_ns,
@@ -49,8 +50,8 @@ int slave_sites_note_stack(struct slave_sites *s, Ips__EventRow *row,
                            const struct ips_segment_header *head,
                            const uint8_t *record, uint32_t len, uint64_t t_ns,
                            struct ips_err *err) IPS_MUST_USE;
-/* For a wait at `site`: notes the last stack of that site, which a later
- * slave_sites_note_stack replaces. */
+/* Notes, for the row of a wait at `site`, the last stack of that site in the
+ * stream. A later slave_sites_note_stack for the same row replaces it. */
 int slave_sites_note_last_stack(struct slave_sites *s, Ips__EventRow *row,
                                 uint32_t stream, uint64_t site,
                                 struct ips_err *err) IPS_MUST_USE;

@@ -27,8 +27,9 @@ enum slave_lock_code {
 /* Returns the class of procedure `name` in `module` (a path). */
 enum slave_lock_code slave_lock_code(const char *name, size_t len,
                                      const char *module);
-/* Whether `module` is the C library or its loader; whether it is the library
- * that records, which does not count as the C library. */
+/* slave_lock_is_library: whether `module` is the C library or its loader.
+ * slave_lock_is_recorder: whether it is the library that records, which does
+ * not count as the C library. */
 bool slave_lock_is_library(const char *module);
 bool slave_lock_is_recorder(const char *module);
 

@@ -1,9 +1,10 @@
 /*
- * Combines costs by code (procs.h) with names (symbols.h): CPU time of each
- * process by procedure or by line. Pure.
+ * Combines costs by code (slave/symbols/procs.h) with names
+ * (slave/symbols/symbols.h): CPU time of each process by procedure or by line.
+ * Pure.
  *
  * A row is one (process, procedure, module, file, line). `self` is the time in
- * which it was the innermost procedure of the stack, inlined procedures
+ * which this procedure was the innermost of the stack, inlined procedures
  * included; `total` is the time in which it was anywhere in the stack, counted
  * once even in recursion.
  */
@@ -20,8 +21,8 @@ struct slave_proc_row {
     uint64_t sampled_self_ns, sampled_total_ns;
     /* number of calls; IPS_CPU_UNKNOWN: not counted */
     uint64_t calls;
-    /* time (ns of CLOCK_MONOTONIC_RAW) from which calls were only counted, not
-     * timed; 0: never */
+    /* ns of CLOCK_MONOTONIC_RAW: from this time on, calls were only counted,
+     * not timed; 0: never */
     uint64_t counted_from_ns;
     bool exact;
 };

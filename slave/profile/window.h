@@ -56,8 +56,9 @@ uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node);
  * thread started. */
 uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
                                 uint64_t ns);
-/* Like slave_cut_cross_arc_ns, for a caller that learns the ns later: the part
- * in the window is max(ns - past, 0) - max(ns - since, 0). */
+/* For a caller that learns the length `ns` of the interval later: the part of
+ * it that is in the window is max(ns - *past, 0) - max(ns - *since, 0), as from
+ * slave_cut_cross_arc_ns. */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
 /* Whether the node's time is in the window. */

@@ -19,10 +19,11 @@
  *   pass after `node` runs again for these nodes.
  * - If a final node would have to change, the call builds the whole run again:
  *   a send whose coordinate or a node whose time would have to move, or a new
- *   receive that may have made the space for a final send. So it does for a
- *   record that names, starts or ends something or changes an earlier decision
- *   (may_continue() in build/scan.c), for a new stream, for records that do
- *   not continue those of the last call, and for a chain without spare space.
+ *   receive that may have made the space for a final send. The call also does
+ *   this for a record that names, starts or ends something or changes an
+ *   earlier decision (b_can_add_incrementally()), for a new stream, for records
+ *   that do not continue those of the last call, and for a chain without spare
+ *   space.
  *
  * For some runs each call is a whole build: runs that keep using ends that
  * several threads write or read, runs with a clock that ran backwards or with

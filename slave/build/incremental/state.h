@@ -7,8 +7,8 @@
 #include "slave/build/match.h"
 #include "slave/build/node.h"
 
-/* Copies of the columns that passes after `node` change, as pass `node` left
- * them; and the cross arcs that no later record changes. */
+/* Copies of the columns that later passes change, as pass `node` left them; and
+ * the cross arcs that no later record changes. */
 struct g_raw {
     void *memory;
     uint32_t from, n, capacity; /* the copies are of nodes [from, from + n) */
@@ -44,7 +44,9 @@ struct g_chain {
     uint32_t old;
     /* sums over the nodes before `old`, from g_table_weights() */
     struct g_sums sums;
-    uint32_t limit; /* the border, while g_finalize() moves it */
+    /* the chain's border (build/incremental/grow.h), while g_finalize() moves
+     * it */
+    uint32_t limit;
 };
 
 /* A position in the sends of an end: index `i` in `block`; block IPS_NONE:
@@ -72,8 +74,8 @@ struct g_end {
     uint32_t open;
     /* the first receive whose send is not known yet; reads.n: there is none */
     uint32_t waits;
-    /* from g_match(), before the first receive that is not old enough to be
-     * final */
+    /* the state, from g_match(), before the first receive that is not old
+     * enough to be final */
     struct g_mark mark;
     /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
@@ -170,8 +172,8 @@ static inline uint32_t g_node_after_chain(const struct b_incremental *k,
 }
 
 /* build/incremental/nodes.c: g_scan_more() scans the new records,
- * g_take_rows_back() restores the rows as they were after the last record, and
- * g_more_nodes() makes the nodes of the new records. */
+ * g_take_rows_back() restores rows and counts as they were after the last
+ * record, and g_more_nodes() makes the nodes of the new records. */
 int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_incremental *k);
 int g_more_nodes(struct b_incremental *k) IPS_MUST_USE;
@@ -186,8 +188,9 @@ void g_slide_release(struct b_incremental *k);
 /* build/incremental/tables.c: the part of b_weights() that tables need. */
 int g_table_weights(struct b_incremental *k) IPS_MUST_USE;
 /* build/incremental/finalize.c: g_newest() returns the time of the newest
- * record, in ns; g_first_young_node() returns the first node of a chain that is
- * less than lag_ns older. */
+ * record, in ns. g_first_young_node() returns the first node of a chain that is
+ * less than lag_ns older than `newest`, or the number after the chain's last
+ * node. */
 uint64_t g_newest(const struct b_incremental *k);
 uint32_t g_first_young_node(const struct b_incremental *k, uint32_t chain,
                             uint64_t newest);

@@ -476,8 +476,8 @@ struct cpu_baseline {
     uint64_t cpu;
     uint64_t mult; /* length of one tick, in units of 2^-32 ns */
 };
-/* limits: of a stamp less the baseline's, in bits; of the baseline's time and
- * CPU time, in ns */
+/* Limits. LINE_BITS: of a stamp less the baseline's stamp, in bits; LINE_NS: of
+ * the baseline's time and CPU time, ns. */
 #define LINE_BITS 30
 #define LINE_NS (1ull << 62)
 
