@@ -14,10 +14,10 @@
 /* Limit, in ns, of the cost of one reading of the run delay: a longer reading
  * was interrupted. */
 #define DELAY_NS_MAX 20000u
-/* The agent's rule (agent/record/cpu.c). It reads the CPU clock after
- * B_READ_NS; after READ_BLOCKS calls that blocked, or after B_READ_BLOCKS_MIN
- * if these used READ_BLOCKS_NS of CPU time; and after a call that moved data,
- * blocked and took READ_LONG_NS. If its guesses are bad
+/* The rule by which the agent reads the CPU clock (agent/record/cpu.c): after
+ * B_READ_NS of CPU time; after READ_BLOCKS calls that blocked, or after
+ * B_READ_BLOCKS_MIN if these used READ_BLOCKS_NS of CPU time; and after a call
+ * that moved data, blocked and took READ_LONG_NS. If its guesses are bad
  * (agent/record/cpu_guess.h), the agent reads more often; those readings are
  * not counted. */
 #define READ_BLOCKS 64u
@@ -112,7 +112,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     memcpy(&r, p, sizeof(r));
     if (type == IPS_REC_BLOCK)
         memcpy(&io, p, sizeof(io));
-    /* These records cover several calls, which have records of their own. */
+    /* A record of tries covers several calls, which have records of their own:
+     * their cost is counted there. */
     if ((type == IPS_REC_BLOCK && b_is_of_tries(io.op)) ||
         (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
         return (struct span){0};

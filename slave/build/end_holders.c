@@ -1,5 +1,5 @@
-/* Finds which process held which end of a channel when: an end-of-file is
- * caused by the close after which no process holds the write end
+/* Finds which process held which end of a channel, and when. The close after
+ * which no process holds the write end causes the end-of-file
  * (docs/design/build.md, "Ends, positions, peers"). Replays all CHANs, closes,
  * forks, execs and process ends in order of time.
  *
@@ -11,12 +11,12 @@
  * end later, still holds it. */
 #include "slave/build/internal.h"
 
-#define INHERIT_MAX                                                            \
-    (4u << 20) /* limit of the holdings that forks copy: damaged records */
-/* limit of own closes skipped for one end-of-file */
+/* limit of the holdings that forks copy, for damaged records */
+#define INHERIT_MAX (4u << 20)
+/* limit of the sleeper's own closes that are skipped for one end-of-file */
 #define OWN_CLOSES 64u
 
-struct holding { /* what one process holds of one end */
+struct holding { /* the hold of one process on one end */
     uint64_t last_op;
     uint32_t proc, end;
     uint32_t next; /* index of the process's next holding */
@@ -210,7 +210,8 @@ static int inherit_ends_at_fork(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-/* Handles an exec or the end of a process: releases all ends that it held. */
+/* Handles an exec or the end of a process: releases the ends that it held,
+ * except those that an unrecorded program after the exec may have inherited. */
 static int release_ends_at_exec_or_exit(struct play *p, const struct b_hold *e)
 {
     const struct b_proc *proc = &p->b->procs[e->proc];

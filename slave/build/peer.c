@@ -35,8 +35,8 @@ static int cmp_entry(const void *va, const void *vb)
 
 /* v[0, n) are ends of one key that wait for a peer. If they are in several
  * network namespaces, a peer could belong to any of them: then marks them
- * uncertain, and they are joined neither here nor with an end on another
- * machine. */
+ * uncertain and returns true. They are joined neither here nor with an end on
+ * another machine. */
 static bool mark_if_uncertain(struct build *b, const struct entry *v,
                               uint32_t n)
 {

@@ -26,7 +26,9 @@ static bool is_stream(const struct build *b, uint32_t end)
            b->out->ends[end].kind != IPS_CHAN_USER;
 }
 
-/* `why`: enum ips_ready_why; 0: an older agent did not record it. */
+/* Makes the node of poll `w`, and sets w->node, w->end and w->why. Makes none,
+ * and sets w->node to IPS_NO_NODE, if the poll did not report an end of a
+ * stream. `why`: enum ips_ready_why; 0: an older agent did not record it. */
 static void make_node(struct maker *m, struct wait *w, uint32_t why)
 {
     struct build *b = m->b;
@@ -230,7 +232,7 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
     struct b_op *send = b_find_sender(b, &next, 1);
     if (!send)
         return false;
-    f->send = next.send; /* all sends before it were read */
+    f->send = next.send; /* all earlier sends were read */
     f->sent = next.sent;
     /* bytes that arrived before the poll went to another reader */
     while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {

@@ -172,9 +172,9 @@ static int cmp_thread(const void *va, const void *vb)
     return a->first < b->first ? -1 : 1;
 }
 
-/* Makes threads of the streams of one image. Thread `from` (not IPS_NONE) did
- * the exec and continues in the image's main stream. Returns the thread of the
- * main stream, or IPS_NONE. */
+/* Makes threads of the streams of one image. `from`: the thread that did the
+ * exec before the image; it continues in the image's main stream. IPS_NONE:
+ * there was no exec. Returns the thread of the main stream, or IPS_NONE. */
 static uint32_t image_threads(struct build *b, uint32_t image,
                               struct thread *threads, uint32_t *count,
                               uint32_t from)

@@ -157,9 +157,9 @@ static void leave_unmatched(struct shared *k, const struct b_read *r)
         b->out->counts.pending++;
 }
 
-/* If there may be another reader: did `r` sleep until after the send after
- * `send` had begun? Then that send woke it, and another reader received the
- * bytes of `send`. */
+/* If there may be another reader: did `r` sleep until the send that follows
+ * `send` had begun? Then the following send woke it, and another reader
+ * received the bytes of `send`. */
 static bool woken_later(const struct shared *k, const struct b_read *r,
                         uint32_t send)
 {
@@ -246,7 +246,7 @@ int b_match_shared(struct build *b, uint32_t to)
                        .reads = e->read_count};
     struct position p = {0, 0};
     e->shared = true;
-    /* only a whole build makes such arcs */
+    /* only a whole build matches shared streams */
     b->broken |= b->incremental != NULL;
     int rc = collect_ops(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)

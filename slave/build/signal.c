@@ -127,7 +127,7 @@ uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
 
 /* ---- polls of signalfds ---- */
 
-/* What may have made a signal pending: a KILL, or the end of a child. */
+/* A KILL or the end of a child, which may have made a signal pending. */
 struct sent {
     uint64_t t;
     uint32_t kill, child; /* or IPS_NONE */
@@ -181,11 +181,11 @@ static bool is_sent_to(const struct build *b, const struct sent *x,
            is_meant(b, k, y);
 }
 
-/* Signals during one poll that are looked at. */
+/* limit of the signals that are examined for one poll */
 #define LOOK_AHEAD 4096u
 
-/* The poll slept until the first signal to its process that its signalfd is
- * for. */
+/* Finds the event that ended each poll of a signalfd: the first signal, sent to
+ * its process during the poll, that the signalfd is for. */
 static int find_poll_ends(struct build *b)
 {
     struct sents s = {0};

@@ -31,7 +31,8 @@
 /* Most releases tried for one waiter: enough for a burst of posts. */
 #define LOOK_BACK 512u
 
-/* Readers and writers of a rwlock use one object. */
+/* Read locks and write locks of a rwlock are of one class: they use one object.
+ */
 static uint8_t class_of(uint32_t kind)
 {
     return (uint8_t)(kind == IPS_SYNC_RDLOCK ? IPS_SYNC_WRLOCK : kind);
@@ -114,8 +115,9 @@ static bool takes_one(const struct b_sync *a)
     return !a->polled && !a->notified;
 }
 
-/* Does a release by a third thread, before or after this one in order, overlap
- * with it in time? Then it is as likely a match. */
+/* Does the release before or after release `at` overlap with it in time? Then
+ * it may have ended the wait as well. Releases by the same thread, or by the
+ * acquirer, do not count. */
 static bool overlaps_other(const struct object *o, uint32_t at,
                            uint32_t acquirer)
 {
@@ -132,7 +134,7 @@ static bool overlaps_other(const struct object *o, uint32_t at,
 
 /* Returns the release, at `earliest` or later, that ended the wait of `a`; or
  * IPS_NONE. For a poll of an eventfd that is the first write after the poll's
- * call. */
+ * call. Sets *doubtful if another release may have ended the wait as well. */
 static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {

@@ -117,8 +117,8 @@ static void count_silent_exec(struct build *b, const struct b_stream *s)
     count_cause(b, "unknown", program, s->in->head.pid);
 }
 
-/* Adds a row for any other UNSEEN record: the process did something that the
- * agent does not record. */
+/* Adds a row for an UNSEEN record other than "untraced", or for a runtime: the
+ * process does something that the agent does not record. */
 static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
@@ -151,8 +151,8 @@ int b_untraced(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
         add_unrecorded_row(b, &b->unseens.v[i]);
-    /* backwards, because the last such record of a stream belongs to its exec
-     */
+    /* backwards, because the last "untraced" record of a stream belongs to the
+     * stream's exec */
     for (uint32_t i = b->unseens.n; i > 0; i--)
         count_reported_untraced(b, &b->unseens.v[i - 1]);
     for (uint32_t f = 0; f < b->forks.n; f++) {

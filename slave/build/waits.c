@@ -101,8 +101,8 @@ void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
         r->end_ns = end_ns;
 }
 
-/* Adds the row of the pending wait. `taken`: the current record takes it over;
- * else the poll itself has it. */
+/* Adds the row of the pending wait. `taken`: the current record takes over the
+ * wait; else the wait ends at the poll itself. */
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken)
 {
@@ -306,8 +306,8 @@ static bool may_have_stack(uint32_t type)
            type == IPS_REC_JOIN || type == IPS_REC_ACQUIRE;
 }
 
-/* The record was a poll: saves the data for the row that the record which takes
- * over the wait will add. */
+/* Called after a poll whose wait is pending: saves the data for the row that is
+ * added when it is known which record takes over the wait. */
 static void keep_pending(struct maker *m, uint64_t site)
 {
     struct b_wait_notes *n = m->b->notes;
@@ -355,8 +355,8 @@ int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
         }
         if (r->arc != IPS_NO_NODE)
             continue;
-        /* if a signal ended the sleep (b_find_ending_signal), its node is the
-         * end of the wait */
+        /* if a signal ended the sleep (b_find_ending_signal), the signal's node
+         * is the end of the wait */
         bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;

@@ -19,7 +19,7 @@
 #define ROUNDS 64
 #define AHEAD 16u
 
-/* Node v is a join of the thread whose END is u. END may have CPU that was used
+/* Node v is the join of a thread. END of that thread may have CPU that was used
  * after its record: moves the time of END forwards by that CPU, but not past v.
  */
 static void shift_end_of_joined(struct build *b, uint32_t v)
@@ -127,7 +127,7 @@ static bool was_event_over_before_sleep(const struct build *b, uint32_t i)
     return g->xkind[i] != IPS_X_DATA || b_is_end_in_memory(b, end);
 }
 
-/* Corrects the waits of the nodes in b->arcs, if no time has to bend:
+/* Called if no time has to bend: corrects the waits of the nodes in b->arcs.
  * b_weights() has corrected all others. */
 static void correct_remaining_waits(struct build *b)
 {
@@ -166,8 +166,8 @@ static void fit_chain(struct build *b, uint32_t c)
         /* the run delay cannot be longer than the time off the CPU and not
          * asleep */
         uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
-        /* the node before was woken by another machine: the delay after that is
-         * in this arc */
+        /* if another machine woke the thread at the node before, the delay
+         * after that wake-up is in this arc */
         if (queued && b_may_have_far_peer(b, i - 1))
             room += b->off[i - 1];
         g->delay[i] = ips_min_u64(g->delay[i], room);

@@ -11,7 +11,8 @@
  */
 #include "slave/build/match.h"
 
-#define AHEAD 16u /* nodes whose sends are prefetched ahead */
+/* the sends of receives are prefetched this many nodes ahead */
+#define AHEAD 16u
 #define EVEN 64u
 #define EACH 0x0101010101010101ULL /* a 1 in each of eight bytes */
 
@@ -64,7 +65,8 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
 /* Corrects the wait of node i (see build/wall.c): it cannot be longer than
  * `apart`, the time since the node before, and it is 0 if the bytes were there
  * before the sleep. `passed`, `sent`: when node i and its send were passed;
- * `sent` is UINT64_MAX if not known; `found`: find_send_time() knows it. */
+ * `sent` is UINT64_MAX if not known; `found`: find_send_time() can compute it.
+ */
 static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
                     uint64_t passed, uint64_t sent, bool found)
 {
@@ -84,11 +86,11 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
     return 0;
 }
 
-/* Makes weights of the coordinates of nodes [i, end). `first`, `last`: these
- * include the first (last) node of the chain, which is passed alone. The same
- * pass computes what else follows from a node and the one before: when it was
- * passed, the recording cost in its arc, the unexplained time off the CPU, and
- * whether the clock ran backwards.
+/* Makes weights of the coordinates of nodes [i, end). `first`, `last`: node i,
+ * passed alone, is the first (last) of the chain. The same pass computes what
+ * else follows from a node and the node before it: when it was passed, the
+ * recording cost in its arc, the unexplained time off the CPU, and whether the
+ * clock ran backwards.
  *
  * A receive whose send has given way now gives way, too (build/causal.c), and
  * its arc is finished. `k` is passed by value, so that the compiler knows that
@@ -338,8 +340,8 @@ void b_bound_and_sum_weights(struct build *b, ips_u128 sum)
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
     const struct ips_spun *cut = b_incremental_spun(b, &n);
-    /* spin_ns includes the CPU that earlier calls subtracted, but `sum` does
-     * not have it */
+    /* spin_ns includes spinning that earlier calls subtracted; `sum` does not
+     * contain that part */
     for (uint32_t i = 0; i < n; i++)
         sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {

@@ -13,7 +13,8 @@ struct making {
     struct slave_intern row_index;
     /* CPU of the table's threads, including time spent spinning */
     uint64_t cpu_ns;
-    /* by symbol: equal to `serial` if it is in the current stack */
+    /* `seen` [symbols]: `serial` of the last stack that has the symbol, so that
+     * recursion counts once */
     uint32_t *seen, serial;
     bool *in; /* by chain: whether the thread belongs to the object */
 };

@@ -95,8 +95,8 @@ void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
-    /* Without a start of the window, time before the clock's zero belongs to
-     * it, too. */
+    /* Without a start, the window also contains time before the clock's zero.
+     */
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
 }
 

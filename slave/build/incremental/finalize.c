@@ -203,7 +203,7 @@ static void lower_limit_to_window(struct b_incremental *k, uint32_t c)
     for (uint32_t i = 0; i < x->windows.n; i++) {
         uint32_t node = x->windows.v[i].node;
         /* If the chain goes on, a window without a node does not count: a later
-         * node may still be before its first reading. */
+         * node may still be before the first reading of that window. */
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
