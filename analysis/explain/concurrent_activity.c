@@ -68,6 +68,7 @@ struct sweep {
     uint32_t *role_there;     /* [roles] workers that have begun and not
                                  ended */
     uint64_t *works;          /* [chains] all work of the chain, ns */
+    bool *take_turns;         /* [roles] its threads hardly ever work at once */
     uint32_t *queue, *sender; /* [chains] number of messages in the queue;
                                  sender of the last one */
     struct ended *ended;      /* [roles] ended threads of each role */
@@ -371,6 +372,8 @@ static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
                                          uint32_t gone)
 {
     uint32_t r = s->ask->role[c];
+    if (s->take_turns[r])
+        return NO_CHAIN;
     if (s->role_waits[r])
         return s->role_head[r];
     uint32_t w = s->asked_head[r];
@@ -513,6 +516,66 @@ static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
     return ns;
 }
 
+/* ---- roles that take turns ------------------------------------------------
+ */
+
+struct role_sums {
+    uint64_t all, most; /* work of all its threads, and of the busiest, ns */
+    uint64_t covered;   /* time in which at least one of them works, ns */
+    uint64_t since;
+    uint32_t busy;
+};
+
+/* Sets `covered` of each role from the sorted changes. `busy`: [chains] false.
+ */
+static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
+                             bool *busy)
+{
+    for (size_t i = 0; i < s->changes; i++) {
+        const struct change *x = &s->change[i];
+        struct role_sums *r = &sums[s->ask->role[x->chain]];
+        const bool now = x->state == BUSY;
+        if (x->state >= STATES || !s->ask->worker[x->chain] ||
+            busy[x->chain] == now)
+            continue;
+        busy[x->chain] = now;
+        if (now && r->busy++ == 0)
+            r->since = x->t;
+        else if (!now && --r->busy == 0)
+            r->covered = ips_add_sat(r->covered, ips_sub_sat(x->t, r->since));
+    }
+}
+
+/* Of the work that could have been done beside that of the busiest thread, this
+ * part was done while another thread of the role worked; a role with less takes
+ * turns. */
+#define TURNS_PPM 100000u
+
+static int find_roles_that_take_turns(struct sweep *s)
+{
+    const struct ips_concurrent_ask *ask = s->ask;
+    struct role_sums *sums = calloc(ask->role_count + 1u, sizeof(*sums));
+    bool *busy = calloc(ask->g->chain_count + 1u, sizeof(*busy));
+    int rc = sums && busy ? 0 : no_memory(s);
+    for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++) {
+        struct role_sums *r = &sums[ask->role[c]];
+        if (!ask->worker[c])
+            continue;
+        r->all = ips_add_sat(r->all, s->works[c]);
+        r->most = ips_max_u64(r->most, s->works[c]);
+    }
+    if (rc == 0)
+        sum_covered_time(s, sums, busy);
+    for (uint32_t r = 0; r < ask->role_count && rc == 0; r++) {
+        const uint64_t others = sums[r].all - sums[r].most;
+        s->take_turns[r] = ips_sub_sat(sums[r].all, sums[r].covered) <
+                           ips_ppm_of(others, TURNS_PPM);
+    }
+    free(sums);
+    free(busy);
+    return rc;
+}
+
 /* ---- all ----------------------------------------------------------------- */
 
 static int alloc_sweep(struct sweep *s)
@@ -530,6 +593,7 @@ static int alloc_sweep(struct sweep *s)
     s->role_waits = calloc(roles, sizeof(*s->role_waits));
     s->role_there = calloc(roles, sizeof(*s->role_there));
     s->works = calloc(chains, sizeof(*s->works));
+    s->take_turns = calloc(roles, sizeof(*s->take_turns));
     s->queue = calloc(chains, sizeof(*s->queue));
     s->sender = calloc(chains, sizeof(*s->sender));
     s->ended = calloc(roles, sizeof(*s->ended));
@@ -538,8 +602,8 @@ static int alloc_sweep(struct sweep *s)
         calloc(chains, sizeof(*s->out->oversubscription));
     if (!s->state || !s->awaits_space || !s->began || !s->by_state ||
         !s->alike || !s->role_head || !s->asked_head || !s->role_waits ||
-        !s->role_there || !s->works || !s->queue || !s->sender || !s->ended ||
-        !s->busy || !s->out->oversubscription)
+        !s->role_there || !s->works || !s->take_turns || !s->queue ||
+        !s->sender || !s->ended || !s->busy || !s->out->oversubscription)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
@@ -569,6 +633,7 @@ static void release_sweep(struct sweep *s)
     free(s->role_waits);
     free(s->role_there);
     free(s->works);
+    free(s->take_turns);
     free(s->queue);
     free(s->sender);
     free(s->busy);
@@ -596,8 +661,10 @@ int ips_find_concurrent(const struct ips_concurrent_ask *ask,
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), compare_changes_by_time);
         merge_simultaneous_changes(&s);
-        rc = collect_path_pieces(&s);
+        rc = find_roles_that_take_turns(&s);
     }
+    if (rc == 0)
+        rc = collect_path_pieces(&s);
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
         rc = classify_path_arc(&s, &s.piece[i]);
     release_sweep(&s);

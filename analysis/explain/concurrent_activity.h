@@ -13,7 +13,9 @@
  *  - ALIKE: a thread of the role of the path's thread waits, or has ended since
  *    the path's thread began. A thread that waits for a message of another
  *    role, to get work, counts only if the path's thread has more work in all
- *    (by IPS_BESIDE_MORE_PPM): else the work is spread evenly enough.
+ *    (by IPS_BESIDE_MORE_PPM): else the work is spread evenly enough. Not if
+ *    the threads of the role take turns, that is, hardly ever work at the same
+ *    time although several have work: something else keeps them from it.
  *  - QUEUE: a message for the path's thread has arrived on another connection,
  *    but the thread is busy, and there is no other worker of its role.
  *  - PEER: a thread waits for a message, or for buffer space to send one.
