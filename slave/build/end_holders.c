@@ -11,8 +11,8 @@
  * end later, still holds it. */
 #include "slave/build/internal.h"
 
-/* limit of the holdings that forks copy, for damaged records */
-#define INHERIT_MAX (4u << 20)
+#define INHERIT_MAX                                                            \
+    (4u << 20) /* limit of holdings that forks copy, for damaged records */
 /* limit of the sleeper's own closes that are skipped for one end-of-file */
 #define OWN_CLOSES 64u
 
