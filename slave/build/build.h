@@ -41,8 +41,8 @@ struct ips_stream_in {
     /* when the slave noticed that the process had ended: ns of this machine's
      * CLOCK_MONOTONIC_RAW; 0: not known */
     uint64_t dead_t_ns;
-    /* [4] bit set of the record types that may occur in the stream; NULL: not
-     * known, any may */
+    /* [4] bit set of the record types that may occur in the stream; NULL: any
+     * type may occur */
     const uint64_t *types;
 };
 /* Values of ips_build_input.permille: the progress of a build, in thousandths
@@ -105,7 +105,7 @@ struct ips_proc {
     uint32_t parent; /* index in procs; IPS_NONE: not known */
     char name[64];   /* "redis-server.812", made unique with "#2" */
     char command[512];
-    /* local raw time; end_ns is 0 while the process runs */
+    /* ns of CLOCK_MONOTONIC_RAW; end_ns is 0 while the process runs */
     uint64_t start_ns, end_ns;
     bool open; /* the end is not known */
     bool root;
@@ -173,7 +173,8 @@ struct ips_end {
     uint8_t key_len;
     uint32_t ordinal; /* number among this machine's ends with an equal key */
     uint64_t sent_bytes, recv_bytes, sent_messages, recv_messages;
-    uint64_t first_ns, last_ns; /* local raw time of its first and last event */
+    /* time of its first and last event, ns of CLOCK_MONOTONIC_RAW */
+    uint64_t first_ns, last_ns;
     bool closed, connected, accepted;
 };
 /* Traffic of one process on one end: input of the message matrix and of the
@@ -191,7 +192,8 @@ struct ips_traffic_cut {
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
 };
 struct ips_traffic_window {
-    uint64_t from_ns, to_ns;     /* from_ns <= t < to_ns, local raw time */
+    /* the window is from_ns <= t < to_ns, in ns of CLOCK_MONOTONIC_RAW */
+    uint64_t from_ns, to_ns;
     struct ips_traffic_cut *row; /* [count], freed by ips_free_large() */
     uint32_t count, capacity;
 };
@@ -201,20 +203,20 @@ struct ips_traffic_window {
 struct ips_untraced {
     char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
     char program[200]; /* "": not known */
-    uint32_t pid;      /* one of these processes; 0: not known */
+    uint32_t pid;      /* pid of one of these processes; 0: not known */
     uint64_t count;
 };
 
 /* Reported by the agent: this process does something that leaves no record. */
 struct ips_unrecorded {
     uint32_t process;
-    /* `what` is a runtime whose threads wait without recorded calls */
+    /* `what` names a runtime whose threads wait without recorded calls */
     bool runtime;
     char what[59]; /* "io_uring", "seccomp filter: new channels, ..." */
 };
 
-/* Describes how the runtime whose library has this path makes threads wait.
- * NULL: `path` is not the library of a known runtime. */
+/* Returns the name of the runtime whose library has this path, such as "OpenMP
+ * (libgomp)". NULL: `path` is not the library of a known runtime. */
 const char *ips_runtime_of(const char *path, size_t len);
 /* Go's runtime is recognised by an ELF note of the program, not by the name of
  * a library. */
@@ -256,9 +258,10 @@ struct ips_build_counts {
     uint64_t overhead_ns;
     /* part of overhead_ns that arcs of the graph contain */
     uint64_t probe_arc_ns;
-    /* runnable but not running, as reported by the kernel */
+    /* time that threads were runnable but not running, as the kernel reported
+     * it */
     uint64_t delay_ns;
-    /* off the CPU outside of waits, where the kernel's run delay was not
+    /* time off the CPU outside of waits, where the kernel's run delay was not
      * read */
     uint64_t delay_unknown_ns;
     /* Sums of the records struct ips_rec_guessed over all threads;
@@ -287,11 +290,12 @@ struct ips_built {
     uint32_t unrecorded_count, spun_count, unended_count;
     struct ips_build_counts counts;
     uint64_t first_ns; /* earliest event on this machine */
-    /* start of the run's command, local raw ns; 0: not on this machine */
+    /* start of the run's command, ns of CLOCK_MONOTONIC_RAW; 0: not on this
+     * machine */
     uint64_t root_start_ns;
     uint64_t goal_elapsed_ns;
-    /* the last END of the command's threads; IPS_NO_NODE: not on this machine
-     */
+    /* the last END node of all threads of the run's command; IPS_NO_NODE: not
+     * on this machine */
     uint32_t goal_node;
     bool open;
     /* private: the data of ips_built_set_peers() */
@@ -308,8 +312,9 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
  * array [g.node_count], freed by ips_free_large(). NULL: out of memory. */
 uint64_t *ips_unended_by_node(const struct ips_built *b,
                               struct ips_err *err) IPS_MUST_USE;
-/* The latest known moment of the machine, local raw ns. Processes and threads
- * without a recorded end count as alive up to this moment. */
+/* Returns the latest known moment of the machine, ns of CLOCK_MONOTONIC_RAW.
+ * Processes and threads without a recorded end count as alive up to this
+ * moment. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
 /* The answer of other machines about one end. */

@@ -109,8 +109,8 @@ static void limit_target_coord(struct build *b, uint32_t v)
         g->w[v] = b->cpu_at[v] - room;
 }
 
-/* Calls f for every node with a cross arc, except for those that pass `match`
- * found. Only few nodes have one, so nodes without one are skipped eight at a
+/* Calls f for every node of chain c with a cross arc that pass `match` did not
+ * make. Only few nodes have one, so nodes without one are skipped eight at a
  * time. */
 static void each_arc_of(struct build *b, uint32_t c,
                         void (*f)(struct build *, uint32_t))

@@ -13,9 +13,9 @@
 uint32_t *slave_chain_index(const struct ips_built *b);
 
 /* Returns the chain of the stream with header `head`, which began at stamp_ns:
- * the chain with the same pid and tid. `index`: from slave_chain_index(). If
- * there are several, the last one that began before the stream did, because an
- * image after an exec continues a chain. IPS_NONE: no chain. */
+ * of the chains with the same pid and tid, the last one that began before the
+ * stream did (an image after an exec continues a chain). `index`: from
+ * slave_chain_index(). IPS_NONE: there is no such chain. */
 uint32_t slave_chain_of(const struct ips_built *b, const uint32_t *index,
                         const struct ips_segment_header *head,
                         uint64_t stamp_ns);

@@ -76,8 +76,8 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
         uint64_t wake = part_of(late, max_wake_delay_ns(b, i, first), sleeps);
         g->delay[i] = part_of(early, off_cpu_gap_ns(b, i, first), gaps) +
                       part_of(late, max_call_delay_ns(b, i), sleeps);
-        if (!b_may_have_far_peer(
-                b, i)) { /* the time of the send is not known here */
+        if (!b_may_have_far_peer(b, i)) { /* the send may be on another machine:
+                                             its time is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }

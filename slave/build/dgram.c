@@ -200,7 +200,8 @@ struct match {
     struct build *b;
     const struct ref *send, *recv;
     uint32_t sends, recvs;
-    /* [dgrams.n], by receive; IPS_NONE: none was matched before */
+    /* [dgrams.n] by receive: the receive of the same datagram that was matched
+     * before; IPS_NONE: none */
     uint32_t *next;
 };
 
@@ -216,9 +217,9 @@ static bool already_received(const struct match *m, const struct b_dgram *s,
     return false;
 }
 
-/* Did the receive sleep although the datagram was sent before its call? Then
- * this is hardly its datagram: it would have been there, and the receive would
- * not have slept. */
+/* Did receive `r` sleep although datagram `s` was sent before the receive's
+ * call? Then `s` is hardly its datagram: `s` would have been there, and the
+ * receive would not have slept. */
 static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
                                  const struct b_dgram *r)
 {

@@ -222,7 +222,7 @@ static int release_ends_at_exec_or_exit(struct play *p, const struct b_hold *e)
         struct holding *h = &p->all.v[*link];
         if (h->is_held && goes_on && h->plain) {
             link = &h->next; /* the program after the exec recorded nothing, and
-                                may have inherited it */
+                                may have inherited the end */
             continue;
         }
         int rc = h->is_held ? release_end(p, h, e->t, e->node) : 0;

@@ -109,8 +109,8 @@ static inline bool b_may_have(const struct ips_stream_in *in, uint8_t type)
 }
 
 /* Returns the next record (NULL at the end), its type and its length in bytes.
- * At an invalid record, skips the rest of the chunk. Expands short ENTER and
- * EXIT records; an expanded record stays valid until the next call. */
+ * At an invalid record, skips the rest of the chunk. Expands short records
+ * (build/proc_line.h); an expanded record stays valid until the next call. */
 static inline const uint8_t *b_next_record(struct b_walk *w, uint32_t *type,
                                            uint32_t *len)
 {
@@ -517,7 +517,8 @@ static inline bool b_is_notice(int32_t code, uint64_t value)
     return code == SI_MESGQ && value;
 }
 /* Whether an incremental build leaves a poll with this `ready` to a whole
- * build: what ended the poll is searched for before the nodes are made. */
+ * build: the event that ended such a poll is searched for before nodes are
+ * made. */
 static inline bool b_ready_needs_search(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||

@@ -585,7 +585,8 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
         b_add_unended_call(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
-    b->broken |= b->from != NULL; /* only a whole build makes such arcs */
+    b->broken |= b->from != NULL; /* only a whole build makes the arcs of such
+                                     failed waits */
     int rc = B_MORE(b->vains, b->err);
     if (rc < 0)
         return rc;
@@ -629,8 +630,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (object) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            /* after a nested epoll the pending wait goes on: this poll tells
-             * why the outer epoll returned */
+            /* not after a nested epoll: then this poll tells why the outer
+             * epoll returned, so the pending wait goes on */
             b_count_pending_as_idle(m);
         return b_on_eventfd(m, object, &v);
     }

@@ -309,7 +309,7 @@ static enum where choose_node_position(uint32_t type, const uint8_t *p)
 }
 
 /* Adds the node of a stop at time t: until `stop` ended, the thread was off the
- * CPU for `slept` ns. Of these, `ns` are counted as a wait for the signal. */
+ * CPU for `slept` ns. Of these, `ns` count as a wait for a signal. */
 static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
                     uint64_t cpu, uint64_t slept, uint64_t ns)
 {

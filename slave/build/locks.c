@@ -67,7 +67,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* When the thread had obtained the lock, or released it. */
+/* Returns when the thread had obtained the lock, or released it. */
 static uint64_t moment_of(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;
@@ -311,8 +311,8 @@ static int compare_syncs_by_moment(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* Returns how many units were free at the start, at least: those taken before
- * there were posts for them. */
+/* Returns the least number of units that were free at the start: those that
+ * were taken before there were posts for them. */
 static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
                                uint32_t n)
 {
@@ -439,8 +439,8 @@ static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
     return rc;
 }
 
-/* Adds the rows of one chain. Leaves out locks that it does not release later;
- * reading and writing are counted separately. */
+/* Adds the rows of one chain. Leaves out locks that the chain does not release
+ * later; reading and writing are counted separately. */
 static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
                       uint32_t readers)
 {
@@ -516,9 +516,9 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
-/* When the thread of v[i] asked for the lock. After a wait for a condition,
- * that is when the signal came: before, other threads needed the mutex to
- * signal. */
+/* Returns when the thread of v[i] asked for the lock. After a wait for a
+ * condition, that is when the signal came: before the signal, other threads
+ * needed the mutex to send it. */
 static uint64_t asked_at(const struct b_sync *v, uint32_t i)
 {
     if (!b_sync_after_cond(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
@@ -549,8 +549,8 @@ static int compare_lock_rows_by_place(const void *va, const void *vb)
     return 0;
 }
 
-/* Sets the CPU time of the thread at each node: the coordinates, before they
- * became weights. */
+/* Sets cpu[i] to the CPU time of the thread at node i: the coordinate of the
+ * node, before it became a weight. */
 static void fill_cpu_at_nodes(const struct build *b, uint64_t *cpu)
 {
     const struct ips_built *o = b->out;

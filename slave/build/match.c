@@ -655,7 +655,7 @@ static void match_fork(struct build *b, const struct b_fork *f)
                 IPS_X_LIFETIME, 0);
 }
 
-/* A wait for children that failed with ECHILD: makes the arc from the child
+/* Makes the arc of a wait for children that failed with ECHILD: from the child
  * that ended last before the wait returned. */
 static void link_failed_wait(struct build *b, const struct b_vain *x)
 {

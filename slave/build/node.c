@@ -196,7 +196,8 @@ static void on_signal(struct maker *m)
         waited ? ips_min_u64(y->cpu, m->sigwait_cpu) : y->cpu;
     y->node = node_of_signal(m, y, coord, waited ? m->sigwait_slept : 0);
     if (y->node != IPS_NO_NODE) {
-        /* its cross arc or node says what it waited for */
+        /* nothing to add: the cross arc of y->node says what the thread waited
+         * for */
     } else if (y->t == m->sigwait_ret && !needs_no_arc(m->b, y)) {
         b_add_unended(m, m->b->nodes, m->sigwait_slept, false);
     }

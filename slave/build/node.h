@@ -64,8 +64,8 @@ struct maker_job_stop {
     const struct b_job_stop *in; /* the stop that ended during the current call
                                     and has no node yet; or NULL */
     uint64_t slept;      /* the node's wait: from the call until SIGCONT */
-    uint64_t stopped_ns; /* part of the call that the process was stopped, for
-                            b_decode_interval */
+    uint64_t stopped_ns; /* part of the call during which the process was
+                            stopped (for b_decode_interval) */
 };
 
 /* The thread's consecutive operations on one end in one direction. They are

@@ -276,8 +276,8 @@ static void link_close_to_poll(struct build *b, const struct b_poll *p)
         node = b_find_release_before(b, from, p->t_ret,
                                      ips_chain_of(&b->out->g, p->node), true);
     /* The stream was open at the call, so a close stamped before the call did
-     * not end the poll. An exec or a process end may have: it closes
-     * descriptors some time after its record. */
+     * not end the poll. But an exec or the end of a process may have ended it,
+     * because they close descriptors some time after their record. */
     if (node != IPS_NO_NODE && b->out->g.kind[node] == IPS_NODE_AUX &&
         b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
         node = IPS_NO_NODE;
@@ -305,10 +305,10 @@ static struct poll_room init_poll_room(const struct pollings *k, uint32_t end)
     return r;
 }
 
-/* Makes the arc to a poll that waited for space, from the receive that made it:
- * the last one at the other end that returned during the poll, or else one that
- * was called before the poll returned. Over TCP, if nothing was unread at the
- * poll's call, the network was slow: then there is no arc. */
+/* Makes the arc to a poll that waited for space, from the receive that made the
+ * space: the last one at the other end that returned during the poll, or else
+ * one that was called before the poll returned. Over TCP, if nothing was unread
+ * at the poll's call, the network was slow: then there is no arc. */
 static void link_read_to_poll(const struct pollings *k, const struct b_poll *p,
                               struct poll_room *r)
 {

@@ -24,7 +24,8 @@ struct slave_proc_line {
     bool known, mark_known, io_known;
     struct ips_rec_proc last;  /* the last ENTER or EXIT */
     struct ips_rec_proc whole; /* expansion of the current short record */
-    uint64_t mark_t, mark_cpu; /* of the last long MARK with a place number */
+    uint64_t mark_t, mark_cpu; /* stamp and CPU time of the last long MARK with
+                                  a place number */
     uint64_t io_t, io_cpu; /* return of the last long SEND or RECV, as a stamp
                               and as CPU ns */
     struct ips_rec_io io;  /* expansion of the current short record */

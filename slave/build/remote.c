@@ -122,7 +122,7 @@ static bool is_written(const struct b_ext *x, const struct peer *p)
         return true; /* the master decides whether the send exists, when it
                         joins the machines */
     if (x->pos & IPS_POS_EXACT)
-        /* datagrams: the master decides as well */
+        /* for datagrams, the master decides this as well */
         return x->pos != IPS_POS_EOF;
     return x->pos <= p->sent_bytes;
 }

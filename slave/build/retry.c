@@ -49,8 +49,8 @@ static int add_made_file(struct build *b, const struct b_stream *s,
                          const struct ips_rec_io *r, uint64_t t)
 {
     int rc = b->nodes ? 0 : B_MORE(b->mades, b->err);
-    if (rc < 0 || b->nodes) /* b->nodes: an incremental build adds records, and
-                               does not use later MADEs */
+    if (rc < 0 || b->nodes) /* b->nodes is not 0: an incremental build adds
+                               records, and does not use later MADEs */
         return rc;
     b->mades.v[b->mades.n++] =
         (struct b_made){.t = t,

@@ -17,10 +17,10 @@ struct scan {
     bool polled; /* a poll slept at poll_t, and the receive that it waited for
                     has not come yet */
     uint64_t poll_t;
-    bool nested; /* the last poll waited for a nested epoll; the next poll tells
-                    for what */
+    bool nested; /* the last poll waited for a nested epoll; the next poll shows
+                    what ended it */
     uint64_t t;  /* time of the current record, ns */
-    uint64_t call_t; /* call of the last record of a call, ns */
+    uint64_t call_t; /* start of the last call that has a record, ns */
     uint32_t word;
 };
 
@@ -316,8 +316,8 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
 }
 
 /* Completes the b_sync of a read of an eventfd or of an inotify watch. If a
- * poll waited for it, the wait starts at the poll. If nothing waited, it is
- * `ready`. */
+ * poll waited for the event, the wait starts at the poll; if nothing waited,
+ * the b_sync is `ready`. */
 static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
                          uint64_t t_ret)
 {
@@ -598,7 +598,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     uint64_t events = s->events, first_ns = s->first_ns;
     bool goes_on = !s->end_kind && !s->exec_last && !s->in->dead;
     uint32_t type, len;
-    /* The naps of earlier records have their nodes already. */
+    /* New tries would turn earlier sleeps into naps, but these have nodes
+     * already. */
     uint32_t retries = b->retries.n, nap_runs = b->nap_runs.n;
     const uint8_t *p;
     s->first_fresh = b->delays.n;

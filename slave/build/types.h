@@ -112,8 +112,8 @@ struct b_proc { /* data of the process that only the build needs; same index as
     uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
-struct b_chain { /* data of chain g.chains[] with the same index that only the
-                    build needs */
+struct b_chain { /* data that only the build needs of the chain g.chains[] with
+                    the same index */
     uint32_t first_stream, last_stream;
     uint32_t fork;       /* FORK that is the predecessor of its START, or
                             IPS_NONE */
@@ -236,7 +236,7 @@ struct b_window {
  * final, and the sums are over those nodes. */
 struct b_from {
     uint32_t node;
-    uint64_t at; /* coordinate of the node before it */
+    uint64_t at; /* coordinate of the node before `node` */
     uint64_t cpu_ns, probe_ns, unknown_ns;
     ips_u128 xlen;
     struct b_window window;

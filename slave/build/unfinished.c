@@ -27,7 +27,8 @@ static enum ips_wait_cause cause_of_begun(uint64_t what)
     }
 }
 
-/* When the image that wrote the stream ended, ns; 0: it has not ended. */
+/* Returns when the image that wrote the stream ended, ns; 0: it has not ended.
+ */
 static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
 {
     const uint32_t p = b->images[s->image].proc;
@@ -101,8 +102,8 @@ static int add_blocked(struct build *b, const struct b_stream *s, uint64_t t)
     return rc;
 }
 
-/* Makes the node of a send that did not end. b_complete_unfinished_sends()
- * makes it a SEND if bytes of it arrived. */
+/* Makes a node (AUX) for a send that did not end. b_complete_unfinished_sends()
+ * turns the node into a SEND if bytes of the send arrived. */
 static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
 {
     struct build *b = m->b;
@@ -113,7 +114,8 @@ static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
         c->end_send == IPS_NONE || !b->ends[c->end_send].local ||
         b->ends[c->end_send].datagram)
         return 0;
-    b->broken |= b->from != NULL; /* only a whole build makes such nodes */
+    b->broken |= b->from != NULL; /* only a whole build makes nodes of
+                                     unfinished sends */
     int rc = B_MORE(b->unfinished_sends, b->err);
     if (rc < 0)
         return rc;
@@ -150,9 +152,9 @@ static uint64_t received_beyond_records(const struct build *b, uint32_t end)
 }
 
 /* Turns the node of each unfinished send into a SEND of what its peer received
- * beyond the recorded sends. Several unfinished sends of one end get nothing,
- * and none does if some process is not recorded, since that process may have
- * sent the bytes. To be called between b_nodes() and b_match(). */
+ * beyond the recorded sends. Does nothing for an end with several unfinished
+ * sends, or if some process is not recorded, since that process may have sent
+ * the bytes. To be called between b_nodes() and b_match(). */
 int b_complete_unfinished_sends(struct build *b)
 {
     int rc = 0;

@@ -13,7 +13,8 @@
 #define IPS_WAIT_FRAMES 32u
 
 struct ips_wait_row {
-    uint64_t end_ns, ns; /* local raw time of the return; length of the wait */
+    uint64_t end_ns, ns; /* return, ns of CLOCK_MONOTONIC_RAW; length of the
+                            wait */
     /* the wait is within the arc into this node of the graph */
     uint32_t arc;
     /* the node that the waiting call made; if it made none, the same as `arc`
@@ -33,7 +34,7 @@ struct ips_wait_stack {
     uint32_t stream;
     uint64_t t_ns;
 };
-/* value of `w` in struct ips_lock_row: at the node */
+/* value of `w` in struct ips_lock_row: the row is at its node */
 #define IPS_LOCK_AT_NODE UINT64_MAX
 /* A point at which a chain asks for a lock, or releases it. A replay decides
  * anew which chain gets the lock next (build/locks.c). */
@@ -54,7 +55,7 @@ struct ips_lock_row { /* ordered by node, w, t, seq */
  * process ended. */
 struct ips_blocked_row {
     struct ips_begun begun;
-    uint64_t since_ns; /* local raw time of the call */
+    uint64_t since_ns; /* start of the call, ns of CLOCK_MONOTONIC_RAW */
     /* index in the streams of the build's input; chain of the graph */
     uint32_t stream, chain;
     /* chain that holds the lock, or whose end is waited for; or IPS_NONE */
@@ -66,7 +67,7 @@ struct ips_blocked_row {
 /* The call site at which a thread released a lock that another thread waited
  * for. */
 struct ips_release_row {
-    uint64_t site, t_ns; /* return address; local raw time */
+    uint64_t site, t_ns; /* return address; ns of CLOCK_MONOTONIC_RAW */
     uint32_t node, stream;
 };
 struct ips_wait_rows {

@@ -30,7 +30,7 @@ static void shift_end_of_joined(struct build *b, uint32_t v)
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
     uint64_t at = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
-    /* a later END needs no bending: it has no wait */
+    /* a later time of END needs no bending, because END has no wait */
     b->bends |= at < g->at[u];
     g->at[u] = at;
 }

@@ -33,7 +33,8 @@ struct point {
     uint64_t t, cpu;
 };
 
-/* Returns the CPU at time t, by linear interpolation between a and b. */
+/* Returns the CPU time, ns, at time t, by linear interpolation between a and b.
+ */
 static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
 {
     if (b.t <= a.t || b.cpu <= a.cpu)
@@ -42,7 +43,7 @@ static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
                               (ips_min_u64(t, b.t) - a.t) / (b.t - a.t));
 }
 
-/* Returns the CPU of the arc from its start to time t. */
+/* Returns the CPU time, ns, of the arc from its start to time t. */
 static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
                           const struct slave_arc_view *v, uint32_t node,
                           uint64_t t)

@@ -35,8 +35,9 @@ static int init_end(struct b_incremental *k, uint32_t i)
     return 0;
 }
 
-/* Returns the counts that matching the receives from reads.v[open] on adds,
- * without adding them. Also sets x->waits. */
+/* Returns how many of the receives from reads.v[open] on are unmatched and
+ * pending, as counts that are not added to those of the build. Also sets
+ * x->waits. */
 static struct ips_build_counts count_open_receives(struct b_incremental *k,
                                                    uint32_t to)
 {
@@ -389,8 +390,8 @@ static void finalize_sends(struct b_incremental *k, uint32_t end)
     }
 }
 
-/* Returns a time before which no send of `end` begins that is not final or is
- * still to come, ns. */
+/* Returns a time, ns: every send of `end` that is not final, or still to come,
+ * begins at this time or later. */
 static uint64_t earliest_open_send_ns(const struct b_incremental *k,
                                       uint32_t end)
 {
@@ -486,7 +487,7 @@ static int finalize_spins(struct b_incremental *k)
     return 0;
 }
 
-/* Saves the counts with which the next call compares. */
+/* Saves the counts that the next call compares with its own. */
 static void note_counts(struct b_incremental *k)
 {
     const struct build *b = &k->b;

@@ -46,8 +46,8 @@ void b_incremental_add_window(struct build *b, uint32_t c,
                               const struct b_window *w)
 {
     struct g_chain *x = &b->incremental->chains[c];
-    if (w->node < x->raw.from) /* it begins before the nodes with saved columns,
-                                  so the border cannot be there */
+    if (w->node < x->raw.from) /* the window begins before the nodes with saved
+                                  columns, so the border cannot be there */
         return;
     if (B_MORE(x->windows, NULL) < 0)
         b->broken = true;
@@ -165,8 +165,8 @@ static bool replace_input_if_continued(struct b_incremental *k,
 
 /* ---- new records ---- */
 
-/* Has the end its first send (receive), by another thread than the one that
- * receives (sends) there? Then a whole build may order the traffic rows
+/* Did a thread send (receive) at the end for the first time, while another
+ * thread receives (sends) there? Then a whole build may order the traffic rows
  * differently. */
 static bool has_new_user_thread(const struct b_end *e, const struct g_end *x)
 {
@@ -195,7 +195,7 @@ static bool as_expected(const struct b_incremental *k)
     return true;
 }
 
-/* Runs the passes after `node` for the nodes after the borders. */
+/* Runs the passes after pass `node`, for the nodes after the borders. */
 static int other_passes(struct b_incremental *k)
 {
     struct build *b = &k->b;
@@ -370,8 +370,8 @@ int ips_build_further_or_whole(struct b_incremental **kept,
 
 /* ---- tables alone ---- */
 
-/* Drops the pointers to records that were read, because the caller may free
- * these. */
+/* Drops the pointers to records that were read, because the caller may free the
+ * records. */
 static void forget_records(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->in.stream_count; i++) {

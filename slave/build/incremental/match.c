@@ -46,8 +46,8 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
     return f;
 }
 
-/* Resets past_cpu_ns of the sends that are not final: their coordinates (g.w)
- * are those of the records again. */
+/* Resets past_cpu_ns of the sends that are not final, because their coordinates
+ * (g.w) are again as the records made them. */
 static void reset_sends_past_bytes(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
@@ -106,7 +106,7 @@ static void match_data(struct b_incremental *k, uint32_t to)
     if (i == x->waits)
         return;
     /* All receives of the end are of one thread. Nearly all that are old enough
-     * will become final. Then g_finalize() continues from this mark after them,
+     * will become final. Then g_finalize() continues after them, from x->mark,
      * and need not match them again. */
     i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
     x->mark = (struct g_mark){.made = true,

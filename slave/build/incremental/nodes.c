@@ -234,8 +234,8 @@ int b_incremental_nodes(struct build *b)
 }
 
 /* Called before (`done` false) and after (true) the passes that make arcs:
- * saves the counts, so that those of these passes are known. When done, also
- * saves in g_raw the cross arcs that no later record changes. */
+ * saves the counts, whose difference is what these passes counted. When done,
+ * also saves in g_raw the cross arcs that no later record changes. */
 void b_incremental_save_arcs(struct build *b, bool done)
 {
     struct b_incremental *k = b->incremental;

@@ -8,7 +8,7 @@
 
 /* ---- slots of ends ---- */
 
-/* Counts the sends that the slot wrote into the end's blocks as sends of the
+/* Adds the sends that the slot wrote into the end's blocks to the counts of the
  * end. */
 static void put_sends(struct maker *m, struct b_plain_slot *x)
 {
