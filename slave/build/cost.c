@@ -198,9 +198,9 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
- * started before that record. So its cost lies in the arc into the node of the
- * image's start; without such a node it lies before the chain, where the graph
- * has no arc. */
+ * started before that record. So the cost of its start lies in the arc into the
+ * node of the image's start; without such a node it lies before the chain,
+ * where the graph has no arc. */
 static bool begins_chain(const struct b_chain *c, const struct build *b,
                          const struct b_stream *s, uint32_t type)
 {

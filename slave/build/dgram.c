@@ -329,10 +329,10 @@ static int cmp_time(const void *va, const void *vb)
     return 0;
 }
 
-/* Matches the remaining receives, if only the first bytes of their datagram are
- * known, with the remaining sends, in order of time. A receive gets the first
- * possible send, because a socket delivers datagrams in the order they arrived.
- */
+/* Matches the remaining receives that have, or may have, only the first bytes
+ * of their datagram with the remaining sends, in order of time. A receive gets
+ * the first possible send, because a socket delivers datagrams in the order
+ * they arrived. */
 static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
 {
     struct build *b = m->b;

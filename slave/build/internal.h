@@ -464,8 +464,8 @@ void b_cost_limit(struct build *b); /* build/cost.c */
 void b_events(struct build *b);     /* build/match.c */
 /* For node `node`, which read an end-of-file at end `end`: returns true if this
  * side had shut down receiving there before node `other` closed the peer's end
- * (IPS_NO_NODE: no node closed it). Then also makes the arc, unless the node's
- * own thread shut the end down. */
+ * (IPS_NO_NODE: no node closed it). Then also makes the arc from the shutdown,
+ * unless the node's own thread made it. */
 bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
                          uint64_t t_ret, uint32_t other);
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */

@@ -7,8 +7,8 @@
 #include "slave/build/internal.h"
 
 /* How far the receives of one end have come in the sends of its peer: `send` is
- * the current send; `sent` are the bytes up to its end, `read` those received.
- */
+ * the current send, `sent` the number of bytes up to its end, and `read` the
+ * number of bytes received. */
 struct inflow {
     struct b_sending send;
     uint64_t read, sent;

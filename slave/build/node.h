@@ -181,8 +181,8 @@ int b_add_job_stop_after(struct maker *m, uint32_t type,
                          const uint8_t *p) IPS_MUST_USE;
 int b_add_job_stop_within(struct maker *m) IPS_MUST_USE;
 void b_subtract_job_stop(struct maker *m, struct interval *v);
-/* Returns how long a call slept, ns. The time that the process was stopped
- * counts if the thread slept on after the stop. To be called before
+/* Returns how long call `v` slept, ns. The time that the process was stopped
+ * counts only if the thread slept on after the stop. To be called before
  * b_add_job_stop_within(). */
 uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
                                   const struct interval *v);
@@ -313,8 +313,8 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
 int b_end_spin_at_node(struct maker *m, uint32_t node,
                        const struct spin *s) IPS_MUST_USE;
 
-/* build/unfinished.c: adds the wait of the call that the thread was in when the
- * stream ended, if it was in a call. */
+/* build/unfinished.c: handles the call that the thread was in when the stream
+ * ended, if it was in one: adds its wait, and a node if it was a send. */
 int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
 /* build/io.c, build/sync_node.c: the cause of the wait of a BLOCK with this op,

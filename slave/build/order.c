@@ -15,8 +15,8 @@
 struct run {
     struct build *b;
     struct ips_graph *g;
-    uint32_t *waiter; /* [node] first chain that waits for the node; DONE: it
-                         has run; IPS_NONE: no chain waits for it */
+    uint32_t *waiter; /* [node] first chain that waits for the node; DONE: the
+                         node has run; IPS_NONE: no chain waits for it */
     uint32_t *next;   /* [chain] next waiter of the same node */
     uint32_t *at;     /* [chain] next node to run */
     uint32_t *ready;  /* stack of the chains that can continue */

@@ -239,7 +239,7 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     if (!b->chains || !b->out->threads)
         return IPS_E_NO_MEMORY;
     /* In a stream that continues a chain, a send may seem to have slept,
-     * because the last call of the stream before returned after the send was
+     * because the last call of the previous stream returned after the send was
      * called. Then the send needs a second node. */
     for (uint32_t c = 0; c < count; c++)
         for (uint32_t i = b->streams[threads[c].first].next; i != IPS_NONE;

@@ -1,6 +1,6 @@
-/* Ends without a peer on this machine: the peer is remote, untraced or not
- * known yet. ips_built_set_peers() makes the arcs of receives on them, anew at
- * each call. */
+/* Handles ends without a peer on this machine: the peer is remote, untraced or
+ * not known yet. ips_built_set_peers() makes the arcs of receives on them, anew
+ * at each call. */
 #include "slave/build/internal.h"
 
 /* ---- data kept for ips_built_set_peers ---- */

@@ -1,6 +1,6 @@
 /*
  * Matches one direction of a stream in which an unrecorded process wrote or
- * read as well. Positions do not tell the send of a receive there: a receive
+ * read as well. Positions do not show the send of a receive there: a receive
  * may contain bytes without a known send, and an unrecorded reader may have
  * received bytes of a known send.
  *

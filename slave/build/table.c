@@ -1,4 +1,4 @@
-/* Names and table rows of processes, threads and ends. */
+/* Makes the names and table rows of processes, threads and ends. */
 #include <arpa/inet.h>
 #include <stdio.h>
 

@@ -286,8 +286,9 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     }
 }
 
-/* A SIGNAL record completes the rows of the record before it: those of sigwait,
- * or of a read of a signalfd and the poll before that read. */
+/* A SIGNAL record completes the rows of the record before it, a sigwait or a
+ * read of a signalfd, and of the poll before that read: sets their arc to
+ * `node`. */
 static void on_signal(struct maker *m, uint32_t node)
 {
     struct b_wait_notes *n = m->b->notes;

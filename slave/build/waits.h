@@ -61,7 +61,7 @@ struct ips_blocked_row {
     /* chain that holds the lock, or whose end is waited for; or IPS_NONE */
     uint32_t by;
     /* index in `ends`: the channel end that the call works on; IPS_NONE: the
-     * call moves no bytes */
+     * call moves no bytes, or its channel is not known */
     uint32_t end;
 };
 /* The call site at which a thread released a lock that another thread waited

@@ -1,4 +1,5 @@
-/* Procedures of single arcs; see arc_procs.h. */
+/* Divides the CPU time of single arcs among procedures; see
+ * slave/symbols/arc_procs.h. */
 #include "slave/build/internal.h"
 #include "slave/profile/proc_names.h"
 

@@ -1,4 +1,4 @@
-/* Sums of selected arcs; see arc_sum.h. */
+/* Sums up the CPU time of selected arcs by procedure; see arc_sum.h. */
 #include "slave/profile/arc_sum.h"
 
 #include "slave/base/wordhash.h"

@@ -1,12 +1,12 @@
 /*
- * CPU time of a selection of arcs (those of the critical path, or all) by
- * procedure. Pure.
+ * Sums up the CPU time of a selection of arcs (those of the critical path, or
+ * all) by procedure. Pure.
  *
  * Each sample gets the ns of the selected arcs that it represents: its share of
  * the arc in which it was taken, and of similar arcs that have no sample
- * (arc_procs.h). So the costs are weighted samples like those of a whole run
- * (procs.h), and the same code makes tables, totals and confidence intervals
- * (by effective sample size) from them.
+ * (slave/symbols/arc_procs.h). So the costs are weighted samples like those of
+ * a whole run (slave/symbols/procs.h), and the same code makes tables, totals
+ * and confidence intervals (by effective sample size) from them.
  *
  *   sampled + exact + unsampled = the ns that were added, exactly.
  */

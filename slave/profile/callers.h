@@ -1,9 +1,9 @@
 /*
- * Callers of procedures, from the stacks of samples. For each pair of a sampled
- * procedure (the leaf) and a procedure that called it, directly or not: the
- * leaf's time under that caller (recursion counted once) and the number of
- * calls between the two. Covers the whole run, all threads together. Pure.
- * Source: IPS-12.
+ * Finds the callers of procedures in the stacks of samples. For each pair of a
+ * sampled procedure (the leaf) and a procedure that called it, directly or not,
+ * there is the leaf's time under that caller (recursion counted once) and the
+ * number of calls between the two. Covers the whole run, all threads together.
+ * Pure. Source: IPS-12.
  */
 #ifndef IPS_SLAVE_PROFILE_CALLERS_H
 #define IPS_SLAVE_PROFILE_CALLERS_H

@@ -1,7 +1,7 @@
 /*
- * Procedures within windows of time, from samples and entries. Pure, but needs
- * costs that were made before. Source: IPS-16 (a phase as the focus of other
- * questions).
+ * Finds the procedures that ran within windows of time, from samples and
+ * entries. Pure, but needs costs that were made before. Source: IPS-16 (a phase
+ * as the focus of other questions).
  */
 #ifndef IPS_SLAVE_PROFILE_CODE_WINDOW_H
 #define IPS_SLAVE_PROFILE_CODE_WINDOW_H

@@ -1,7 +1,7 @@
 /*
- * Numbers for the procedures (or lines) of a code map's locations. A location
- * has several if the compiler inlined one procedure into another: innermost
- * first. Pure; texts are borrowed from the costs.
+ * Numbers the procedures (or lines) of a code map's locations. A location has
+ * several, innermost first, if the compiler inlined one procedure into another.
+ * Pure; texts are borrowed from the costs.
  */
 #ifndef IPS_SLAVE_PROFILE_PROC_NAMES_H
 #define IPS_SLAVE_PROFILE_PROC_NAMES_H

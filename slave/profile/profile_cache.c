@@ -1,4 +1,5 @@
-/* A graph's costs by code, with names: made once and kept with the graph. */
+/* Makes a graph's costs by code, with names, once, and keeps them with the
+ * graph. */
 #include <stdlib.h>
 
 #include "common/large.h"

@@ -1,5 +1,6 @@
 /*
- * The part of an arc that lies in a window of time, for each weighting. Pure.
+ * Computes the part of an arc that lies in a window of time, for each
+ * weighting. Pure.
  *
  * Position of a chain arc on the time axis:
  *   cpu    its CPU time lies between its two nodes as its samples say

@@ -80,7 +80,7 @@ static int copy_stream_names(struct b_incremental *k)
     return 0;
 }
 
-/* Did the fork wait for a child that is still running and has no node for the
+/* Did fork `f` wait for a child that is still running and has no node for the
  * start of its program? A later whole build may make an arc from the child's
  * END to the return of the fork, so the state cannot be kept. */
 static bool child_is_quiet(const struct build *b, const struct b_fork *f)

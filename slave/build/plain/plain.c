@@ -455,7 +455,7 @@ plain_record(struct run *k, const struct b_plain *r)
     uint64_t slept = b_plain_slept(r);
     bool blocked = slept >= B_BLOCKED_NS;
     slept &= -(uint64_t)blocked;
-    if (r->send && blocked) /* such a send needs two nodes */
+    if (r->send && blocked) /* a send that slept needs two nodes */
         return 1;
     int rc = r->send ? plain_send(k, r) : plain_receive(k, r, slept);
     if (rc)
