@@ -59,7 +59,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     uint64_t waited = has_spun(s) ? v->t_ret - v->t : v->blocked_ns;
     /* a wait for a condition counts once: its second record, for the mutex,
      * adds nothing */
-    bool got = s->err == 0 || s->err == EOWNERDEAD;
+    bool got = s->err == 0 || s->err == EOWNERDEAD || s->cause != IPS_NONE;
     if (waited >= B_BLOCKED_NS && !second)
         b_count_wait(m,
                      got               ? b_cause_of_sync(s->kind)
