@@ -14,6 +14,12 @@
  * releaser looked for waiters), the wait gets no arc and counts in
  * any_unmatched.
  *
+ * A wait for a condition that timed out may still have been ended by a thread:
+ * one that waits with short limits, and tests what it waits for each time (the
+ * GIL of Python), may find it so just when a limit is over. If it waited again
+ * and again and then no more, the release during its last wait was the end; for
+ * a single wait only a release just before the return.
+ *
  * A robust mutex whose owner died was released by the end of the owner.
  *
  * A wait for a condition has a second record, for its mutex. That record gets
@@ -30,6 +36,14 @@
 #define VALUE_AFTER_COND 1
 /* Most releases tried for one waiter: enough for a burst of posts. */
 #define LOOK_BACK 512u
+/* A thread that waits again after less CPU time than this only tested what it
+ * waits for. */
+#define TEST_CPU_NS 100000u
+/* After a single wait that timed out: the release came at most so long before
+ * the return. */
+#define JUST_BEFORE_NS 1000000u
+/* Records of a wait between its ACQUIRE and that of the next wait, at most. */
+#define RECORDS_BETWEEN 3u
 
 /* Read locks and write locks of a rwlock are of one class: they use one object.
  */
@@ -165,6 +179,61 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return found;
 }
 
+/* Returns the wait of the same thread for the same condition that directly
+ * follows the wait at `index` (step 1) or precedes it (step -1), with nothing
+ * but a test between; or NULL. */
+static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
+                                          int step)
+{
+    const struct b_sync *v = b->syncs.v, *a = &v[index];
+    for (uint32_t n = 1; n <= RECORDS_BETWEEN; n++) {
+        const uint32_t k = step > 0 ? index + n : index - n;
+        if (k >= b->syncs.n || v[k].stream != a->stream)
+            return NULL;
+        if (v[k].release)
+            continue;
+        const struct b_sync *first = step > 0 ? a : &v[k],
+                            *second = step > 0 ? &v[k] : a;
+        return b_compare_sync_objects(a, &v[k]) == 0 &&
+                       ips_sub_sat(second->cpu, first->cpu) < TEST_CPU_NS
+                   ? &v[k]
+                   : NULL;
+    }
+    return NULL;
+}
+
+/* Could a thread have ended this wait for a condition although it timed out?
+ * Stores when the release came at the earliest. */
+static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
+                                        uint64_t *earliest)
+{
+    const struct b_sync *a = &b->syncs.v[index];
+    if (a->kind != IPS_SYNC_COND || a->err != ETIMEDOUT ||
+        adjacent_wait(b, index, 1))
+        return false;
+    const struct b_sync *before = adjacent_wait(b, index, -1);
+    *earliest = before && before->err == ETIMEDOUT
+                    ? a->t
+                    : ips_max_u64(a->t, ips_sub_sat(a->t_ret, JUST_BEFORE_NS));
+    return true;
+}
+
+/* Returns the newest release of the object by another thread from `earliest` to
+ * the return of `a`, or IPS_NONE. It may have woken another thread as well. */
+static uint32_t find_release_during(const struct object *o,
+                                    const struct b_sync *a, uint64_t earliest)
+{
+    const struct b_sync *v = o->b->syncs.v;
+    for (uint32_t k = o->releases; k-- > 0;) {
+        const struct b_sync *r = &v[o->release[k]];
+        if (r->t < earliest)
+            break;
+        if (r->t <= a->t_ret && chain_of(o->b, r) != chain_of(o->b, a))
+            return o->release[k];
+    }
+    return IPS_NONE;
+}
+
 /* Returns the chain of the thread that died while it owned the robust mutex:
  * the last thread with the tid in a->value that began before `a` returned; of
  * the same image, or of any image if the mutex is shared. IPS_NONE: not found.
@@ -192,6 +261,12 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
+    if (!after && may_have_ended_before_limit(b, index, &earliest)) {
+        a->cause = find_release_during(o, a, earliest);
+        if (a->cause != IPS_NONE)
+            b->syncs.v[a->cause].used = true;
+        return;
+    }
     if (!b_sync_got(a) || a->ready || b_sync_after_cond(a) != after)
         return;
     if (a->err == EOWNERDEAD && a->value > 2) {

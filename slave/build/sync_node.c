@@ -60,7 +60,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
      * was counted with the record of the condition */
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
     uint64_t waited = has_spun(s) ? v->t_ret - v->t : v->blocked_ns;
-    bool got = s->err == 0 || s->err == EOWNERDEAD;
+    bool got = s->err == 0 || s->err == EOWNERDEAD || s->cause != IPS_NONE;
     if (waited >= B_BLOCKED_NS && !second)
         b_count_wait(m,
                      got               ? b_cause_of_sync(s->kind)

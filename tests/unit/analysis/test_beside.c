@@ -29,6 +29,10 @@ static const struct golden children = {"children", 0, 22, 34, 22, 10, {
 static const struct golden handed = {"handed", 0, 15, 18, 15, 6, {
     N(START, 0), N(AUX, 10), N(END, 2),
     N(START, 0), X(AUX, 1, RESOURCE, 1), N(END, 5)}};
+/* A and B work by turns, 10 each time, for which each waits for the other. */
+static const struct golden turns = {"turns", 0, 30, 30, 30, 8, {
+    N(START, 0), N(AUX, 10), X(AUX, 0, RESOURCE, 6), N(END, 10),
+    N(START, 0), X(AUX, 0, RESOURCE, 1), N(AUX, 10), N(END, 0)}};
 static const struct golden message = {"message", 0, 15, 18, 15, 6, {
     N(START, 0), N(SEND, 10), N(END, 2),
     N(START, 0), X(RECV, 1, DATA, 1), N(END, 5)}};
@@ -293,6 +297,26 @@ static void test_beside__signals(void **state)
     }
 }
 
+/* Would catch: threads that never work at once said to have uneven work (those
+ * of a Python program, which share one lock); uneven work denied although they
+ * do work at once for a part of it. */
+static void test_beside__taking_turns_is_not_uneven(void **state)
+{
+    struct looked l;
+    (void)state;
+    for (uint64_t at_once = 0; at_once < 3; at_once += 2) {
+        begin(&l, &turns);
+        l.role[1] = l.role[0];
+        l.thing[2] = l.thing[5] = IPS_THING_CONDITION;
+        l.g.w[5] = at_once;
+        look(&l);
+        uint64_t uneven = ns_of(&l, IPS_BESIDE_ALIKE);
+        assert_int_equal(uneven, at_once ? 28 : 0);
+        assert_int_equal(ns_of(&l, IPS_BESIDE_OTHER), at_once ? 0 : 20);
+        end(&l);
+    }
+}
+
 static void test_beside__crowding_shares_the_cores(void **state)
 {
     struct looked l;
@@ -325,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_beside__signals),
         cmocka_unit_test(test_beside__space_is_waited_for),
         cmocka_unit_test(test_beside__what_sleeps_outside_is_not_late),
+        cmocka_unit_test(test_beside__taking_turns_is_not_uneven),
         cmocka_unit_test(test_beside__crowding_shares_the_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

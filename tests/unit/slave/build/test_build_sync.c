@@ -309,6 +309,49 @@ static void test_build_sync__impossible(void **state)
     rec_free(v.r);
 }
 
+/* Would catch: a thread that waits for a condition with short limits, and finds
+ * what it waited for when one is over, said to have waited for the clock
+ * (Python gets its lock so); an end ascribed to a release that the thread
+ * waited on after, to its own, or to one long before a single wait was over. */
+static void test_build_sync__found_when_the_limit_is_over(void **state)
+{
+    enum {
+        ENDED,
+        WAITED_ON,
+        NO_RELEASE,
+        OWN,
+        SINGLE_LATE,
+        SINGLE_EARLY,
+        CASES
+    };
+    (void)state;
+    for (int k = 0; k < CASES; k++) {
+        const bool single = k == SINGLE_LATE || k == SINGLE_EARLY;
+        const uint64_t ms = 1000000;
+        struct three v = three();
+        if (!single)
+            acquire(v.t[1], IPS_SYNC_COND, 1 * ms, 6 * ms, 50)->err = ETIMEDOUT;
+        release(v.t[1], IPS_SYNC_MUTEX, 6 * ms, 60);
+        acquire(v.t[1], IPS_SYNC_COND, 6 * ms, 11 * ms, 60)->err = ETIMEDOUT;
+        if (k == WAITED_ON)
+            acquire(v.t[1], IPS_SYNC_COND, 11 * ms, 16 * ms, 70)->err =
+                ETIMEDOUT;
+        if (k == OWN)
+            release(v.t[1], IPS_SYNC_COND, 16 * ms, 90);
+        else if (k != NO_RELEASE)
+            release(v.t[0], IPS_SYNC_COND,
+                    k == SINGLE_LATE ? 10 * ms + ms / 2 : 8 * ms, 100);
+        struct ips_built *b = rec_build(v.r);
+        const struct ips_thread_row *row = &b->threads[rec_chain(b, 11)];
+        const bool ended = k == ENDED || k == SINGLE_LATE;
+        assert_int_equal(row->wait_count[IPS_WAIT_LOCK], ended);
+        assert_int_equal(nodes_of(b, 11), 2 + ended);
+        if (ended)
+            assert_arc(b, AUX(b, 11, 0), AUX(b, 10, 0), IPS_X_RESOURCE);
+        rec_free(v.r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_build_sync__spin),
         cmocka_unit_test(test_build_sync__no_quicker_than_the_clock),
         cmocka_unit_test(test_build_sync__impossible),
+        cmocka_unit_test(test_build_sync__found_when_the_limit_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
