@@ -14,11 +14,12 @@
  * releaser looked for waiters), the wait gets no arc and counts in
  * any_unmatched.
  *
- * A wait for a condition that timed out may still have been ended by a thread:
- * one that waits with short limits, and tests what it waits for each time (the
- * GIL of Python), may find it so just when a limit is over. If it waited again
- * and again and then no more, the release during its last wait was the end; for
- * a single wait only a release just before the return.
+ * A release may have ended a wait for a condition although the wait timed out:
+ * a thread that waits with short limits and tests its predicate after each wait
+ * (for the GIL of Python) may find it true just when a limit is over. If the
+ * thread waited several times in a row and then no more, the newest release
+ * during its last wait counts as the end. After a single wait, only a release
+ * just before the return does.
  *
  * A robust mutex whose owner died was released by the end of the owner.
  *
@@ -36,13 +37,13 @@
 #define VALUE_AFTER_COND 1
 /* Most releases tried for one waiter: enough for a burst of posts. */
 #define LOOK_BACK 512u
-/* A thread that waits again after less CPU time than this only tested what it
- * waits for. */
+/* A thread that waits again after less CPU time (ns) than this only tested what
+ * it waits for. */
 #define TEST_CPU_NS 100000u
-/* After a single wait that timed out: the release came at most so long before
- * the return. */
+/* A release counts as the end of a single wait that timed out only if it came
+ * at most this long (ns) before the return. */
 #define JUST_BEFORE_NS 1000000u
-/* Records of a wait between its ACQUIRE and that of the next wait, at most. */
+/* The adjacent wait of a thread is searched among this many of its records. */
 #define RECORDS_BETWEEN 3u
 
 /* Read locks and write locks of a rwlock are of one class: they use one object.
@@ -202,8 +203,9 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
     return NULL;
 }
 
-/* Could a thread have ended this wait for a condition although it timed out?
- * Stores when the release came at the earliest. */
+/* Could a thread have ended this wait for a condition although the wait timed
+ * out? If so, sets *earliest to the earliest time of the release that may have
+ * done so. */
 static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
                                         uint64_t *earliest)
 {
@@ -219,7 +221,8 @@ static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
 }
 
 /* Returns the newest release of the object by another thread from `earliest` to
- * the return of `a`, or IPS_NONE. It may have woken another thread as well. */
+ * the return of `a`, or IPS_NONE. That release may have woken another thread as
+ * well. */
 static uint32_t find_release_during(const struct object *o,
                                     const struct b_sync *a, uint64_t earliest)
 {
