@@ -34,7 +34,7 @@ struct wait {
      * the poll. off_ns, gaps: values in struct build before that node was made.
      */
     uint32_t node, end, why;
-    bool merged; /* the current record removed the node */
+    bool merged; /* the current record removed the poll's node */
     uint64_t t, t_ret, cpu_ret, off_ns;
     struct b_gaps gaps;
 };
@@ -63,7 +63,8 @@ struct maker_job_stop {
     uint64_t t, cpu;             /* at the return of the thread's last record */
     const struct b_job_stop *in; /* the stop that ended during the current call
                                     and has no node yet; or NULL */
-    uint64_t slept;      /* the node's wait: from the call until SIGCONT */
+    uint64_t slept;      /* wait of the stop's node, ns: from the call until
+                            SIGCONT */
     uint64_t stopped_ns; /* part of the call during which the process was
                             stopped (for b_decode_interval) */
 };

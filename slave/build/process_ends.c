@@ -149,8 +149,8 @@ static void apply_thread_cpu(struct build *b)
             continue;
         b->chains[c].cpu_known =
             ips_max_u64(b->chains[c].cpu_known, b->cpus.v[i].cpu);
-        /* The thread was in a call until its process ended. Its clock was read
-         * at this time, so it was alive then. */
+        /* The thread was in a call until its process ended. Another thread read
+         * its CPU clock at cpus.v[i].t, so it was alive then. */
         if (!b->streams[b->chains[c].last_stream].end_kind)
             b->out->threads[c].end_ns =
                 ips_max_u64(b->out->threads[c].end_ns, b->cpus.v[i].t);
