@@ -14,11 +14,11 @@
  * releaser looked for waiters), the wait gets no arc and counts in
  * any_unmatched.
  *
- * A wait for a condition that timed out may still have been ended by a thread:
- * one that waits with short limits, and tests what it waits for each time (the
- * GIL of Python), may find it so just when a limit is over. If it waited again
- * and again and then no more, the release during its last wait was the end; for
- * a single wait only a release just before the return.
+ * A wait for a condition or futex that timed out may still have been ended by a
+ * thread: one that waits with short limits, and tests what it waits for each
+ * time (the GIL of Python), may find it so just when a limit is over. If it
+ * waited again and again and then no more, the release during its last wait was
+ * the end; for a single wait only a release just before the return.
  *
  * A robust mutex whose owner died was released by the end of the owner.
  *
@@ -144,6 +144,20 @@ static bool overlaps_other(const struct object *o, uint32_t at,
     return false;
 }
 
+/* Returns how many releases, in order of call, began at `t` or before. */
+static uint32_t releases_until(const struct object *o, uint64_t t)
+{
+    uint32_t low = 0, high = o->releases;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (o->b->syncs.v[o->release[mid]].t <= t)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 /* Returns the release, at `earliest` or later, that ended the wait of `a`; or
  * IPS_NONE. For a poll of an eventfd that is the first write after the poll's
  * call. */
@@ -151,14 +165,7 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {
     struct b_sync *v = o->b->syncs.v;
-    uint32_t low = 0, high = o->releases, mine = chain_of(o->b, a);
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (v[o->release[mid]].t <= a->t_ret)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    uint32_t low = releases_until(o, a->t_ret), mine = chain_of(o->b, a);
     uint32_t found = IPS_NONE;
     for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
         const struct b_sync *r = &v[o->release[--low]];
@@ -177,7 +184,14 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return found;
 }
 
-/* Returns the wait of the same thread for the same condition that directly
+/* Does the program test, after a wait for this kind of object, whether what it
+ * waits for is so? */
+static bool is_tested_again(const struct b_sync *a)
+{
+    return a->kind == IPS_SYNC_COND || a->kind == IPS_SYNC_FUTEX;
+}
+
+/* Returns the wait of the same thread for the same object that directly
  * follows the wait at `index` (step 1) or precedes it (step -1), with nothing
  * but a test between; or NULL. */
 static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
@@ -189,7 +203,7 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
         if (k >= b->syncs.n || v[k].stream != a->stream)
             return NULL;
         if (v[k].release)
-            continue;
+            continue; /* of its mutex */
         const struct b_sync *first = step > 0 ? a : &v[k],
                             *second = step > 0 ? &v[k] : a;
         return b_compare_sync_objects(a, &v[k]) == 0 &&
@@ -200,13 +214,13 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
     return NULL;
 }
 
-/* Could a thread have ended this wait for a condition although it timed out?
+/* Could a thread have ended this wait although it timed out?
  * Stores when the release came at the earliest. */
 static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
                                         uint64_t *earliest)
 {
     const struct b_sync *a = &b->syncs.v[index];
-    if (a->kind != IPS_SYNC_COND || a->err != ETIMEDOUT ||
+    if (!is_tested_again(a) || a->err != ETIMEDOUT ||
         adjacent_wait(b, index, 1))
         return false;
     const struct b_sync *before = adjacent_wait(b, index, -1);
@@ -222,11 +236,11 @@ static uint32_t find_release_during(const struct object *o,
                                     const struct b_sync *a, uint64_t earliest)
 {
     const struct b_sync *v = o->b->syncs.v;
-    for (uint32_t k = o->releases; k-- > 0;) {
+    for (uint32_t k = releases_until(o, a->t_ret); k-- > 0;) {
         const struct b_sync *r = &v[o->release[k]];
         if (r->t < earliest)
             break;
-        if (r->t <= a->t_ret && chain_of(o->b, r) != chain_of(o->b, a))
+        if (chain_of(o->b, r) != chain_of(o->b, a))
             return o->release[k];
     }
     return IPS_NONE;
