@@ -14,12 +14,12 @@
  * releaser looked for waiters), the wait gets no arc and counts in
  * any_unmatched.
  *
- * A release may have ended a wait for a condition although the wait timed out:
- * a thread that waits with short limits and tests its predicate after each wait
- * (for the GIL of Python) may find it true just when a limit is over. If the
- * thread waited several times in a row and then no more, the newest release
- * during its last wait counts as the end. After a single wait, only a release
- * just before the return does.
+ * A release may have ended a wait for a condition or futex although the wait
+ * timed out: a thread that waits with short limits and tests its predicate
+ * after each wait (for the GIL of Python) may find it true just when a limit is
+ * over. If the thread waited several times in a row and then no more, the
+ * newest release during its last wait counts as the end. After a single wait,
+ * only a release just before the return does.
  *
  * A robust mutex whose owner died was released by the end of the owner.
  *
@@ -147,6 +147,20 @@ static bool overlaps_other(const struct object *o, uint32_t at,
     return false;
 }
 
+/* Returns how many releases, in order of call, began at `t` or before. */
+static uint32_t releases_until(const struct object *o, uint64_t t)
+{
+    uint32_t low = 0, high = o->releases;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (o->b->syncs.v[o->release[mid]].t <= t)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 /* Returns the release, at `earliest` or later, that ended the wait of `a`; or
  * IPS_NONE. For a poll of an eventfd that is the first write after the poll's
  * call. Sets *doubtful if another release may have ended the wait as well. */
@@ -154,14 +168,7 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {
     struct b_sync *v = o->b->syncs.v;
-    uint32_t low = 0, high = o->releases, mine = chain_of(o->b, a);
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (v[o->release[mid]].t <= a->t_ret)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    uint32_t low = releases_until(o, a->t_ret), mine = chain_of(o->b, a);
     uint32_t found = IPS_NONE;
     for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
         const struct b_sync *r = &v[o->release[--low]];
@@ -180,7 +187,14 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return found;
 }
 
-/* Returns the wait of the same thread for the same condition that directly
+/* Does the program test, after a wait for this kind of object, whether what it
+ * waits for is so? */
+static bool is_tested_again(const struct b_sync *a)
+{
+    return a->kind == IPS_SYNC_COND || a->kind == IPS_SYNC_FUTEX;
+}
+
+/* Returns the wait of the same thread for the same object that directly
  * follows the wait at `index` (step 1) or precedes it (step -1), with nothing
  * but a test between; or NULL. */
 static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
@@ -192,7 +206,7 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
         if (k >= b->syncs.n || v[k].stream != a->stream)
             return NULL;
         if (v[k].release)
-            continue;
+            continue; /* of its mutex */
         const struct b_sync *first = step > 0 ? a : &v[k],
                             *second = step > 0 ? &v[k] : a;
         return b_compare_sync_objects(a, &v[k]) == 0 &&
@@ -203,14 +217,13 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
     return NULL;
 }
 
-/* Could a thread have ended this wait for a condition although the wait timed
- * out? If so, sets *earliest to the earliest time of the release that may have
- * done so. */
+/* Could a thread have ended this wait although the wait timed out? If so, sets
+ * *earliest to the earliest time of the release that may have done so. */
 static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
                                         uint64_t *earliest)
 {
     const struct b_sync *a = &b->syncs.v[index];
-    if (a->kind != IPS_SYNC_COND || a->err != ETIMEDOUT ||
+    if (!is_tested_again(a) || a->err != ETIMEDOUT ||
         adjacent_wait(b, index, 1))
         return false;
     const struct b_sync *before = adjacent_wait(b, index, -1);
@@ -227,11 +240,11 @@ static uint32_t find_release_during(const struct object *o,
                                     const struct b_sync *a, uint64_t earliest)
 {
     const struct b_sync *v = o->b->syncs.v;
-    for (uint32_t k = o->releases; k-- > 0;) {
+    for (uint32_t k = releases_until(o, a->t_ret); k-- > 0;) {
         const struct b_sync *r = &v[o->release[k]];
         if (r->t < earliest)
             break;
-        if (r->t <= a->t_ret && chain_of(o->b, r) != chain_of(o->b, a))
+        if (chain_of(o->b, r) != chain_of(o->b, a))
             return o->release[k];
     }
     return IPS_NONE;
