@@ -374,8 +374,8 @@ const struct ips_spun *b_incremental_spun(const struct build *b,
  * `writer` or `reader` of a b_end that several chains use. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
-/* build/plain/early.c, which matches receives whose sends have nodes already:
- * adds to b->uses the channels that the stream used, and clears b->used. */
+/* build/plain/early.c: adds the stream's channels to b->uses, clears b->used.
+ */
 int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
@@ -390,8 +390,7 @@ void b_early_no_more(struct build *b, uint32_t to);
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
-/* Finds naps between tests of a flag, and adds them to b->nap_runs. Called for
- * each BLOCK, and for any record after a nap. */
+/* Adds naps to b->nap_runs. For each BLOCK, and any record after a nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
@@ -475,10 +474,9 @@ void b_make_lifetime_arcs(struct build *b);    /* build/match.c */
 void b_set_end_coords(struct build *b);        /* build/process_ends.c */
 void b_limit_coords_by_clock(struct build *b); /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
-/* Called after all chains have weights. `sum`: CPU times of the chains with
- * spinning, plus lengths of all cross arcs. If it is too large for the path
- * algorithms, clamps the weights (an incremental build sets b->broken). Then
- * adds up the CPU time of each process. */
+/* After all chains have weights: adds up the CPU time of each process. If `sum`
+ * (CPU times with spinning, lengths of cross arcs) is too large for the path
+ * algorithms, clamps the weights; an incremental build sets b->broken. */
 void b_bound_and_sum_weights(struct build *b, ips_u128 sum);
 int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
 int b_unended_list(struct build *b) IPS_MUST_USE;      /* build/spin.c */
