@@ -522,7 +522,7 @@ static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 struct role_sums {
     uint64_t all, most; /* work of all its threads, and of the busiest, ns */
     uint64_t covered;   /* time in which at least one of them works, ns */
-    uint64_t since;
+    uint64_t from;      /* when `busy` last became positive */
     uint32_t busy;
 };
 
@@ -540,9 +540,9 @@ static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
             continue;
         busy[x->chain] = now;
         if (now && r->busy++ == 0)
-            r->since = x->t;
+            r->from = x->t;
         else if (!now && --r->busy == 0)
-            r->covered = ips_add_sat(r->covered, ips_sub_sat(x->t, r->since));
+            r->covered = ips_add_sat(r->covered, ips_sub_sat(x->t, r->from));
     }
 }
 

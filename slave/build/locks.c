@@ -228,7 +228,8 @@ static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;
     return cond->kind == IPS_SYNC_COND && !cond->release && cond->err &&
-           cond->stream == s->stream && cond->t_ret == s->t_ret;
+           cond->cause == IPS_NONE && cond->stream == s->stream &&
+           cond->t_ret == s->t_ret;
 }
 
 /* Adds the rows of one chain for the object. */
