@@ -53,7 +53,8 @@ enum ips_op {
     X(FUTEX, 12, "futex by syscall()")                                         \
     X(FIFO, 13, "FIFO's other end")                                            \
     X(LISTEN, 14, "listening socket")                                          \
-    X(WATCH, 15, "name in a watched directory")
+    X(WATCH, 15, "name in a watched directory")                                \
+    X(TERMINAL, 16, "pseudo terminal")
 enum ips_sync {
 #define X(name, number, text) IPS_SYNC_##name = (number),
     IPS_SYNCS(X)

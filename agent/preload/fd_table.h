@@ -43,7 +43,10 @@ enum ips_fd_class {
 
 /* word: channel id (32) | class (8) | flags (4) | generation (20). In place of
  * the channel id, an eventfd has its number in the kernel plus 1 (0: unknown),
- * a pidfd its process id. */
+ * a pidfd its process id, a pseudo terminal IPS_FD_PTY (0: another terminal).
+ */
+/* `master`: the descriptor is that of the side which controls the terminal. */
+#define IPS_FD_PTY(number, master) (((uint32_t)(number) + 1) << 1 | (master))
 /* TCP socket: the kernel answers TCP_INFO */
 #define IPS_FD_TCP (1ull << 40)
 #define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */

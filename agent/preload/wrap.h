@@ -640,6 +640,13 @@ void ips_record_eventfd_write(const struct ips_io *io);
 /* Writes ACQUIRE for a read. False: the eventfd's number is unknown. */
 bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret);
 
+/* Writes RELEASE for a write to a pseudo terminal. */
+void ips_record_pty_write(const struct ips_io *io);
+/* Writes ACQUIRE for a read of a pseudo terminal. False: it is another
+ * terminal.
+ */
+bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
+
 /* preload/io/wait.c: the value of a BLOCK's `ready` and `a` for a descriptor
  * whose poll reported `events` (POLLIN ...). */
 uint64_t ips_ready_of(int fd, uint32_t events);

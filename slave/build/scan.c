@@ -339,7 +339,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     saw_cpu(c->s, r.cpu_ret);
     c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
-    if (type == IPS_REC_RELEASE && r.h.a == IPS_SYNC_WATCH && c->b->nodes)
+    if (type == IPS_REC_RELEASE && b_is_common_release(r.h.a) && c->b->nodes)
         return 0; /* an incremental build has no wait that this record could end
                    */
     int rc =
@@ -363,8 +363,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .release = type == IPS_REC_RELEASE,
         .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
-    if (type == IPS_REC_ACQUIRE &&
-        (r.h.a == IPS_SYNC_EVENTFD || r.h.a == IPS_SYNC_WATCH))
+    if (type == IPS_REC_ACQUIRE && b_is_event(r.h.a))
         scan_eventfd(c, &r, t_ret);
     return 0;
 }

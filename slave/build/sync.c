@@ -299,7 +299,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     }
     a->cause = find_release(o, a, earliest, &doubtful);
     if (a->cause == IPS_NONE) {
-        b->out->counts.any_unmatched += !after && a->kind != IPS_SYNC_LISTEN;
+        b->out->counts.any_unmatched += !after && !b_may_lack_release(a->kind);
         return;
     }
     struct b_sync *r = &b->syncs.v[a->cause];
@@ -416,6 +416,7 @@ static uint64_t resource_kind_of(uint8_t kind)
         return IPS_THING_SEMAPHORE;
     case IPS_SYNC_EVENTFD:
     case IPS_SYNC_WATCH:
+    case IPS_SYNC_TERMINAL:
         return IPS_THING_EVENT;
     case IPS_SYNC_FUTEX:
         return IPS_THING_FUTEX;

@@ -15,35 +15,35 @@ static bool has_spun(const struct b_sync *s)
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
-static bool is_event(uint32_t kind)
-{
-    return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH;
-}
-
 enum ips_wait_cause b_cause_of_sync(uint32_t kind)
 {
     bool file = kind == IPS_SYNC_FLOCK || kind == IPS_SYNC_RECORD_LOCK;
-    return file                    ? IPS_WAIT_FILE_LOCK
-           : kind == IPS_SYNC_FIFO ? IPS_WAIT_PEER
-           : is_event(kind)        ? IPS_WAIT_EVENT
-                                   : IPS_WAIT_LOCK;
+    return file                        ? IPS_WAIT_FILE_LOCK
+           : kind == IPS_SYNC_FIFO     ? IPS_WAIT_PEER
+           : kind == IPS_SYNC_TERMINAL ? IPS_WAIT_TERMINAL
+           : b_is_event(kind)          ? IPS_WAIT_EVENT
+                                       : IPS_WAIT_LOCK;
 }
 
-/* Handles a read of an eventfd or of inotify, or a poll that an eventfd or a
- * message queue ended. It takes over the wait of an earlier poll, or of failed
- * attempts. */
+/* Handles a read of an eventfd, of inotify or of a pseudo terminal, or a poll
+ * that an eventfd or a message queue ended. It takes over the wait of an
+ * earlier poll, or of failed attempts. What a terminal has may come from a
+ * person. */
 int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_pop_spin_before(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
+    bool terminal = s->kind == IPS_SYNC_TERMINAL;
+    enum ips_wait_cause cause = terminal ? IPS_WAIT_TERMINAL : IPS_WAIT_EVENT;
     if (v->blocked)
-        b_count_wait(m, IPS_WAIT_EVENT, v->blocked_ns);
+        b_count_wait(m, cause, v->blocked_ns);
     if (m->wait.pending && (!m->wait.ready || b_polled_epoll(m))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
-        b_take_over_pending_wait(m, v, IPS_WAIT_EVENT, &spin);
+        b_take_over_pending_wait(m, v, cause, &spin);
     }
     if (s->cause == IPS_NONE) {
-        b_add_unended(m, m->b->nodes, slept, false);
+        if (!terminal)
+            b_add_unended(m, m->b->nodes, slept, false);
         return 0;
     }
     s->node =
@@ -123,8 +123,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        rc = is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
-                                          : on_acquire(m, s, &v);
+        rc = b_is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
+                                            : on_acquire(m, s, &v);
     else if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release && s->used && r.site && b->notes)

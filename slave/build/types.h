@@ -176,6 +176,24 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
     bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
+/* Objects that hold no lock: an event that one thread makes and another waits
+ * for. */
+static inline bool b_is_event(uint32_t kind)
+{
+    return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH ||
+           kind == IPS_SYNC_TERMINAL;
+}
+/* Programs make releases of these kinds all the time, mostly for nobody. */
+static inline bool b_is_common_release(uint32_t kind)
+{
+    return kind == IPS_SYNC_WATCH || kind == IPS_SYNC_TERMINAL;
+}
+/* Does a wait of this kind often have no RELEASE, although nothing is missing?
+ */
+static inline bool b_may_lack_release(uint32_t kind)
+{
+    return kind == IPS_SYNC_LISTEN || kind == IPS_SYNC_TERMINAL;
+}
 /* Failed tries with naps between, up to the one that succeeded; in stream
  * order. The event that let the last try succeed is the cause of that try's own
  * record (`sync`, `join`, `chan` or FOUND). */

@@ -474,6 +474,22 @@ static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
                : 0;
 }
 
+/* Returns the number of a pseudo terminal in the form of IPS_FD_PTY; 0: the
+ * terminal is another one. Device numbers as the kernel's stat has them. */
+static uint32_t pty_number(int fd, const struct stat *st)
+{
+    enum { PTMX = 5 << 8 | 2, SLAVES_FIRST = 136, SLAVES_LAST = 143 };
+    const uint64_t major = st->st_rdev >> 8 & 0xfff;
+    unsigned number;
+    if (major >= SLAVES_FIRST && major <= SLAVES_LAST)
+        return IPS_FD_PTY((st->st_rdev & 0xff) | (st->st_rdev >> 12 & 0xfff00),
+                          0u);
+    return st->st_rdev == PTMX &&
+                   ips_sys3(SYS_ioctl, fd, TIOCGPTN, (long)&number) == 0
+               ? IPS_FD_PTY(number, 1u)
+               : 0;
+}
+
 uint64_t ips_chan_identify(int fd, uint64_t seen,
                            const struct ips_chan_hint *hint)
 {
@@ -489,9 +505,14 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
     mode_t type = st.st_mode & S_IFMT;
     if (type == 0 || like_pidfd(&st))
         return name_anonymous(fd, seen, st.st_mode);
-    if (type != S_IFIFO && type != S_IFSOCK)
-        return ips_fd_set(fd, seen, file_class(fd, &st, type),
-                          queue_number(fd, &st, type), 0);
+    if (type != S_IFIFO && type != S_IFSOCK) {
+        const enum ips_fd_class klass = file_class(fd, &st, type);
+        return ips_fd_set(fd, seen, klass,
+                          klass == IPS_FD_TERMINAL
+                              ? pty_number(fd, &st)
+                              : queue_number(fd, &st, type),
+                          0);
+    }
 
     struct ips_rec_chan chan;
     memset(&chan, 0, sizeof(chan));

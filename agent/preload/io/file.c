@@ -513,6 +513,36 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
     return known;
 }
 
+/* --- pseudo terminals ------------------------------------------------------
+ */
+
+/* The object of what is written to the terminal's other side by `io`'s side
+ * (or, if it reads, by the other side). */
+static bool pty_object(const struct ips_io *io, bool reads,
+                       struct ips_sync_object *thing)
+{
+    uint32_t number = (uint32_t)ips_fd_get(io->fd); /* IPS_FD_PTY */
+    *thing = (struct ips_sync_object){0, number ^ reads, 0};
+    return number != 0;
+}
+
+void ips_record_pty_write(const struct ips_io *io)
+{
+    struct ips_sync_object thing;
+    if (pty_object(io, false, &thing))
+        ips_record_release(IPS_SYNC_TERMINAL, &thing, io->call, 1, io->site);
+}
+
+bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret)
+{
+    struct ips_sync_object thing;
+    bool known = pty_object(io, true, &thing);
+    if (known)
+        ips_record_acquire(IPS_SYNC_TERMINAL, &thing, io->call, ret, 1, 0,
+                           io->site);
+    return known;
+}
+
 IPS_EXPORT int eventfd_write(int fd, eventfd_t value)
 {
     return write(fd, &value, sizeof(value)) == (ssize_t)sizeof(value) ? 0 : -1;

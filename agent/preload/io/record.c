@@ -129,7 +129,9 @@ static ssize_t record_sent_to_no_channel(const struct ips_io *io,
         ips_file_call_end(&io->call, result, io->site);
     else if (io->klass == IPS_FD_EVENTFD && result > 0)
         ips_record_eventfd_write(io);
-    else if (io->klass == IPS_FD_TERMINAL)
+    if (io->klass == IPS_FD_TERMINAL && result > 0)
+        ips_record_pty_write(io);
+    if (io->klass == IPS_FD_TERMINAL)
         ips_record_wait(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
                         io->site, 0);
     errno = saved;
@@ -214,6 +216,7 @@ static ssize_t record_received_from_no_channel(const struct ips_io *io,
     struct ips_moment ret = ips_at_return(&io->call);
     bool eventfd = io->klass == IPS_FD_EVENTFD && result > 0;
     bool watch = io->klass == IPS_FD_WATCH && result > 0 && iovcnt;
+    bool terminal = io->klass == IPS_FD_TERMINAL && result > 0;
     if (result > 0)
         ips_spin_end_run(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
@@ -222,6 +225,7 @@ static ssize_t record_received_from_no_channel(const struct ips_io *io,
     size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
     if (!(eventfd && ips_record_eventfd_read(io, ret)) &&
         !(watch && ips_watch_read(io, iov[0].iov_base, first, ret)) &&
+        !(terminal && ips_record_pty_read(io, ret)) &&
         (result > 0 || ips_was_blocked(&io->call, &ret)))
         ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,
                       result, result < 0 ? err : 0, io->site, 0);

@@ -68,7 +68,7 @@ bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len)
         return !b_runtime_of_module(p, len);
     case IPS_REC_RELEASE:
         memcpy(&sync, p, sizeof(sync));
-        return sync.h.a == IPS_SYNC_WATCH;
+        return b_is_common_release(sync.h.a);
     default:
         return false;
     }

@@ -139,6 +139,19 @@ static void events(void)
  * ------------------------------------------------------------------
  */
 
+/* A child writes `text` to `fd` when the parent sleeps. */
+static pid_t writer(int fd, const char *text)
+{
+    pid_t pid = child();
+    if (pid)
+        return pid;
+    await();
+    until_asleep(getppid());
+    usleep(20000);
+    _exit(write(fd, text, strlen(text)) != (ssize_t)strlen(text));
+}
+
+/* A line that is typed, its echo, and a line that is printed. */
 static void terminal(void)
 {
     char line[100] = "";
@@ -148,16 +161,15 @@ static void terminal(void)
         return;
     }
     int tty = open(ptsname(master), O_RDWR | O_NOCTTY);
-    pid_t pid = child();
-    if (pid == 0) {
-        await();
-        until_asleep(getppid());
-        usleep(20000);
-        _exit(write(master, "hello\n", 6) != 6);
-    }
+    pid_t pid = writer(master, "hello\n");
     tell();
     printf("read %zd", read(tty, line, sizeof(line)));
     printf(" %s", line);
+    waitpid(pid, NULL, 0);
+    printf("echo %zd\n", read(master, line, sizeof(line)));
+    pid = writer(tty, "there\n");
+    tell();
+    printf("read %zd\n", read(master, line, sizeof(line)));
     waitpid(pid, NULL, 0);
 }
 

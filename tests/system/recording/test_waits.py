@@ -19,7 +19,7 @@ from test_signals import FD, Graph
 
 pytestmark = pytest.mark.quick
 
-SEMAPHORE, EVENTFD, FLOCK, RECORD_LOCK = 6, 9, 10, 11
+SEMAPHORE, EVENTFD, FLOCK, RECORD_LOCK, TERMINAL = 6, 9, 10, 11, 16
 
 
 @pytest.fixture(autouse=True)
@@ -70,12 +70,20 @@ def test_eventfds(build, trace):
 
 
 def test_terminal(build, trace):
-    """Would catch: waiting for somebody to type not told from work."""
+    """Would catch: waiting for a terminal not told from work; who typed or printed
+    not known; an echo taken for what a process wrote."""
     r = trace([program(build, "i_file"), "terminal"], status=0)
     if r.stdout == "none\n":
         pytest.skip("no pseudo terminals here")
-    (read,) = r.of("BLOCK", op="TERMINAL", result=6)
-    assert read["t_ret"] - read["t"] > 5_000_000
+    assert r.stdout == "read 6 hello\necho 7\nread 7\n"
+    typed, echo, printed = r.of("ACQUIRE", a=TERMINAL)
+    for read in typed, printed:
+        assert read["t_ret"] - read["t"] > 5_000_000
+    assert typed["ino"] != echo["ino"] == printed["ino"]
+    graph = Graph(build, r)
+    parent = r.of("START", a=1)[0]["pid"]
+    assert who(graph.arcs("resource")) == [(c, parent) for c in children_of(r)]
+    assert graph.tail["counts"]["idle"] == 0
 
 
 def test_disk(build, trace):
