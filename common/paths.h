@@ -27,10 +27,10 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES],
  * set). */
 int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
 
-/* Whether a daemon that uses `state` may drain the default pool: `state` is the
- * state directory above, and IPS_STATE and IPS_POOL_ROOT are both set or both
- * unset. A user who names another archive does not mean the runs that are in
- * the pool. */
+/* Whether a daemon that uses `state` may drain the default pool: `state` is
+ * what ips_path_state returns, and IPS_STATE is not set without IPS_POOL_ROOT.
+ * A user who names another archive does not mean the runs that are in the pool.
+ */
 bool ips_path_state_is_default(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */

@@ -53,7 +53,8 @@ struct ips_target {
 };
 
 /* Examines `path` relative to descriptor `dir` (AT_FDCWD); "" or NULL: the file
- * of `dir` itself. `library`: path of ours, must be readable. */
+ * of `dir` itself. `library`: path of our library, which the program must be
+ * able to read. */
 void ips_target_inspect(struct ips_target *t, int dir, const char *path,
                         const char *library);
 /* Finds and examines `file` as execvp and posix_spawnp do: by PATH in `search`

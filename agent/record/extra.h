@@ -74,7 +74,7 @@ struct ips_extra {
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
     struct ips_try tries;
     struct ips_retry retry[IPS_RETRY_KINDS];
-    uint32_t naps;  /* sleeps and other possible naps so far */
+    uint32_t naps;  /* sleeps, and waits that timed out, so far */
     uint32_t joins; /* waits for children, also possible naps */
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
@@ -100,7 +100,7 @@ static inline struct ips_extra *ips_extra(void)
     struct ips_extra *extra = ips_me.extra;
     return __builtin_expect(extra != NULL, 1) ? extra : ips_extra_make();
 }
-/* Frees it, at the thread's end. */
+/* Frees the calling thread's extra state, at its end. */
 void ips_extra_free(void);
 
 #endif

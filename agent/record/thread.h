@@ -108,7 +108,7 @@ struct ips_cpu {
     uint64_t no_mark; /* always 0: the mark if there is no rseq area */
     /* Stamp and CPU time of the last reading of the run delay; 0 never. */
     uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;     /* the run delay then */
+    uint64_t delay_ns;     /* the run delay at that reading */
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
     uint32_t guessed_said; /* corrections counted in the newest GUESSED */
@@ -130,9 +130,9 @@ struct ips_open {
     uint64_t frame;
     uint64_t recs; /* recs_open at its start, and flags; one store */
 };
-#define IPS_OPEN_WAIT (1ull << 32) /* it moves no bytes */
-#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted its wait */
-#define IPS_OPEN_MAX 8u            /* deeper calls replace the outermost */
+#define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
+#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted this wait */
+#define IPS_OPEN_MAX 8u            /* deeper calls replace the outermost ones */
 
 /* --- the whole state -------------------------------------------------------
  */
@@ -156,10 +156,11 @@ struct ips_thread {
     uint32_t spin_count; /* fruitless attempts in a row: preload/io/spin.c */
     bool in_vfork;  /* a vfork child runs here, in its parent's memory: record
                        nothing */
-    bool own_table; /* an own_table.h thread runs on its behalf */
+    bool own_table; /* a thread of own_table.h runs on behalf of this one */
     bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
-    /* preload/sample/pace.h: bits that are set while calls must check for a
-     * sample; complement of the stamp from which returns must check. */
+    /* preload/sample/pace.h. sample_watch: bits that are set while calls must
+     * check for a sample; sample_off: complement of the stamp from which
+     * returns must check. */
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
