@@ -203,7 +203,7 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
     ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
     store_probe_cost(all, IPSRUN_SPARE_FORK, 0, event,
                      &ps[IPS_PROBE_SPARE_FORK]);
-    /* Never more than without a spare. */
+    /* A fork into a spare segment never costs more than one without. */
     ps[IPS_PROBE_SPARE_FORK] =
         ips_min_u64(ps[IPS_PROBE_SPARE_FORK], ps[IPS_PROBE_FORK]);
     store_probe_cost(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0,

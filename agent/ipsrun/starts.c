@@ -43,8 +43,8 @@ static volatile uint32_t *said_ns;
 /* The environment without the variable that preloads us. */
 static char *bare[1024];
 
-/* Programs work between two starts, so that little of the last start is left in
- * the first-level caches. */
+/* Imitates the work of a program between two starts, which leaves little of the
+ * last start in the first-level caches. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
 static void work_between(void)

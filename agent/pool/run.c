@@ -53,8 +53,8 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
-    /* Only after the checks above: another user may have put a link there
-     * meanwhile. The umask may have removed bits. */
+    /* The umask may have removed bits of the mode. It is set only after the
+     * checks above: another user may have put a link there meanwhile. */
     if (fresh && chmod(root, mode) < 0)
         return ips_err_errno(err, "%s", root);
     return 0;
@@ -120,7 +120,9 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
     return 0;
 }
 
-/* IPS_TEST_PROBE_NS adds so many ns to every record; the costs include them. */
+/* Fills the probe costs and the CPU mode of `c`. The test option
+ * IPS_TEST_PROBE_NS adds that many ns to every record; the costs include them.
+ */
 static void probes_fill(const struct ips_run_options *opt,
                         const struct ips_measured *m, struct ips_control *c)
 {

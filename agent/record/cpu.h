@@ -43,9 +43,9 @@
 
 struct ips_moment {
     uint64_t t, cpu;
-    uint64_t
-        mark; /* the mark at `t`; with IPS_MARK_NOT: t and cpu are no baseline.
-                 Without marks: the stamp after `cpu` was read. */
+    /* The mark at `t`; with IPS_MARK_NOT: t and cpu are no baseline. Without
+     * marks: the stamp after `cpu` was read. */
+    uint64_t mark;
     uint32_t mark_number; /* number of `mark`: ips_me.cpu_next while it is the
                              newest */
 };

@@ -307,10 +307,11 @@ static bool replace_by_interpreter(char *head, size_t have)
 
 /* --- programs examined before --------------------------------------------- */
 
-/* A program that starts others mostly starts the same ones. The verdict on a
- * plain dynamic program stays true while the file and the caller's ids are the
- * same. It is kept per thread, since a vfork child shares the state of its
- * parent's thread. */
+/* Returns the key under which the verdict on a file is kept: a program that
+ * starts others mostly starts the same ones. The verdict on a plain dynamic
+ * program stays true while the file and the caller's ids are the same. It is
+ * kept per thread, since a vfork child shares the state of its parent's thread.
+ */
 static struct ips_seen seen_of(const struct stat *st)
 {
     return (struct ips_seen){.dev = st->st_dev,
@@ -390,8 +391,8 @@ static bool is_reachable(const char *library, bool before)
     return true;
 }
 
-/* Is it a regular executable file? Devices are not opened, FIFOs not waited
- * for. */
+/* Is `path` a regular executable file? The test opens no device and waits for
+ * no FIFO. */
 static bool is_program(int dir, const char *path, struct stat *st)
 {
     return ips_sys6(SYS_newfstatat, dir, (long)path, (long)st, 0, 0, 0) == 0 &&

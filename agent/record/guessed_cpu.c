@@ -91,7 +91,7 @@ void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
     uint64_t took = ips_min_u64(ips_stamps_to_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
-    /* If it is less now, a CALLS was written meanwhile. */
+    /* If beyond_ns is less than at the start, a CALLS was written meanwhile. */
     if (ips_me.beyond_ns >= apart->beyond_ns)
         ips_me.beyond_ns = apart->beyond_ns;
     ips_me.beyond_ns += (uint32_t)ips_sub_sat(took, priced_ps / 1000);

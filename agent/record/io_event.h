@@ -78,9 +78,9 @@ ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves &&
-        likely(!ips_ring_on())) { /* no short records with a ring: ring.c
-                                     condenses only long ones into a digest */
+    /* No short records, which need a baseline, with a ring: ring.c condenses
+     * only long ones into a digest. */
+    if (moves && likely(!ips_ring_on())) {
         ips_baseline_set_inline(me, &me->io_baseline, ret, era);
         /* The baseline must end when returns have to check for samples
          * (preload/sample). */

@@ -93,8 +93,9 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
-/* A file longer than RLIMIT_FSIZE would raise SIGXFSZ in the program: stay
- * below. If the limit cannot be read, no file is made. */
+/* Returns the length that a file of `bytes` may have: a file longer than
+ * RLIMIT_FSIZE would raise SIGXFSZ in the program. 0 if the limit cannot be
+ * read: no file is made then. */
 static uint64_t allowed_bytes(uint64_t bytes)
 {
     struct {

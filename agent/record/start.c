@@ -23,7 +23,7 @@ static long read_arguments(char *out, size_t size)
 
 #define LINE_BYTES 512u
 
-/* Writes the command line, with blanks between the arguments. */
+/* Writes NAME: the command line, with blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];

@@ -138,8 +138,8 @@ void ips_threads_record_cpu(uint32_t except)
 
 /* Writes a stream for a thread that made no record. A library that looks
  * pthread_create up itself (jemalloc) creates threads that the agent does not
- * see. One that records is noticed then; for one that never does, all that is
- * recorded is that it existed, and its CPU time. */
+ * see. Such a thread is noticed at its first record. Of one that never records,
+ * this stream says that it existed, and its CPU time. */
 static void write_silent_stream(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock(thread_clock(tid));

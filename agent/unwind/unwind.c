@@ -59,7 +59,7 @@ enum rule {
     RULE_IS,  /* its value is CFA + value */
     RULE_REG, /* its value is in register `value` */
     RULE_XAT, /* saved at the address that the expression at `value` computes */
-    RULE_XIS, /* its value is what that expression computes */
+    RULE_XIS, /* its value is what the expression at `value` computes */
 };
 struct row {
     uint32_t named; /* bit per register for which a rule was set */

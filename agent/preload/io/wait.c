@@ -157,7 +157,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return r;                                                              \
     } while (0)
 
-/* The same for poll, select and epoll. `no_wait`: the timeout was 0;
+/* Like WAIT, for poll, select and epoll. `no_wait`: the timeout was 0;
  * `only_time`: there are no descriptors, so a timeout is a sleep. */
 #define POLL(op, real_call, ready, no_wait, only_time, again)                  \
     do {                                                                       \

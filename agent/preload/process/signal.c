@@ -255,8 +255,8 @@ static bool must_wrap_handler(int sig, __sighandler_t handler)
            is_function((const void *)(uintptr_t)handler);
 }
 
-/* These calls cannot ask for siginfo, so they are made with sigaction, as libc
- * does. */
+/* signal, sysv_signal and sigset cannot ask for siginfo, so their handlers are
+ * set with sigaction, as libc does. */
 static __sighandler_t set_handler_by_sigaction(int sig, __sighandler_t handler,
                                                int flags, bool masked)
 {
@@ -306,8 +306,8 @@ __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
-    /* Also for SIG_HOLD, which only queries the handler and blocks the
-     * signal. */
+    /* The real call also serves SIG_HOLD, which only queries the handler and
+     * blocks the signal. */
     if (!must_wrap_handler(sig, handler))
         return program_handler_of(REAL(sigset)(sig, handler));
     sigset_t set, old;
@@ -463,9 +463,10 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
 
 /* --- by system call ------------------------------------------------------- */
 
-/* The structure of the raw system call starts with handler and flags. A handler
- * that a program sets this way is called by the kernel directly. The old action
- * that it gets back must not name our stub. */
+/* Puts the program's handler in place of our stub into the old action that a
+ * raw system call returned. Its structure starts with handler and flags. A
+ * handler that a program sets by the raw call is called by the kernel directly.
+ */
 static void restore_program_handler(void *old)
 {
     struct {

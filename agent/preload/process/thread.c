@@ -191,8 +191,9 @@ uint32_t ips_thread_tid(pthread_t thread)
 
 /* --- create --------------------------------------------------------------- */
 
-/* `err` is 0 on success, for pthread_create and thrd_create (thrd_success)
- * alike. */
+/* Records the creation of a thread (FORK), and stores `seq` under its handle
+ * `thread`, or frees `s` if the call failed. `err` is 0 on success, for
+ * pthread_create and thrd_create (thrd_success) alike. */
 static void record_create(uint64_t thread, int err, uint64_t seq,
                           struct ips_moment call, struct start *s,
                           uint64_t site)

@@ -26,7 +26,8 @@
 #define NEAR_LEAST_NS 30000u
 #define NEAR_MOST 9u /* ns_examined_before_moment() is then 15 ms */
 #define RETURNS_NEAR 64u
-/* Returns of calls per period up to which each may set the exact timer. */
+/* If a period has no more returns of calls than this, each may set the exact
+ * timer. */
 #define RETURNS_FEW 8u
 #define BUDGET 4u
 #define TRIES 24u
@@ -35,7 +36,7 @@
 static IPS_TLS struct {
     /* the moment of the next sample, in the thread's CPU time (ns) */
     uint64_t at;
-    uint32_t back; /* the newest return of a call: low half of its CPU time */
+    uint32_t back; /* low half of the CPU time at the newest return of a call */
     /* the moment was postponed to this many ns after a return; 0: not
      * postponed */
     uint32_t offset;
@@ -208,7 +209,8 @@ static uint64_t ns_examined_before_moment(void)
                        ips_max_u64(period_ns, lead_ns()));
 }
 
-/* Draws the moment in the next period that still lies ahead. */
+/* Draws the moment of the next sample: at random in the next period, or, if
+ * that moment is not after `cpu`, in a later one. */
 static void draw_moment(uint64_t cpu)
 {
     do
@@ -236,8 +238,8 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     examine_returns_from(t + stamps_of(left - ns_examined_before_moment()));
 }
 
-/* Sets the watch: it expires in the last tick before the moment, then in each
- * tick until a sample is taken. */
+/* Sets the watch (pace.h) to expire in the last tick before the moment, then in
+ * each tick until a sample is taken. */
 static void set_watch(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);

@@ -30,9 +30,9 @@ struct slot {
     uint64_t recorded;  /* `procedure` if RECORDED, else 0 */
     uint64_t procedure; /* address of the procedure; 0: the slot is free */
     uint64_t calls;     /* calls counted so far */
-    uint64_t written;   /* of these, calls that are in COUNT records */
+    uint64_t written;   /* calls that are in COUNT records so far */
     uint64_t pairs;     /* calls with an ENTER so far */
-    uint32_t open;      /* of these, calls without an EXIT yet */
+    uint32_t open;      /* calls with an ENTER but no EXIT yet */
     uint32_t deep; /* LEAVING: depth of counted calls inside the open ones */
     enum mode mode;
     uint32_t pad;

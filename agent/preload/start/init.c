@@ -81,8 +81,9 @@ static bool name_low_inherited(void)
     return true;
 }
 
-/* A new image keeps inherited descriptors open even if it never uses them, and
- * a reader elsewhere waits for its end of file until they are closed. */
+/* Names all inherited descriptors but 0 to 2: a new image keeps them open even
+ * if it never uses them, and a reader elsewhere waits for its end of file until
+ * they are closed. */
 static void name_inherited(void)
 {
     if (name_low_inherited())
@@ -116,10 +117,10 @@ static void at_quick_exit_last(void *unused)
         ips_end_process_records(IPS_END_EXIT, quick_status);
 }
 
-/* Registers at_quick_exit_last, before the program's first function of this
- * kind, so that it runs after all of them. Not at the start of an image,
- * because hardly any program uses quick_exit. If it cannot be registered, END
- * is missing. */
+/* Registers at_quick_exit_last, before the program's first at_quick_exit
+ * function, so that it runs after all of the program's. Not at the start of an
+ * image, because hardly any program uses quick_exit. If it cannot be
+ * registered, END is missing. */
 static void register_quick_exit_end(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;

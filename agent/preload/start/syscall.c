@@ -284,8 +284,9 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
     }
 }
 
-/* Interfaces that bypass every wrapper from then on: writes UNSEEN, so that the
- * certificate reports it. */
+/* Makes a system call that sets up an interface (`what`) which bypasses every
+ * wrapper. If it succeeds, writes UNSEEN, so that the certificate reports it.
+ */
 static long call_unrecorded_interface(long n, const long args[6],
                                       const char *what)
 {

@@ -1,7 +1,7 @@
 /*
  * System V semaphores and message queues, and POSIX message queues, all treated
- * as counted resources. A post (or a sent message) is a RELEASE of that many
- * units; a wait for a unit (or a message) is an ACQUIRE of kind SEMAPHORE. A
+ * as counted resources. A post (or a sent message) is a RELEASE with the number
+ * of units; a wait for a unit (or a message) is an ACQUIRE of kind SEMAPHORE. A
  * sender that waited for space in a queue waited for a receiver. Every post is
  * recorded, because only the kernel knows whether a thread waits. A message is
  * a unit like any other: receiving one that was already there makes no arc.
@@ -110,8 +110,9 @@ static inline void wait_end(struct wait *w)
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
 }
 
-/* With any other error the call failed at once, and the kernel may not have
- * been able to read the arguments. */
+/* Whether a call with the error number `err` (0: success) may have waited. With
+ * any other error it failed at once, and the kernel may not have been able to
+ * read the arguments. */
 static bool may_have_waited(int err)
 {
     return err == 0 || err == EINTR || err == EAGAIN || err == ETIMEDOUT ||
