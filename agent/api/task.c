@@ -33,7 +33,7 @@ struct channel { /* id 0 = free */
 
 struct ips_task {
     struct ips_stream stream;
-    uint64_t cpu0; /* IPS_NOW: the thread's CPU time at the task's start */
+    uint64_t cpu0; /* for IPS_NOW: thread CPU ns when the task started */
     uint64_t fork_seq;
     bool ended;
     struct channel *channels;  /* open addressing, by hash */

@@ -54,7 +54,7 @@ static void reexec_without_agent(char **argv)
     unsetenv("IPS_POOL");
     unsetenv("IPS_PRELOAD");
     ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)environ);
-    free(rest); /* no /proc: continue as it is */
+    free(rest); /* without /proc ipsrun continues, measured */
 }
 
 /* Makes a run name of the command's basename, the date and time, and a random

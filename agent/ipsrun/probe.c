@@ -203,9 +203,9 @@ static void one_sync(void)
     ips_rec_publish(r);
 }
 
+static char used[64 << 10];
 /* Replaces the contents of the caches: in a program that did other work, the
  * kernel's code and data for the clock are not in them. */
-static char used[64 << 10];
 static void use_caches(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)

@@ -36,7 +36,7 @@
 static int channel[2], pair[2], full[2], epoll_fd, full_epoll, file, null;
 static char bytes[64], used[64 << 10];
 
-/* Code with a jump from each 64-byte line to the next, and a return; NULL: not
+/* `code` jumps from each 64-byte line to the next, and returns; NULL: not
  * available. It fills the first-level instruction cache. */
 #define CODE_BYTES (32u << 10)
 static void (*code)(void);

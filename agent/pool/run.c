@@ -230,8 +230,9 @@ static int control_write(const struct ips_control *c, const char *dir,
     if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
         rc = ips_err_errno(err, "write %s", fresh);
     close(fd);
-    /* If two processes join at once, the first file stays. One rename, not link
-     * and unlink: the slave refuses a control file with two names. */
+    /* If two processes join at once, the first file stays. This is one rename,
+     * not link and unlink, because the slave refuses a control file with two
+     * names. */
     bool placed = rc == 0 && renameat2(AT_FDCWD, fresh, AT_FDCWD, path,
                                        RENAME_NOREPLACE) == 0;
     if (rc == 0 && !placed && errno != EEXIST)
@@ -370,7 +371,7 @@ void ips_control_free(const struct ips_control *control)
 static int add_to_control_counter(const char *dir, off_t at, uint64_t bytes,
                                   struct ips_err *err)
 {
-    /* By pread and pwrite: a mapping would raise SIGBUS if another process
+    /* Uses pread and pwrite: a mapping would raise SIGBUS if another process
      * truncates the file. There is one writer, so no update is lost in between.
      */
     int fd = control_open(dir, O_RDWR, err);

@@ -80,8 +80,8 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
         raise_top(fd);
         return word;
     }
-    /* another thread named it first, or it was closed; the exchange stored the
-     * current word in `seen` */
+    /* another thread named the descriptor first, or closed it; the exchange
+     * stored the current word in `seen` */
     return ips_fd_must_be_identified(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
 }
 

@@ -271,7 +271,8 @@ void ips_stream_end(struct ips_stream *s)
 
 /* --- process ------------------------------------------------------- */
 
-/* Not getenv: bash and others replace it. */
+/* Returns the value of an environment variable; NULL: not set. Does not call
+ * getenv, which bash and others replace. */
 static const char *find_variable(const char *name)
 {
     size_t len = strlen(name);

@@ -61,7 +61,8 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
-/* Is slot `s` still the mark, and was it the `taken`-th one set? */
+/* Is slot `s` still the mark, and has no slot been taken since number `taken`?
+ */
 static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
     return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&

@@ -538,7 +538,7 @@ static bool find_next(const char **search, const char *file,
         bool fits = head + len + 1 <= FOUND_BYTES;
         if (fits) {
             memcpy(path, *search, n);
-            path[n] = '/'; /* no slash for the current directory */
+            path[n] = '/'; /* overwritten for "", the current directory */
             memcpy(path + head, file, len + 1);
         }
         *search = (*search)[n] ? *search + n + 1 : NULL;

@@ -25,7 +25,8 @@ __attribute__((cold)) void ips_guessed_write(uint64_t t)
     struct ips_cpu *c = &ips_me.cpu;
     if (!is_wanted())
         return;
-    /* A handler in between writes the record for us. */
+    /* Stored first, so that a handler in between does not write the record,
+     * too. */
     c->guessed_t = t;
     c->guessed_said = c->guess.corrected_ns;
     struct ips_rec_guessed *rec =
@@ -83,7 +84,8 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 
 void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
-    /* The same mark is still there: the thread was on its core. */
+    /* If the same mark is still there, the thread was on its core all the time.
+     */
     bool stayed =
         !ips_core.cpu_marks ||
         (apart->mark == *ips_cpu_mark() &&

@@ -36,7 +36,8 @@ struct work {
 #define AS_THREAD                                                              \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |        \
      CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
-/* Its end sends no signal, and wait() does not see it without __WALL. */
+/* The end of such a process sends no signal, and wait() does not see the
+ * process without __WALL. */
 #define AS_PROCESS                                                             \
     (CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
@@ -147,7 +148,8 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_slot(&unknown);
-    /* After the claim: ips_own_table_by_process() waits for slots. */
+    /* Read after the slot was claimed: ips_own_table_by_process() waits until
+     * claimed slots are free. */
     const bool process = atomic_load(&by_process);
     long tid = process && forks_into_other_pidns()
                    ? -EINVAL

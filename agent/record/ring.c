@@ -416,7 +416,8 @@ void ips_ring_close_all(struct ips_stream *s)
         ips_segment_close(s);
         ips_segment_drop(&s->seg);
     }
-    /* Last: this tells the slave that the stream has ended. */
+    /* The digest is dropped last, which tells the slave that the stream has
+     * ended. */
     ips_segment_drop(&r->digest);
     ips_ring_reset(s);
 }

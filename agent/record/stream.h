@@ -146,7 +146,9 @@ uint64_t ips_quiet_set_cpu(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
 
-/* Unused address space after each segment: record/segment.c. */
+/* Unused address space after each segment. A reservation that did not fit
+ * starts beyond a segment's end, further with every handler that interrupts it
+ * there. Without the gap it would seem to lie in the segment mapped next. */
 #define IPS_GAP_BYTES 65536u
 
 /* Takes the spare segment for `id`. If `copy` is not NULL, it receives the

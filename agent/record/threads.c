@@ -35,7 +35,8 @@ static bool is_known(uint32_t tid)
     return false;
 }
 
-/* May be called again for the same thread, if it can make no segment. */
+/* May be called again for the same thread, if the thread could make no segment.
+ */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;

@@ -33,7 +33,8 @@ static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
     u->known |= 1u << reg;
 }
 
-/* pc = [fp + 8], fp = [fp], sp = fp + 16; only up the stack. */
+/* Steps to the caller's frame: pc = [fp + 8], fp = [fp], sp = fp + 16. false:
+ * the frame is not further up the stack, or cannot be read. */
 static bool step_by_frame_pointer(struct ips_unwind *u)
 {
     uint64_t fp, pc, at = u->reg[IPS_REG_FP];
@@ -455,7 +456,8 @@ static uint64_t pack_rule(const struct row *row)
     return others ? 0 : word | IPS_KEPT_RULE;
 }
 
-/* Does what step_by_table does, for a row packed as `rule`. */
+/* Unwinds one frame by the row that is packed in `rule`. Returns 1, or -1: end
+ * of the walk. */
 static int step_by_rule(struct ips_unwind *u, uint64_t rule)
 {
     unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;

@@ -80,7 +80,7 @@ static void convert_address(struct ips_addr *out, const void *name,
         memcpy(out->addr + 12, &in.sin_addr, 4);
     } else if (family == AF_INET6 && len >= 24) {
         struct sockaddr_in6 in6;
-        /* without the scope, which older callers leave out */
+        /* 24 bytes: without the scope id, which older callers leave out */
         memcpy(&in6, name, 24);
         out->family = AF_INET6;
         out->port = ntohs(in6.sin6_port);
@@ -240,8 +240,8 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     }
     uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
     if (ips_fd_chan(word) != id)
-        return word; /* another thread named it first, or it was closed
-                        meanwhile */
+        return word; /* another thread named the descriptor first, or closed it
+                      */
     struct ips_rec_chan *rec =
         (struct ips_rec_chan *)ips_rec_begin(IPS_REC_CHAN, sizeof(*rec));
     if (rec) {
@@ -455,7 +455,7 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
     if (type == S_IFREG || type == S_IFBLK)
         return IPS_FD_FILE;
     if (st->st_rdev >> 8 == MEMORY_DEVICES)
-        return IPS_FD_NONE; /* mostly /dev/null: no ioctl for it */
+        return IPS_FD_NONE; /* mostly /dev/null, which needs no ioctl */
     return type == S_IFCHR &&
                    ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
                ? IPS_FD_TERMINAL

@@ -397,9 +397,9 @@ static void record_connect_after_retries(int fd, uint64_t key,
 }
 
 /* Names the socket as soon as both ends are known, and records the connect.
- * Calls that only ask how a connect proceeds (`word` shows that one is
- * recorded) are left out. If such a call reports failure, another connect may
- * follow. */
+ * Calls that only ask how a connect proceeds (`word` shows that the connect is
+ * recorded already) are left out. If such a call reports failure, another
+ * connect may follow. */
 static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                            socklen_t len, struct ips_moment call,
                            struct ips_moment ret, bool sent, uint64_t site)

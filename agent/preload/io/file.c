@@ -381,7 +381,8 @@ static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
     return r;
 }
 
-/* all: no part of the file stays locked, so a later close releases nothing. */
+/* Records an unlock that returned `r`. `all`: no part of the file stays locked,
+ * so a later close releases nothing. */
 static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
                          struct ips_moment call, int r, uint64_t site)
 {

@@ -15,8 +15,7 @@
  */
 #include "agent/preload/at.h"
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* for the same reason as in fd.c  \
-                                             */
+#pragma GCC diagnostic ignored "-Wpedantic" /* transparent unions: see fd.c */
 
 #include <sys/inotify.h>
 #include <sys/stat.h>

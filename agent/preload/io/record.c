@@ -176,8 +176,8 @@ ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
     return result;
 }
 
-/* Records the signals that a read of a signalfd returned: whole structures, in
- * the first buffer. */
+/* Records the signals that a read of a signalfd returned: only the whole
+ * structures in the first buffer. */
 static void record_signals_read(const struct iovec *iov, size_t iovcnt,
                                 size_t got, struct ips_moment ret)
 {

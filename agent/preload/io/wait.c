@@ -84,9 +84,10 @@ static uint64_t first_ready_of_select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     return 0;
 }
 
-/* epoll returns only the data that the program registered. This table maps
- * (epoll descriptor, data) to the descriptor. It is lossy: a new entry replaces
- * an old one in its slot, and a slot that is being written is not used. */
+/* epoll returns only the data that the program registered. The table
+ * epoll_slots maps (epoll descriptor, data) to the descriptor. It is lossy: a
+ * new entry replaces an old one in its slot, and a slot that is being written
+ * is not used. */
 #define EPOLL_SLOTS 4096u
 static struct epoll_slot {
     _Atomic uint64_t key; /* 0 = empty */
@@ -421,7 +422,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
     } while (r < 0 && errno == EINTR);
     if (on)
         record_signal_wait(call, r, &info, IPS_SITE);
-    if (r < 0) /* returns the error number and leaves errno unchanged */
+    if (r < 0) /* sigwait returns the error number and leaves errno unchanged */
         r = errno;
     else {
         *sig = r;

@@ -110,9 +110,9 @@ static void copy_environ_without_library(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-/* Whether the new image is to load our library. Not with one of these
- * variables: the loader then lists, checks or reports the libraries that it
- * would load, and ours would be in the list. */
+/* Whether the new image is to load our library. Not if LD_TRACE_LOADED_OBJECTS,
+ * LD_DEBUG or LD_VERIFY is set: the loader then lists, checks or reports the
+ * libraries that it would load, and ours would be in the list. */
 static bool preload_wanted(char *const *envp, const struct ips_target *target)
 {
     return ips_target_preload_stays(target->kind) &&

@@ -330,11 +330,11 @@ IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
     SPAWN(posix_spawnp, ips_exec_find_and_inspect(&target, path));
 }
 
+extern char __libc_single_threaded __attribute__((weak));
 /* popen and system give the child `environ`. If the program removed our
  * variables from it, this function replaces it for the time of the call, and
  * returns true and the program's own in *kept; but only in a single-threaded
  * process: another thread would see the change. */
-extern char __libc_single_threaded __attribute__((weak));
 static bool lend_environ(struct ips_env *env, char ***kept)
 {
     if (env->envp == environ || !&__libc_single_threaded ||

@@ -65,7 +65,8 @@ record_and_call_handler(int sig, siginfo_t *info, void *context, unsigned i)
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
         record_handler_signal(sig, info, context);
-    handler(sig, info, context); /* a tail call: this frame is gone by then */
+    /* A tail call: this frame is gone when the handler runs. */
+    handler(sig, info, context);
 }
 
 #define S1(a, b)                                                               \
@@ -194,7 +195,8 @@ static void note_resethand_flags(int sig, const struct sigaction *act)
         atomic_fetch_or(&plain_resets, bit);
 }
 
-/* Translates the action that the kernel has to what the program set. */
+/* Translates *old, the action that the kernel had, to the one that the program
+ * had set. */
 static void translate_old_action(int sig, struct sigaction *old)
 {
     uint64_t key = find_stub_key(old->sa_sigaction);
@@ -236,7 +238,8 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
 int __sigaction(int, const struct sigaction *, struct sigaction *)
     IPS_ALIAS(sigaction);
 
-/* Translates the previous handler that an older call returned. */
+/* Translates the previous handler that signal() or sigset() returned to the one
+ * that the program had set. */
 static __sighandler_t program_handler_of(__sighandler_t old)
 {
     handler_fn *fn;

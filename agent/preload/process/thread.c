@@ -116,9 +116,9 @@ static int start_c11(void *p)
 
 /* --- which FORK a thread came from ---------------------------------------- */
 
-/* Hash table with open addressing, by thread handle. A later thread gets the
- * same handle only after the earlier one was joined or, if detached, has ended;
- * its entry is then overwritten. */
+/* `known` is a hash table with open addressing, by thread handle. A later
+ * thread gets the same handle only after the earlier one was joined or, if
+ * detached, has ended; its entry is then overwritten. */
 #define KNOWN 8192u
 #define PROBES 64u
 static struct known {

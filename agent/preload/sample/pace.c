@@ -11,7 +11,8 @@
 #include "common/types.h"
 #include <string.h>
 
-/* A moment as near as this counts as reached: setting a timer takes longer. */
+/* A sampling moment no further ahead than this counts as reached: setting a
+ * timer takes longer. */
 #define NOW_NS 2000u
 /* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
@@ -450,7 +451,7 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
     } else if (!postpone_moment()) {
         bool loop = ns_examined_before_moment() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
-        if (loop) { /* soon again: one turn of a loop is like another */
+        if (loop) { /* draw again, soon: one turn of a loop is like another */
             pace.at = cpu + random_below(ns_examined_before_moment());
             return;
         }

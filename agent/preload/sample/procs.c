@@ -147,9 +147,9 @@ static struct table *take_table(void)
     return t;
 }
 
-/* If this interrupts a hook, the hook goes on counting in the old slots,
- * notices the move itself and carries the counts over
- * (move_counts_to_new_slot). */
+/* Enlarges the table four times; false: no memory. If that interrupts a hook,
+ * the hook goes on counting in the old slots, notices the move itself and
+ * carries the counts over (move_counts_to_new_slot). */
 static bool grow_procedure_table(struct table *t)
 {
     struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);

@@ -375,7 +375,7 @@ static void on_stream_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    if (ips_me.extra) /* extra data inherited by a fork child */
+    if (ips_me.extra) /* a fork child has its parent's stacks here */
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
     if (kind == IPS_START_THREAD) /* its creator may not have called this yet */
         ips_sample_reinstall_handler();

@@ -395,7 +395,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
     bool on = ips_wrap_on();
-    /* these two are handled in a vfork child, too */
+    /* prctl and seccomp are handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {

@@ -14,7 +14,7 @@ static bool cond_shared(const pthread_cond_t *c)
            (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
 }
 
-/* The count of waiters is above three flag bits. */
+/* In __wrefs, the count of waiters is above three flag bits. */
 static bool cond_has_waiters(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||

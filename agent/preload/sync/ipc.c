@@ -55,7 +55,7 @@ static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
     if (known)
-        /* the number by which a poll and a signal name it, too */
+        /* a poll and a signal name the queue by this number, too */
         *out = (struct ips_sync_object){
             0, IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino)), object};
     return known;
@@ -142,8 +142,8 @@ static void record_units_released(struct ips_moment at,
 
 /* --- semaphores ---------------------------------------------------------- */
 
-/* A call may take units and post others in one step. If it waited, it posts at
- * its end. */
+/* Records a semop that returned with the error number `err` (0: success). One
+ * call may take units and post others. If it waited, it posts at its end. */
 static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
                          size_t n, int err, uint64_t site)
 {
