@@ -638,10 +638,10 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint8_t flags; /* enum ips_chan_flags */
     uint8_t reserved;
     uint64_t dev;
-    uint64_t ino;         /* of this end (both ends of a pipe share one) */
-    uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
-    uint64_t cookie;      /* SO_COOKIE, 0 none */
-    uint64_t netns;       /* SO_NETNS_COOKIE; before Linux 5.14 its inode */
+    uint64_t ino;      /* inode of this end (both ends of a pipe share one) */
+    uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
+    uint64_t cookie;   /* SO_COOKIE, 0 none */
+    uint64_t netns;    /* SO_NETNS_COOKIE, or (before Linux 5.14) its inode */
     uint64_t sent_before; /* TCP: bytes sent and received before this record */
     uint64_t recv_before;
     uint64_t name_hash; /* hash of the name (USER) or of the bound or peer path

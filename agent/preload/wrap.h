@@ -100,11 +100,12 @@ static inline void ips_sample_check_return(const struct ips_moment *call,
         ips_sample_check_return_slow(call, ret);
 }
 /* To be called when a signal handler of the program starts, which interrupted
- * the thread at `context`. If that is in a system call, the exact timer is not
- * set until the thread has left the call. */
+ * the thread at `context`. If `context` is in a system call, the exact timer is
+ * not set until the thread has left the call. */
 void ips_sample_note_handler(const void *context);
-/* Must come before any use of REAL or SREAL: fills them with stubs, each of
- * which finds its function at the first call. Idempotent, async-signal-safe. */
+/* Must come before any use of REAL or SREAL: fills their tables with stubs,
+ * each of which finds its function at the first call. Idempotent,
+ * async-signal-safe. */
 void ips_find_install_stubs(void);
 /* The next definition of `name` after our library in the search order, or
  * NULL. */
@@ -298,8 +299,8 @@ void ips_close_open_calls(void);
  * the call as if a signal had ended it. */
 void ips_record_abandoned_call(void);
 
-/* The same as IPS_CALL_BEGINS for a wait for a process (`pid`, 0: any) or for
- * the thread that the FORK `seq` created. */
+/* Like IPS_CALL_BEGINS, for a wait for a process (`pid`, 0: any) or for the
+ * thread that the FORK `seq` created. */
 #define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
     do {                                                                       \
         struct ips_begun *begun_ = ips_current_call_note(&ips_me);             \
@@ -562,8 +563,8 @@ struct ips_spin {
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
-/* ips_spin_note_failure for an attempt known to be the first of a run; the
- * caller records it. */
+/* Like ips_spin_note_failure, for an attempt known to be the first of a run;
+ * the caller records the attempt. */
 static inline void ips_spin_first(struct ips_thread *me,
                                   const struct ips_moment *call,
                                   const struct ips_moment *ret, uint32_t chan,

@@ -102,10 +102,10 @@ struct ips_moment ips_moment_of_return_slow(const struct ips_moment *call,
 struct ips_moment
 ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits);
 
-/* Stores the moment of the stamp `t` into `out`. Field by field: a struct that
- * goes through the stack as a whole would be loaded again before its parts have
- * arrived there. `taken`: cpu_next before the stamp; `mark`: the mark after it.
- */
+/* Stores the moment of the stamp `t` into `out`. It is stored field by field: a
+ * struct that goes through the stack as a whole would be loaded again before
+ * its parts have arrived there. `taken`: cpu_next before the stamp; `mark`: the
+ * mark after it. */
 static inline __attribute__((always_inline)) void
 ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
                     uint64_t t, struct ips_moment *out)

@@ -74,7 +74,7 @@ bool ips_target_preload_stays(enum ips_target_kind kind);
 size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
                        uint32_t pid);
 
-/* Copies the value of LD_PRELOAD without the entries that are `name` (our
+/* Copies the value of LD_PRELOAD without the entries that end in `name` (our
  * library's file name); `out` has room for all of `value`. */
 void ips_preload_without(char *out, const char *value, const char *name);
 

@@ -101,7 +101,8 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
 }
 
 /* Writes a short record that is a head only, with the baseline `of`, whose era
- * was `era`; `high`:`a` is its procedure. What the caller checked in that era
+ * was `era`; `high` and `a` are the upper and lower half of its procedure's
+ * address, or for a MARK 0 and the slot. What the caller checked in that era
  * holds when it was written. Returns 0, IPS_SHORT_NOT or a reservation with
  * IPS_SHORT_TAKEN. */
 static inline uint64_t ips_write_short_event(struct ips_thread *me,

@@ -54,7 +54,7 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    /* The last closed segment, for reuse; a ring has it as well. */
+    /* The last closed segment, for reuse; also set in a ring. */
     struct ips_segment_map prev;
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
@@ -102,7 +102,7 @@ struct ips_cpu_slot {
 /* Two: a handler's reading uses another slot than the code it interrupted. */
 #define IPS_CPU_SLOTS 2u
 struct ips_cpu {
-    /* One cache line: what a guess needs. */
+    /* One cache line holds all that a guess needs. */
     uint64_t read_t, read_cpu; /* last reading of the CPU clock */
     struct ips_guess guess;
     uint64_t no_mark; /* always 0: the mark if there is no rseq area */
@@ -112,7 +112,7 @@ struct ips_cpu {
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
     uint32_t guessed_said; /* corrections counted in the newest GUESSED */
-    uint64_t guessed_t;    /* stamp of that GUESSED; 0 none */
+    uint64_t guessed_t;    /* stamp of the newest GUESSED; 0 none */
 };
 
 /* Long record that gives a short record its CPU time:
@@ -128,7 +128,7 @@ struct ips_cpu_baseline {
 /* A call in progress: agent/preload/wrap.h. */
 struct ips_open {
     uint64_t frame;
-    uint64_t recs; /* recs_open at its start, and flags; one store */
+    uint64_t recs; /* recs_open when the call began, and flags; one store */
 };
 #define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
 #define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted this wait */
