@@ -87,12 +87,13 @@ enum ips_probe {
     IPS_PROBE_STACK = 8, /* the call stack of a wait */
     /* IMAGE and FORK exclude the cost of the start, which CALLS records report.
      */
-    IPS_PROBE_IMAGE = 9,  /* a new program image, from its exec to its end */
-    IPS_PROBE_FORK = 10,  /* a fork child, from fork to its end */
-    IPS_PROBE_LAST = 11,  /* this cost is in probe_spawn_ps */
-    IPS_PROBE_SPAWN = 11, /* a spawn, vfork, popen or system beyond CALL */
-    IPS_PROBE_LATE = 12,  /* costs from this one up are in probe_late_ps */
-    IPS_PROBE_FILE = 12,  /* a call on a file that leaves no record */
+    IPS_PROBE_IMAGE = 9, /* a new program image, from its exec to its end */
+    IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
+    IPS_PROBE_LAST = 11, /* this cost is in probe_spawn_ps */
+    /* a spawn, vfork, popen or system: its cost above IPS_PROBE_CALL */
+    IPS_PROBE_SPAWN = 11,
+    IPS_PROBE_LATE = 12, /* costs from this one up are in probe_late_ps */
+    IPS_PROBE_FILE = 12, /* a call on a file that leaves no record */
     /* Like IMAGE and FORK, for a stream that starts in a spare segment. */
     IPS_PROBE_SPARE_IMAGE = 13,
     IPS_PROBE_SPARE_FORK = 14,

@@ -486,8 +486,8 @@ static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
     return ips_build_proc_path(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
-/* Examines the program file at `path`, whose status is `st`. false: it cannot
- * be read. */
+/* Examines the program file at `path`, relative to `dir`; `st` is its status.
+ * Returns false if it cannot be read. */
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
                          struct stat *st, const char *library)
 {

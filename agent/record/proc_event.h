@@ -146,7 +146,8 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
 bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
                                struct ips_moment *m);
 
-/* Writes ENTER_SHORT or EXIT_SHORT. Returns as ips_write_short_event. */
+/* Writes ENTER_SHORT or EXIT_SHORT. Returns what ips_write_short_event returns.
+ */
 static inline uint64_t ips_write_short_proc_event(enum ips_rec_type type,
                                                   uint64_t procedure)
 {

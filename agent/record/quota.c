@@ -37,8 +37,8 @@ struct ips_control *ips_shared(void)
         return NULL;
     /* Touches the page by a futex wait on a word that has another value
      * already, with a timeout of 0. That also maps the page for writing. It
-     * takes a third of MADV_POPULATE_WRITE, which empties the kernel's list of
-     * fresh pages each time. */
+     * takes a third of the time of MADV_POPULATE_WRITE, which empties the
+     * kernel's list of fresh pages each time. */
     const struct timespec none = {0, 0};
     const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
     long rc =

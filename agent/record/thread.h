@@ -121,7 +121,8 @@ struct ips_cpu_baseline {
     uint64_t t, cpu; /* of the long record */
     uint64_t span;   /* stamps after t for which it is valid, 0: none */
     uint64_t mark;
-    uint32_t high; /* upper half of its procedure, 0 for a MARK */
+    uint32_t high; /* upper half of the procedure number of that record; 0 for a
+                      MARK */
     uint32_t era;
 };
 
@@ -132,7 +133,8 @@ struct ips_open {
 };
 #define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
 #define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted this wait */
-#define IPS_OPEN_MAX 8u            /* deeper calls replace the outermost ones */
+/* Most open calls that are noted: a deeper call replaces the outermost one. */
+#define IPS_OPEN_MAX 8u
 
 /* --- the whole state -------------------------------------------------------
  */

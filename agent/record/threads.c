@@ -56,8 +56,9 @@ void ips_threads_add(uint32_t tid)
             uint64_t fresh = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
             if (ips_sys_is_error(fresh))
-                return; /* its CPU time is then known up to its last record only
-                         */
+                /* Without an entry, the thread's CPU time is known only up to
+                 * its last record. */
+                return;
             struct thread_block *made = (struct thread_block *)fresh;
             made->tid = (_Atomic uint32_t *)(made + 1);
             made->count = THREADS_PER_BLOCK;

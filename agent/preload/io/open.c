@@ -138,7 +138,8 @@ IPS_EXPORT int __openat_2(int at, const char *path, int flags)
 }
 int __openat64_2(int, const char *, int) IPS_ALIAS(__openat_2);
 
-/* fopen: the C library opens the file by an internal call. */
+/* fopen needs its own wrapper: the C library opens the file by an internal
+ * call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     if (!ips_wrap_on())

@@ -331,7 +331,8 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
 
 /* --- lists ---------------------------------------------------------------- */
 
-/* Number of arguments including the NULL; `ap` then points after it. */
+/* Returns the number of arguments in `ap`, including the NULL that ends them.
+ */
 static size_t list_length(va_list ap)
 {
     size_t n = 1;

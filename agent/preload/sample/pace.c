@@ -282,9 +282,9 @@ static bool did_signal_end_syscall(const ucontext_t *uc, bool off)
 #elif defined(__aarch64__)
     const int64_t result = (int64_t)uc->uc_mcontext.regs[0];
 #endif
+    /* If the result is >= 0 at a system call, the kernel restarts the call. */
     return (result == -EINTR || (off && result >= 0)) &&
-           ips_context_is_at_syscall(
-               uc); /* if result >= 0, the call is restarted */
+           ips_context_is_at_syscall(uc);
 }
 
 static void end_postponement(void)

@@ -46,7 +46,8 @@ struct table {
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    /* pairs of all slots, without the last 63 or fewer of each slot */
+    /* sum of the `pairs` of all slots, in which the last calls of a slot (at
+     * most 63) are missing */
     uint64_t pairs;
     uint64_t flushed; /* stamp of the last COUNT records */
 };

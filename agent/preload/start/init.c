@@ -44,8 +44,8 @@ static void identify_listed_descriptor(const struct entry *e, int list)
 /* Whether the kernel's descriptor table has space for at most `upto`
  * descriptors. It has 64 at least, and after fork it is as small as the open
  * descriptors allow. select ignores descriptors beyond the table and refuses
- * closed ones within it. If all of them were open, it would clear the set,
- * which the last word shows. */
+ * closed ones within it. If all descriptors in the set were open, select would
+ * clear the set; the last word shows whether it did. */
 static bool descriptor_table_ends(int upto)
 {
     enum { LARGE = 1024 };

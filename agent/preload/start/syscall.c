@@ -299,8 +299,10 @@ static long call_unrecorded_interface(long n, const long args[6],
     return r;
 }
 
-/* Calls on processes. Returns false also where the raw call must be made: exit
- * and exit_group, and a waitid whose caller wants rusage. */
+/* For calls on processes, and the interfaces that leave no records. Returns
+ * true with the result in *r if `n` was such a call. Returns false for any
+ * other call, and where the raw call must be made: exit and exit_group, and a
+ * waitid whose caller wants rusage. */
 static bool call_process_wrapper(long *r, long n, const long args[6],
                                  uint64_t site)
 {

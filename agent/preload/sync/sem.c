@@ -150,7 +150,7 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
  * ------------------------------------------------------------------------------
  */
 
-/* Bit of the control word: the function has run. */
+/* Bit of the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
 
 /* The real call runs `run_once_function` in place of the program's function, so
