@@ -14,8 +14,8 @@
 #define IPS_PRELOAD_NAME "libips-preload.so"
 /* the library's file name is followed by a version */
 #define IPS_LIBRARY_NAME "libips.so"
-/* The name under which the procedures of these two libraries are reported
- * together. */
+/* The name under which the procedures of libips-preload.so and libips.so are
+ * reported together. */
 #define IPS_RECORDING "[recording]"
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */

@@ -576,7 +576,8 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     s->ppid = ips_core.pid;
     s->ptid = ptid;
     s->parent_image = ips_core.image_stamp;
-    if (s->state == IPS_STREAM_BEGUN) { /* by a pending signal's handler */
+    /* The handler of a pending signal may have begun the stream already. */
+    if (s->state == IPS_STREAM_BEGUN) {
         if (!known)
             ips_start_write_creator(s);
     } else if (s->state == IPS_STREAM_NEW) {

@@ -89,8 +89,8 @@ static inline bool ips_may_guess(struct ips_thread *me,
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark &
-              IPS_MARK_NOT) && /* else too much CPU time was reported so far */
+            !(call->mark & IPS_MARK_NOT) && /* if set, too much CPU time was
+                                               reported so far */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_at_mark(me, *ips_cpu_mark()),

@@ -146,8 +146,8 @@ static int size_and_map_segment(int fd, uint64_t bytes,
     }
     int err = make_first_page(fd, base, first);
     if (err == -EINVAL) {
-        /* Before Linux 5.14: allocate all of it at once, while the file is
-         * open. */
+        /* Before Linux 5.14: the whole segment is allocated at once, while the
+         * file is open. */
         ips_quota_give(first);
         first = bytes;
         if (!ips_quota_take(first)) {

@@ -81,8 +81,8 @@ static bool has_ended(uint32_t tid)
 
 void ips_threads_remove(uint32_t tid)
 {
-    /* Entered here before it leaves the list, so that one of the two always has
-     * the thread. */
+    /* The thread enters `ended` before it leaves the list, so that at any time
+     * one of the two contains it. */
     atomic_store(&ended[atomic_fetch_add(&next_ended, 1) % ENDED], tid);
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
@@ -100,7 +100,9 @@ void ips_threads_reset(void)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
     if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
-        return; /* nothing there; no page is touched */
+        /* No thread has ended, so `ended` is empty; its pages are not touched.
+         */
+        return;
     /* Stores only where needed: a store copies the parent's page. */
     for (unsigned i = 0; i < ENDED; i++)
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))

@@ -266,7 +266,8 @@ static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
     return true;
 }
 
-/* Applies one operation; `stack` has `*n` values. */
+/* Applies the operation `op` of a DWARF expression to the `*n` values on
+ * `stack`. Returns false if it is unknown or fails. */
 static bool apply_operation(const struct ips_unwind *u, struct reader *r,
                             uint8_t op, uint64_t *stack, unsigned *n)
 {
@@ -297,8 +298,8 @@ static bool apply_operation(const struct ips_unwind *u, struct reader *r,
     return apply_binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
 }
 
-/* Evaluates the expression at `place`; its stack starts with `start` unless
- * NULL. */
+/* Evaluates the DWARF expression at offset `place` and stores its value in
+ * *out. Its stack starts with *start, or is empty if `start` is NULL. */
 static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
                                 int32_t place, const uint64_t *start,
                                 uint64_t *out)
@@ -584,7 +585,9 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             break;
         frames[n++] = pc;
         if (sp < u->low || sp >= u->end)
-            break; /* on another stack than the readable one */
+            /* The frame is on another stack than [low, end), which is all that
+             * may be read. */
+            break;
         int by_table = step_by_table(u, &called);
         if (by_table < 0)
             break;

@@ -132,7 +132,8 @@ IPS_EXPORT pid_t fork(void)
 }
 pid_t __fork(void) IPS_ALIAS(fork);
 
-/* Records either side of a fork without handlers. */
+/* After a fork that ran no fork handlers: records FORK in the parent, and
+ * starts the stream of the child (`pid` is 0). */
 static void record_fork(pid_t pid, const struct origin *from,
                         struct ips_moment call, uint64_t site)
 {

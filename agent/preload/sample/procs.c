@@ -310,7 +310,8 @@ void ips_procs_begin(enum ips_start_kind kind)
         read_procedure_options();
     if (kind != IPS_START_FORK)
         return;
-    /* The counts and the open calls are the parent's. */
+    /* In a fork child the tables still hold the counts and open calls of the
+     * parent. */
     here.slots = NULL;
     here.table = NULL;
     for (struct table *t = atomic_load(&tables); t; t = t->next)

@@ -227,7 +227,7 @@ IPS_EXPORT void quick_exit(int status)
         quick_status = status;
     if (on)
         register_quick_exit_end();
-    /* the C library calls at_quick_exit_last at the end of this */
+    /* the C library calls at_quick_exit_last at the end of quick_exit */
     REAL(quick_exit)(status);
     __builtin_unreachable();
 }
