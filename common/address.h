@@ -29,8 +29,8 @@ struct ips_address {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* `allow` (--insecure was given): from now on accept addresses on other
- * machines without TLS. To be called before threads exist. */
+/* If `allow` (--insecure was given), addresses on other machines are accepted
+ * without TLS from now on. To be called before threads exist. */
 void ips_address_allow_insecure(bool allow);
 
 /* Parses an address. Returns 0, IPS_E_USAGE (unparseable, a host name, path too

@@ -51,7 +51,8 @@ int ips_err_set(struct ips_err *e, int code, const char *fmt, ...)
 int ips_err_wrap(struct ips_err *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Sets the message "message: strerror(errno)" and returns IPS_E_IO. */
+/* Sets `e` (may be NULL) to IPS_E_IO and the formatted message, followed by ":
+ * " and strerror(errno). Returns IPS_E_IO; keeps errno. */
 int ips_err_errno(struct ips_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -48,8 +48,8 @@ void ips_trim_large(void *v, size_t bytes);
 void ips_free_large(void *v);
 
 /* Unmaps the released mappings that are kept for ips_alloc_large, and returns
- * whether there were any. Kept are at most 1 GB, at most a quarter of the
- * limit, and no more than the limit leaves. */
+ * whether there were any. At most 1 GB is kept, at most a quarter of the limit,
+ * and no more than the limit leaves. */
 bool ips_large_unmap_reusable(void);
 
 /* From now on at most `bytes` are in memory; arrays beyond that are in files in

@@ -14,8 +14,8 @@
 #define IPS_PRELOAD_NAME "libips-preload.so"
 /* the library's file name is followed by a version */
 #define IPS_LIBRARY_NAME "libips.so"
-/* The name under which the procedures of these two libraries are reported
- * together. */
+/* The name under which the procedures of libips-preload.so and libips.so are
+ * reported together. */
 #define IPS_RECORDING "[recording]"
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
@@ -27,10 +27,10 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES],
  * set). */
 int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
 
-/* Whether a daemon that uses `state` may drain the default pool: `state` is the
- * state directory above, and IPS_STATE and IPS_POOL_ROOT are both set or both
- * unset. A user who names another archive does not mean the runs that are in
- * the pool. */
+/* Whether a daemon that uses `state` may drain the default pool: `state` is
+ * what ips_path_state returns, and IPS_STATE is not set without IPS_POOL_ROOT.
+ * A user who names another archive does not mean the runs that are in the pool.
+ */
 bool ips_path_state_is_default(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */

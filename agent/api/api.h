@@ -33,7 +33,8 @@ struct ips_api {
 
 /* This library's own table (api/task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
-/* `mark` of the preload library's table (api/mark.c). */
+/* Records a mark (api/mark.c): the function `mark` in the preload library's
+ * table. */
 void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
 
 #endif

@@ -45,7 +45,8 @@ struct ips_stamp {
 /* Returns 1 if this process is being recorded, else 0. */
 IPS_API int ips_active(void);
 
-/* Writes `text` (truncated to 511 bytes) into the calling thread's stream. */
+/* Writes a mark with `text` (truncated to 511 bytes) into the calling thread's
+ * stream. Does nothing if the thread has none (see above). */
 IPS_API void ips_mark(const char *text);
 
 /* ips_task_start starts a chain of events named `name`, without a parent.
@@ -62,8 +63,8 @@ IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
 
 /* `channel` is a name shared by both ends, on any machines; bytes are counted
  * in order per channel, from one sending task to one receiving task. A receive
- * has the stamps of its call and of its return; if one of them is IPS_NOW, the
- * other is used for both. */
+ * has the stamps of its call and of its return; if only one of them is IPS_NOW,
+ * the other is used for both. */
 IPS_API void ips_task_send(struct ips_task *task, const char *channel,
                            uint64_t bytes, const struct ips_stamp *at);
 IPS_API void ips_task_recv(struct ips_task *task, const char *channel,

@@ -59,8 +59,8 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
 {
     if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
-    /* Maps the extra state before the record is begun: the record would stay
-     * unpublished meanwhile. */
+    /* The extra state is mapped before the record is begun, which would else
+     * stay unpublished meanwhile. */
     bool plain = ips_me.recs_open || !ips_core.cpu_marks;
     struct ips_extra *extra = plain ? NULL : ips_extra();
     struct ips_moment now = ips_moment_now();
@@ -76,7 +76,7 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     }
     uint32_t n = first_slot_of_text(text);
     if (extra->mark_slot[n].era == era && extra->mark_slot[n].text != text)
-        n ^= 1; /* the second of its two slots */
+        n ^= 1; /* the second of the text's two slots */
     struct ips_mark_slot *p = &extra->mark_slot[n];
     p->text = NULL;
     atomic_signal_fence(memory_order_seq_cst);
@@ -92,8 +92,8 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     ips_baseline_set(&extra->mark_baseline, &now, era);
 }
 
-/* Handles the second slot, and a text at the end of a page; else writes the
- * mark in full. */
+/* Records a mark in short form if its text is in the second slot, or at the end
+ * of a page; else in full. */
 static __attribute__((noinline)) void record_mark_slow(const char *text)
 {
     struct ips_thread *me = ips_here();

@@ -33,7 +33,7 @@ struct channel { /* id 0 = free */
 
 struct ips_task {
     struct ips_stream stream;
-    uint64_t cpu0; /* IPS_NOW: the thread's CPU time at the task's start */
+    uint64_t cpu0; /* for IPS_NOW: thread CPU ns when the task started */
     uint64_t fork_seq;
     bool ended;
     struct channel *channels;  /* open addressing, by hash */
@@ -238,7 +238,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
         s->ptid = parent->stream.tid;
         record_fork(parent, &pm, task);
     }
-    /* The first record writes START before it. */
+    /* Beginning the first record also writes START before it. */
     size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
         begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);

@@ -54,7 +54,7 @@ static void reexec_without_agent(char **argv)
     unsetenv("IPS_POOL");
     unsetenv("IPS_PRELOAD");
     ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)environ);
-    free(rest); /* no /proc: continue as it is */
+    free(rest); /* without /proc ipsrun continues, measured */
 }
 
 /* Makes a run name of the command's basename, the date and time, and a random
@@ -212,7 +212,9 @@ static void drop_preload_if_unloadable(char **command,
     ips_target_refine_by_arguments(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        return; /* preload/process/exec.c has the reason for these variables */
+        /* preload_wanted() (preload/process/exec.c) says why these variables
+         * matter. */
+        return;
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
     if (!rest)

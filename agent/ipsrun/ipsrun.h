@@ -41,7 +41,8 @@ struct ipsrun_options {
     bool exec;        /* --exec: never stay as parent */
     bool insecure;    /* --insecure: for the private slave */
     bool state_given; /* --state */
-    bool master_set;  /* --master: other machines may report to it */
+    bool master_set;  /* --master was given: other machines may report to that
+                         master */
     char **command;   /* NULL ended; borrowed from argv */
 };
 
@@ -52,22 +53,24 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 /* If standard error is a terminal, forks: the child gets -1 and becomes the
  * command; the parent waits for its end, prints a line and returns the exit
  * status to end with (ipsrun/parent.c). If the command dies by a signal, the
- * parent dies by it, too. Without a terminal or with --exec or --quiet returns
- * -1 without forking. */
+ * parent dies by it, too. Without a terminal, with --exec or --quiet, or as
+ * process 1 it returns -1 without forking; also if no process is available. */
 int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name);
 
 /* Prints a message on standard error; returns IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* --join: waits for a while until the run exists, on this machine or at the
- * master. Returns -1 to continue, also (with a message) if that cannot be
- * known; else the exit status to end with. */
+ * master. Returns -1 to continue: the run exists, or (with a message) it cannot
+ * be known whether it does. Else prints a message and returns the exit status
+ * to end with. */
 int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o);
 
 /* Changes the library's path to one that the loader accepts for every user of
- * the run (ipsrun/library.c). A path with a blank or a colon becomes a link in
- * the pool's root. For root, a library that other users cannot reach becomes a
- * copy there. Returns 0, or prints a message and returns the exit status. */
+ * the run (ipsrun/library.c). A path with a blank or a colon is replaced by
+ * that of a link in the pool. For root, a library that other users cannot reach
+ * is replaced by a copy there, if they can reach the pool. Returns 0, or prints
+ * a message and returns the exit status. */
 int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES],
                                  const char *pool);
 
@@ -84,13 +87,14 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
                            struct ips_measured *out);
 
 /* Measures probe costs again, now with the whole interposer, and stores them in
- * `m` over those of the recording core alone (ipsrun/probe_costs.c). */
+ * `m` over those of the recording core alone (ipsrun/probe_costs.c). A cost
+ * that cannot be measured again stays. */
 void ipsrun_measure_interposer(const struct ips_clock *clock,
                                struct ips_measured *m);
 
 /* To be called first in main, with argv[0] as `called`. If
- * ipsrun_measure_interposer started this process only to measure it, does that
- * and returns the exit status; else returns -1. */
+ * ipsrun_measure_interposer started this process only for its measurement,
+ * makes the measurement and returns the exit status; else returns -1. */
 int ipsrun_run_if_subject(const char *called);
 
 #endif

@@ -17,7 +17,7 @@
 
 #define WAIT_S 30
 #define ASK_EVERY_MS 50
-#define HERE_MS 2000 /* the run may be starting on this machine, too */
+#define HERE_MS 2000 /* wait for a run that may be starting here */
 #define LOOK_EVERY_MS 20
 
 enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };

@@ -72,9 +72,9 @@ static int copy_library(const char *path, const char *to)
     return rc;
 }
 
-/* Makes a directory for that library in the pool's root and fills `out` with
- * the path in it. The file keeps its own name, by which a measured ipsrun
- * recognises it. false: not possible. */
+/* Makes a directory for `library` in the pool's root and fills `out` with the
+ * path that the library will have there. The file keeps its own name, by which
+ * a measured ipsrun recognises it. false: not possible. */
 static bool make_library_directory(const char *library, const char *pool,
                                    mode_t mode, char out[IPS_PATH_BYTES])
 {

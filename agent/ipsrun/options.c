@@ -184,7 +184,8 @@ _Static_assert(IPS_PROCEDURES_OFF == 0 && IPS_PROCEDURES_SAMPLE == 1 &&
                    IPS_LOCKS_ALL == 1,
                "the order of common/ipsrun_values.h");
 
-/* Stores the position of `text` among the values of `option` in *index. */
+/* Stores the position of `text` among the values of `option` in *index and
+ * returns -1; or prints a message and returns the exit status. */
 static int find_value_index(const char *option, const char *text,
                             uint32_t *index)
 {
@@ -224,7 +225,7 @@ static int take_budget(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-/* With less, a thread has no space for its first record. */
+/* With a smaller quota a thread has no space for its first record. */
 #define QUOTA_LEAST_BYTES (256u << 10)
 
 static int take_quota(struct ipsrun_options *o, const char *text)

@@ -70,8 +70,8 @@ static void stop_like_child(pid_t child, int sig, const sigset_t *all)
         kill(child, SIGCONT);
 }
 
-/* Returns the witness's pid; -1: no process available. All signals are blocked.
- */
+/* Starts a witness (see the top of this file) and returns its pid; -1: no
+ * process available. All signals are blocked. */
 static pid_t start_signal_witness(void)
 {
     pid_t parent = getpid(), pid = fork();
@@ -92,7 +92,8 @@ static void end_witness(pid_t witness)
     waitpid(witness, NULL, 0);
 }
 
-/* Returns the signals that are pending in the witness; bit 0 is signal 1. */
+/* Returns the signals that are pending in the process `witness`; bit 0 is
+ * signal 1. */
 static uint64_t pending_signals(pid_t witness)
 {
     char path[64], line[256];
@@ -254,7 +255,8 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
     fflush(NULL);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    sigaction(SIGCHLD, &act, &old); /* if ignored, no wait status */
+    /* While SIGCHLD is ignored there is no wait status. */
+    sigaction(SIGCHLD, &act, &old);
     double begun = now_s();
     pid_t parent = getpid(), child = fork();
     if (child <= 0) {
@@ -265,7 +267,8 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
         if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
             getppid() != parent)
             raise(SIGKILL);
-        return -1; /* no process available: the command takes our place */
+        return -1; /* the child, or no process available: the command takes our
+                      place */
     }
     release_descriptors_and_directory();
     int status = wait_and_forward_signals(child, &all);

@@ -1,9 +1,9 @@
 /*
- * What ipsrun tests before the first run of a boot (results in POOL/clock):
- * does this kernel clear our mark in the rseq area whenever it switches a
- * thread out (agent/record/cpu.h), and what does each kind of probe cost on
- * this machine? The tests run in a child process of our own: if the kernel
- * kills it for them, or they install a signal handler, that does no harm.
+ * Tests of ipsrun before the first run of a boot (results in POOL/clock): does
+ * this kernel clear our mark in the rseq area whenever it switches a thread out
+ * (agent/record/cpu.h), and what does each kind of probe cost on this machine?
+ * The tests run in a child process of our own: if the kernel kills it for them,
+ * or they install a signal handler, that does no harm.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -203,9 +203,9 @@ static void one_sync(void)
     ips_rec_publish(r);
 }
 
+static char used[64 << 10];
 /* Replaces the contents of the caches: in a program that did other work, the
  * kernel's code and data for the clock are not in them. */
-static char used[64 << 10];
 static void use_caches(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)

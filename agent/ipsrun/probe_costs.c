@@ -137,8 +137,8 @@ static void run_subject_process(const struct probe_pool *p, int64_t end,
 /* --- evaluation ------------------------------------------------------------
  */
 
-/* Subtracts what the C library's fork adds by itself to the system call that it
- * is compared with: that is not our cost. */
+/* Subtracts the time that the C library's fork itself takes beyond the bare
+ * system call, with which it is compared: that time is not our cost. */
 static void subtract_libc_fork_cost(struct ipsrun_said *said, int64_t end)
 {
     static const enum ipsrun_step with_fork[] = {
@@ -181,8 +181,8 @@ static void store_probe_cost(const struct ipsrun_said *all,
 static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
-    /* The agent reads the clock in one of 64 blocks (slave/build/cost.c). More
-     * readings than that are part of the cost of a block. */
+    /* slave/build/cost.c counts one reading of the clock for 64 blocks. Further
+     * readings are part of the cost of a block. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
     store_probe_cost(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL],
                      &ps[IPS_PROBE_CALL]);
@@ -198,12 +198,13 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      &ps[IPS_PROBE_IMAGE]);
     store_probe_cost(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE],
                      event, &ps[IPS_PROBE_SPAWN]);
-    /* An image itself reports the cost of making its own segment. */
+    /* A spare segment does not change the cost of an image: an image itself
+     * reports the cost of making its own segment. */
     ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
     ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
     store_probe_cost(all, IPSRUN_SPARE_FORK, 0, event,
                      &ps[IPS_PROBE_SPARE_FORK]);
-    /* Never more than without a spare. */
+    /* A fork into a spare segment never costs more than one without. */
     ps[IPS_PROBE_SPARE_FORK] =
         ips_min_u64(ps[IPS_PROBE_SPARE_FORK], ps[IPS_PROBE_FORK]);
     store_probe_cost(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0,

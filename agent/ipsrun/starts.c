@@ -30,8 +30,8 @@
 /* Starts per subject; there are several subjects. With fewer, the cost of an
  * image differed by half from one measurement to the next. */
 #define STARTS 32
-/* Number of starts with spare segments: a spare is found by the pid, and this
- * many starts find one. */
+/* Number of starts that are measured with spare segments. A spare is found by
+ * the pid, and this many starts find one each. */
 #define SPARED 12
 
 /* Defined by the interposer. */
@@ -43,8 +43,8 @@ static volatile uint32_t *said_ns;
 /* The environment without the variable that preloads us. */
 static char *bare[1024];
 
-/* Programs work between two starts, so that little of the last start is left in
- * the first-level caches. */
+/* work_between() imitates the work of a program between two starts, which
+ * leaves little of the last start in the first-level caches. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
 static void work_between(void)
@@ -172,10 +172,10 @@ static int64_t compute_mean(const int64_t *ns, int count)
 }
 
 /* Computes the ps that recording adds to a start. Compares the quickest quarter
- * of either kind, which varies between measurements by a third as much as the
- * mean of all. The difference is scaled by mean over quickest quarter of the
- * unrecorded starts: other load and caches make ours dearer in the same
- * proportion. */
+ * of the recorded with that of the unrecorded starts; it varies between
+ * measurements by a third as much as the mean of all. The difference is scaled
+ * by the ratio of mean to quickest quarter of the unrecorded starts: other load
+ * and caches make our work dearer in the same proportion. */
 static int64_t compute_added_ps(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)

@@ -36,7 +36,7 @@
 static int channel[2], pair[2], full[2], epoll_fd, full_epoll, file, null;
 static char bytes[64], used[64 << 10];
 
-/* Code with a jump from each 64-byte line to the next, and a return; NULL: not
+/* `code` jumps from each 64-byte line to the next, and returns; NULL: not
  * available. It fills the first-level instruction cache. */
 #define CODE_BYTES (32u << 10)
 static void (*code)(void);
@@ -313,9 +313,10 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
     return 0;
 }
 
-/* Closes our descriptors on exec: an image would write the names of the ones
- * that it inherits, at about 5 us each. That is not part of a start's probe
- * cost: the agent reports the cost of names separately. */
+/* Pins the subject to its core and makes its descriptors. They are closed on
+ * exec: an image would write the names of those that it inherits, at about 5 us
+ * each, and the agent reports the cost of names separately from a start's probe
+ * cost. */
 static bool begin_subject(void)
 {
     struct epoll_event e = {.events = EPOLLIN};

@@ -1,5 +1,5 @@
 /* The report that the subject (ipsrun/subject.c, ipsrun/starts.c) sends to
- * ipsrun/probe_costs.c, as a whole after each step. */
+ * ipsrun/probe_costs.c. It sends the whole report again after each step. */
 #ifndef IPS_AGENT_IPSRUN_SUBJECT_H
 #define IPS_AGENT_IPSRUN_SUBJECT_H
 
@@ -56,15 +56,18 @@ bool ipsrun_starts_begin(void);
  * failure. `spared`: there are spare segments. */
 int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
                                       bool *good);
-/* Returns the same for a thread, from its creation to its end. */
+/* Returns the ps that the interposer adds to a thread, from its creation to its
+ * end; clears *good on failure. */
 int64_t ipsrun_measure_thread_added_ps(bool *good);
 /* Is the interposer loaded in this process? */
 bool ipsrun_recorded(void);
 /* Returns the C library's own function, not the interposer's; NULL: not found.
  */
 void *ipsrun_libc_function(const char *name);
-/* If `called` (argv[0]) says that this process is the empty image of a start,
- * does the image's work and returns its exit status; else returns -1. */
+/* If `called` (argv[0]) says that this process is the empty program whose start
+ * is measured, does what a small program does at its end, and returns the exit
+ * status, which encodes the overhead that its agent reported (ipsrun/starts.c);
+ * else returns -1. */
 int ipsrun_run_if_empty_image(const char *called);
 
 #endif

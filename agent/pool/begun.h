@@ -1,8 +1,8 @@
 /*
  * The call that a thread is in now, kept in the header of the segment that the
  * thread writes (agent/pool/format.h). A record is written at the end of a
- * call. For a call that never ends this is therefore the only trace: in a
- * program that hangs, or that was killed while it waited.
+ * call. So this note is the only trace of a call that never ends: in a program
+ * that hangs, or that was killed while it waited.
  *
  * Invariants:
  *  - if calls are nested (a signal handler's within another), the outermost is
@@ -22,8 +22,9 @@ struct ips_begun {      /* 48 bytes */
     uint64_t cpu;       /* thread CPU ns at the call */
     uint64_t site;      /* return address of the call, 0 unknown */
     uint64_t what;      /* IPS_BEGUN_*, below */
-    uint64_t object;    /* ACQUIRE: address or number; JOIN: FORK's fork_seq */
-    uint64_t holder;    /* ACQUIRE: thread id of the holder, 0 not known */
+    uint64_t object; /* ACQUIRE: address or number of the object; JOIN: fork_seq
+                        of the FORK */
+    uint64_t holder; /* ACQUIRE: thread id of the holder, 0 not known */
 };
 
 /* `type`: enum ips_rec_type of the record to come (SEND or RECV for a call that

@@ -11,7 +11,9 @@
 #include "common/types.h"
 
 #define BRACKETS 200
-#define APART_NS 50000000 /* at least 10 ms; longer is more precise */
+/* Between the two readings of a calibration: at least 10 ms; a longer time is
+ * more precise. */
+#define APART_NS 50000000
 
 static uint64_t raw_ns(void)
 {
@@ -215,7 +217,8 @@ int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
     char path[IPS_PATH_BYTES + 16];
     snprintf(path, sizeof(path), "%s/clock", pool_root);
     bool kept = read_stored(path, boot_id, clock, measured);
-    /* Without costs, another program than ipsrun made the file: measure now. */
+    /* If the costs are missing, another program than ipsrun made the file:
+     * measure them now. */
     if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
         return 0;
     if (!kept) {

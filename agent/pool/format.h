@@ -7,8 +7,9 @@
  * POOL/RUN/PID.TID.STAMP.seg   one segment: header, then records
  *
  * Invariants:
- *  - one writer per segment (a thread); the slave only reads records, and
- *    writes nothing but `state` (CLOSED -> DRAINED).
+ *  - one writer per segment (a thread); the slave only reads records. When it
+ *    has read all of a CLOSED segment, it zeroes the records and sets `state`
+ *    to DRAINED.
  *  - little endian, natural alignment, every record a multiple of 8 bytes.
  *  - offsets, never pointers.
  *  - a record is published by a release store of its head word; the reader's
@@ -35,8 +36,8 @@
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
 /* A segment's memory is populated (MADV_POPULATE_WRITE) piece by piece: first
- * one page, then steps as long as what is populated already, but at least
- * IPS_GROW_FIRST_BYTES and at most IPS_GROW_STEP_BYTES. */
+ * one page, then in steps of the size that is populated already, but of at
+ * least IPS_GROW_FIRST_BYTES and at most IPS_GROW_STEP_BYTES. */
 #define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
@@ -74,8 +75,9 @@ enum ips_probe {
     IPS_PROBE_EVENT = 0, /* one stamp */
     IPS_PROBE_CALL = 1,  /* a recorded call: call and return stamps, CPU, site,
                             and the wrapper round it */
-    IPS_PROBE_BLOCK = 2, /* extra cost, beyond CALL, of a call that was switched
-                            out, if the CPU clock is not read */
+    /* extra cost, beyond CALL, of a call in which the thread was switched out,
+     * if the CPU clock is not read */
+    IPS_PROBE_BLOCK = 2,
     IPS_PROBE_SAMPLE = 3,
     IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
     IPS_PROBE_COUNT = 5,
@@ -85,14 +87,14 @@ enum ips_probe {
     IPS_PROBE_STACK = 8, /* the call stack of a wait */
     /* IMAGE and FORK exclude the cost of the start, which CALLS records report.
      */
-    IPS_PROBE_IMAGE = 9,  /* a new program image, from its exec to its end */
-    IPS_PROBE_FORK = 10,  /* a fork child, from fork to its end */
-    IPS_PROBE_LAST = 11,  /* this cost is in probe_spawn_ps */
-    IPS_PROBE_SPAWN = 11, /* a spawn, vfork, popen or system beyond CALL */
-    IPS_PROBE_LATE = 12,  /* costs from this one up are in probe_late_ps */
-    IPS_PROBE_FILE = 12,  /* a call on a file that leaves no record */
-    /* The same as IMAGE and FORK, where the stream starts in a spare segment.
-     */
+    IPS_PROBE_IMAGE = 9, /* a new program image, from its exec to its end */
+    IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
+    IPS_PROBE_LAST = 11, /* this cost is in probe_spawn_ps */
+    /* a spawn, vfork, popen or system: its cost above IPS_PROBE_CALL */
+    IPS_PROBE_SPAWN = 11,
+    IPS_PROBE_LATE = 12, /* costs from this one up are in probe_late_ps */
+    IPS_PROBE_FILE = 12, /* a call on a file that leaves no record */
+    /* Like IMAGE and FORK, for a stream that starts in a spare segment. */
     IPS_PROBE_SPARE_IMAGE = 13,
     IPS_PROBE_SPARE_FORK = 14,
     IPS_PROBE_POLL = 15,   /* a poll that found a descriptor ready at once */
@@ -106,15 +108,16 @@ enum ips_probe {
     IPS_PROBE_LOCK = 20, /* taking and releasing a free lock */
     IPS_PROBE_COSTS = 21
 };
-/* After so long without a recorded call, none of the agent's code and data is
- * left in the first-level caches. */
+/* After this many ns without a recorded call, none of the agent's code and data
+ * is left in the first-level caches. */
 #define IPS_COLD_NS 2000u
 /* Which acquisitions of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 
 /* POOL/RUN/control. Written by ipsrun before CMD starts. Later every process of
  * the run changes `used_bytes` and `lost`, and the slave changes
- * `released_bytes`. Readers treat the file as untrusted. */
+ * `released_bytes`, `spare_bytes`, `slave_pid` and `slave_list`. Readers treat
+ * the file as untrusted. */
 struct ips_control {
     uint64_t magic;
     uint32_t version;
@@ -134,7 +137,8 @@ struct ips_control {
     uint32_t segment_bytes;
     uint32_t uid;
     char tags[256]; /* --tag K=V, NUL separated, ends with an empty one */
-    /* Test option: the agent adds this to every stamp (docs/HACKING.md). */
+    /* Test option: the agent makes every stamp wrong by this offset, drift and
+     * step (docs/HACKING.md). */
     int64_t test_offset_ns;
     int64_t test_drift_ppm;
     int64_t test_step_ns;
@@ -158,9 +162,10 @@ struct ips_control {
     /* Cost of each kind of probe in thousandths of a ns, measured on this
      * machine before the start; index: enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
-    uint32_t receive_stamps; /* 1: QUEUE before a datagram that waited */
+    uint32_t receive_stamps; /* 1: QUEUE precedes the RECV of a datagram that
+                                waited in the kernel */
     uint32_t delays;         /* 1: RUNDELAY records are written */
-    /* Costs from IPS_PROBE_FIRST on. */
+    /* Costs of the probes from IPS_PROBE_FIRST on, below IPS_PROBE_LAST. */
     uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST];
     uint32_t locks; /* enum ips_locks */
     /* The slave that drains the run, if that slave is in the initial pid
@@ -217,7 +222,7 @@ enum ips_on_full {
 
 enum ips_segment_state {
     IPS_SEGMENT_OPEN = 1,   /* the writer appends */
-    IPS_SEGMENT_CLOSED = 2, /* the writer is done; next is `seq` + 1 */
+    IPS_SEGMENT_CLOSED = 2, /* the writer is done; next segment: `seq` + 1 */
     IPS_SEGMENT_DRAINED = 3 /* the slave has read all records and zeroed them */
 };
 
@@ -239,8 +244,8 @@ struct ips_segment_header { /* 256 bytes */
     _Atomic uint32_t state;     /* enum ips_segment_state */
     _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    /* Spare segments only (below). taken: a process has taken it; withdrawn:
-     * the slave has withdrawn it. */
+    /* Spare segments only (below). taken: set by the process that takes the
+     * spare; withdrawn: set by the slave when it takes the spare back. */
     _Atomic uint32_t taken;
     _Atomic uint32_t withdrawn;
     struct ips_begun begun;
@@ -288,7 +293,7 @@ struct ips_rec_head {
     uint32_t a; /* small argument, see each record */
     uint64_t t; /* stamp: of the call, or of the moment */
 };
-#define IPS_REC_F_NS 1u /* t, t_ret: ns, not stamps (API explicit stamps) */
+#define IPS_REC_F_NS 1u /* t and t_ret are ns that the program gave (API) */
 /* SEND, RECV: the record also represents earlier ones that were overwritten;
  * `result` is the sum of the bytes of all of them. */
 #define IPS_REC_F_SUM 2u
@@ -314,7 +319,7 @@ struct ips_rec_io {
     struct ips_rec_head h;
     uint64_t t_ret;
     uint64_t cpu;     /* thread CPU ns at the call */
-    uint64_t cpu_ret; /* and at the return */
+    uint64_t cpu_ret; /* thread CPU ns at the return */
     int64_t result;   /* bytes moved; RECV 0 = end-of-file; BLOCK: what the call
                          returned */
     uint64_t site;    /* return address of the call, 0 unknown */
@@ -388,7 +393,7 @@ struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     uint64_t cpu_ret;
     uint64_t fork_seq; /* unique in the image; the child's START repeats it */
     uint32_t kind;     /* enum ips_fork_kind */
-    uint32_t err;      /* errno: nothing was created */
+    uint32_t err;      /* errno if nothing was created, else 0 */
 };
 
 enum ips_join_kind {
@@ -403,8 +408,8 @@ struct ips_rec_join { /* a = child's pid or 0 */
     uint64_t cpu;
     uint64_t cpu_ret;
     uint64_t seq;
-    uint64_t child_cpu_ns; /* rusage: of the child and of the children it waited
-                              for; ~0 unknown */
+    uint64_t child_cpu_ns; /* CPU time (rusage) of the child and of the children
+                              that it waited for; ~0: unknown */
     uint32_t status;       /* as wait() returns it */
     uint32_t kind;         /* enum ips_join_kind */
 };
@@ -453,21 +458,21 @@ struct ips_rec_guessed { /* a = number of clock readings that corrected guesses
                           */
     struct ips_rec_head h;
     uint64_t guessed_ns; /* CPU time that was guessed */
-    uint64_t off_ns;     /* sum over these readings of the absolute error of the
-                            recorded CPU time */
+    uint64_t off_ns; /* sum of the absolute errors of the recorded CPU time at
+                        the readings that `a` counts */
     uint64_t off_max_ns; /* largest absolute error */
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
 
 /* Counts calls on files that left no record, since the last CALLS of this
- * stream. The analysis adds their cost to the dilation. `a` is more such cost:
- * agent work without a probe cost of its own, or beyond that cost, which the
- * agent measured itself (IPS_APART): stacks, the first of which in an image
- * touches tables for the first time; growth of the pool; names of channels;
- * readings of the CPU clock that no record shows. `a` also includes the probe
- * costs of opens, of calls that passed through, and of free locks. The first
- * CALLS of an image or fork child holds the cost of its start. Later ones are
- * written every IPS_CALLS_EVERY calls, at a sample when `a` reached
+ * stream. The analysis counts their cost as recording overhead. `a` is further
+ * overhead: agent work without a probe cost of its own, or beyond that cost,
+ * which the agent measured itself (IPS_APART): stacks, the first of which in an
+ * image touches tables for the first time; growth of the pool; names of
+ * channels; readings of the CPU clock that no record shows. `a` also includes
+ * the probe costs of opens, of calls that passed through, and of free locks.
+ * The first CALLS of an image or fork child holds the cost of its start. Later
+ * ones are written every IPS_CALLS_EVERY calls, at a sample when `a` reached
  * IPS_BEYOND_DUE_NS, and before END and EXEC when there were IPS_CALLS_LEAST
  * calls or IPS_BEYOND_LEAST_NS. */
 struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
@@ -493,9 +498,9 @@ struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
 
 /* The modules of an image follow its START and NAME (not with procedures=off).
  * A module loaded later is recorded when one of its addresses is first seen:
- * before a SAMPLE or call, after a STACK. gone = 1 (path empty) at dlclose.
- * [start, end) is the whole mapping. A fork child has the modules of its
- * parent. */
+ * before the SAMPLE that needs it, but a call's own record or a STACK may
+ * precede its MODULE. gone = 1 (path empty) at dlclose. [start, end) is the
+ * whole mapping. A fork child has the modules of its parent. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
     uint64_t start; /* the module's addresses are [start, end) */
@@ -511,8 +516,8 @@ struct ips_rec_module { /* a = length of path */
 
 #define IPS_FRAMES_MAX 64u
 /* A sample represents one period of the thread's CPU time. A stack with more
- * frames is cut at its outer end. Without frames: sampling of the thread starts
- * here. */
+ * frames is cut at its outer end. A SAMPLE without frames marks where the
+ * sampling of the thread starts. */
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
     uint64_t cpu;       /* thread CPU at the sample */
@@ -523,7 +528,7 @@ struct ips_rec_sample { /* a = frames */
 /* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE that lasted more than
  * 50 us. Omitted if the last STACK of the same site in this stream had the same
  * depth: that one is then valid again. */
-struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
+struct ips_rec_stack { /* a = frames; h.t = `t` of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */
 };
@@ -600,11 +605,11 @@ struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     int32_t tid;  /* KILL of a thread: its tid, else 0 */
     int32_t code; /* SIGNAL: si_code */
     uint32_t how; /* enum ips_signal_how */
-    /* KILL by sigqueue, SIGNAL with SI_QUEUE or SI_TIMER: si_value. SIGNAL
-     * with SI_MESGQ: the `ino` of the queue's ACQUIREs, 0 unknown. SIGNAL that
-     * the kernel sent because a descriptor became ready (fcntl's F_SETSIG,
-     * O_ASYNC): pool/ready.h's `ready`, and why in the upper half; 0
-     * unknown. */
+    /* KILL by sigqueue, SIGNAL with SI_QUEUE or SI_TIMER: si_value. SIGNAL with
+     * SI_MESGQ: the `ino` of the queue's ACQUIREs, 0 unknown. SIGNAL that the
+     * kernel sent because a descriptor became ready (fcntl's F_SETSIG,
+     * O_ASYNC): `ready` of pool/ready.h, with enum ips_ready_why in the upper
+     * half; 0 unknown. */
     uint64_t value;
     uint64_t t_ret; /* same as t: KILL is written before the call, so that a
                        signal to the sender itself comes after it */
@@ -634,10 +639,10 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint8_t flags; /* enum ips_chan_flags */
     uint8_t reserved;
     uint64_t dev;
-    uint64_t ino;         /* of this end (both ends of a pipe share one) */
-    uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
-    uint64_t cookie;      /* SO_COOKIE, 0 none */
-    uint64_t netns;       /* SO_NETNS_COOKIE; before Linux 5.14 its inode */
+    uint64_t ino;      /* inode of this end (both ends of a pipe share one) */
+    uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
+    uint64_t cookie;   /* SO_COOKIE, 0 none */
+    uint64_t netns;    /* SO_NETNS_COOKIE, or (before Linux 5.14) its inode */
     uint64_t sent_before; /* TCP: bytes sent and received before this record */
     uint64_t recv_before;
     uint64_t name_hash; /* hash of the name (USER) or of the bound or peer path
@@ -672,9 +677,9 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
-/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), two lists follow
- * the record: the bytes of each datagram but the last, and the hashes of all
- * but the first. */
+/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record is
+ * followed by one word, the bytes of each datagram but the last, and by the
+ * hashes of all datagrams but the first. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */

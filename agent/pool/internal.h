@@ -8,8 +8,9 @@
 /* Reads /proc/sys/kernel/random/boot_id. */
 int ips_pool_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
 
-/* Fills `clock` of this boot and the probe costs measured on it: from
- * POOL/clock, or else by measuring (100 ms) and storing them there. */
+/* Fills `clock` with this boot's clock and `measured` with the probe costs:
+ * from POOL/clock, or else by calibrating the clock (50 ms) and calling
+ * `measure` (NULL: the costs stay 0), and then stores both in POOL/clock. */
 int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
                                    struct ips_clock *clock,
                                    struct ips_measured *measured,

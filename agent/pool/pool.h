@@ -62,14 +62,14 @@ int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
 
 /* Makes POOL/RUN/control. Calibrates the clock and measures probe costs once
  * per boot, stored in POOL/clock. Writes the path of the run's directory into
- * `dir`. */
+ * `dir`. IPS_E_BUSY: the run exists already, and `join` is false. */
 int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                       size_t dir_len, struct ips_err *err) IPS_MUST_USE;
 
 /* Checks POOL/RUN/control and returns a copy of it; release it with
- * ips_control_free. A copy, since a process that may write the file may also
- * truncate it, and a mapping would then raise SIGBUS in the slave. Texts in the
- * copy always end with NUL. */
+ * ips_control_free. It is a copy, since a process that may write the file may
+ * also truncate it, and a mapping would then raise SIGBUS in the slave. Texts
+ * in the copy always end with NUL. */
 int ips_control_read_copy(const char *dir, const struct ips_control **out,
                           struct ips_err *err) IPS_MUST_USE;
 void ips_control_free(const struct ips_control *control);
@@ -84,16 +84,16 @@ int ips_control_add_released_bytes(const char *dir, uint64_t bytes,
 int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
                                 struct ips_err *err) IPS_MUST_USE;
 
-/* Writes into `control` how programs recognise the caller as the slave; the
- * caller is in the initial pid namespace. Only the holder of slave.lock may
- * call it; the calling thread must live as long as the slave. */
+/* Writes into `control` how programs recognise the caller as the slave. The
+ * caller must be in the initial pid namespace. Only the holder of slave.lock
+ * may call it; the calling thread must live as long as the slave. */
 int ips_control_store_slave_identity(const char *dir,
                                      struct ips_err *err) IPS_MUST_USE;
 
 /* Spare segments (agent/pool/format.h). ips_spare_name: the name of spare `n`.
- * ips_spare_make: makes it in a run's directory, with a copy of `control`,
- * returns its descriptor and stores its size in `bytes`; -1: no space, or it
- * exists already. */
+ * ips_spare_make: makes spare `n`, with a copy of `control`, in the run's
+ * directory `dirfd`, returns its descriptor and stores its size on disk in
+ * *bytes; -1: no space, or it exists already. */
 void ips_spare_name(char out[32], unsigned n);
 int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
                    uint64_t *bytes) IPS_MUST_USE;
@@ -127,8 +127,9 @@ static inline uint32_t ips_rec_flags(const struct ips_rec_head *h)
     return h->word >> 16;
 }
 
-/* The call's return address, stored after a FORK, JOIN, KILL or CLOSE of `own`
- * bytes that was checked; 0 if the record has none. */
+/* The call's return address, which follows the `own` bytes of a FORK, JOIN,
+ * KILL or CLOSE; 0 if the record has none. The record must have passed
+ * ips_rec_check(). */
 static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
 {
     uint64_t site = 0;

@@ -62,7 +62,7 @@ int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
 {
     static unsigned char zeros[65536]; /* never written: takes no memory */
     off_t at = (off_t)(zero_to > HEADER_BYTES ? zero_to : HEADER_BYTES);
-    /* Populated ranges only: writing into a hole would take space. */
+    /* Zeroes populated ranges only: writing into a hole would take space. */
     for (;;) {
         off_t from = lseek(fd, at, SEEK_DATA);
         if (from < 0 && errno == ENXIO)

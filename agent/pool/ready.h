@@ -29,11 +29,11 @@ enum ips_ready_kind {
     ((uint32_t)(kind) << IPS_READY_KIND_SHIFT | (uint32_t)(number))
 #define IPS_READY_KIND(ready) ((ready) >> IPS_READY_KIND_SHIFT)
 #define IPS_READY_TIMERFD IPS_READY(IPS_READY_OTHER, 1)
-/* An epoll descriptor within the epoll: the next poll reports what was ready in
- * it. */
+/* The ready descriptor is an epoll itself: the program's next poll reports
+ * which of its descriptors was ready. */
 #define IPS_READY_EPOLL IPS_READY(IPS_READY_OTHER, 2)
 /* A signalfd: which signals it is for. Bits 1 to 27 are the signals of these
- * numbers, bit 0 all others; none: not known. */
+ * numbers, bit 0 all others; no bit: not known. */
 #define IPS_READY_SIGNALFD_BIT (1u << 28)
 #define IPS_READY_SIGNALFD(signals)                                            \
     IPS_READY(IPS_READY_OTHER, IPS_READY_SIGNALFD_BIT | (signals))
@@ -43,7 +43,8 @@ enum ips_ready_kind {
     IPS_READY(IPS_READY_OTHER,                                                 \
               IPS_READY_QUEUE_BIT |                                            \
                   ((uint32_t)(ino) & (IPS_READY_QUEUE_BIT - 1)))
-/* `object` of a queue's ACQUIREs and RELEASEs: 0 a message, or this: space. */
+/* `object` of a queue's ACQUIREs and RELEASEs: 0 for a message, this value for
+ * free space in the queue. */
 #define IPS_SYNC_OF_SPACE (1ull << 32)
 #define IPS_READY_NUMBER(ready) ((ready) & ((1u << IPS_READY_KIND_SHIFT) - 1))
 
@@ -53,13 +54,13 @@ static inline bool ips_ready_is_eventfd(uint32_t ready)
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD &&
            IPS_READY_NUMBER(ready);
 }
-/* Whether it found a message queue. */
+/* Whether a poll with this `ready` found a message queue. */
 static inline bool ips_ready_is_queue(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
            (ready & IPS_READY_QUEUE_BIT);
 }
-/* Whether it found a signalfd. */
+/* Whether a poll with this `ready` found a signalfd. */
 static inline bool ips_ready_is_signalfd(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_OTHER &&

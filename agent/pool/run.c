@@ -53,8 +53,8 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
-    /* Only after the checks above: another user may have put a link there
-     * meanwhile. The umask may have removed bits. */
+    /* The umask may have removed bits of the mode. It is set only after the
+     * checks above: another user may have put a link there meanwhile. */
     if (fresh && chmod(root, mode) < 0)
         return ips_err_errno(err, "%s", root);
     return 0;
@@ -120,7 +120,9 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
     return 0;
 }
 
-/* IPS_TEST_PROBE_NS adds so many ns to every record; the costs include them. */
+/* Fills the probe costs and the CPU mode of `c`. The test option
+ * IPS_TEST_PROBE_NS adds that many ns to every record; the costs include them.
+ */
 static void probes_fill(const struct ips_run_options *opt,
                         const struct ips_measured *m, struct ips_control *c)
 {
@@ -228,8 +230,9 @@ static int control_write(const struct ips_control *c, const char *dir,
     if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
         rc = ips_err_errno(err, "write %s", fresh);
     close(fd);
-    /* If two processes join at once, the first file stays. One rename, not link
-     * and unlink: the slave refuses a control file with two names. */
+    /* If two processes join at once, the first file stays. This is one rename,
+     * not link and unlink, because the slave refuses a control file with two
+     * names. */
     bool placed = rc == 0 && renameat2(AT_FDCWD, fresh, AT_FDCWD, path,
                                        RENAME_NOREPLACE) == 0;
     if (rc == 0 && !placed && errno != EEXIST)
@@ -368,7 +371,7 @@ void ips_control_free(const struct ips_control *control)
 static int add_to_control_counter(const char *dir, off_t at, uint64_t bytes,
                                   struct ips_err *err)
 {
-    /* By pread and pwrite: a mapping would raise SIGBUS if another process
+    /* Uses pread and pwrite: a mapping would raise SIGBUS if another process
      * truncates the file. There is one writer, so no update is lost in between.
      */
     int fd = control_open(dir, O_RDWR, err);

@@ -3,8 +3,8 @@
  * library's function of its name does, as if the program called it at `site`.
  * The first ones are also the slow paths of the wrappers in preload/io/io.c and
  * preload/io/msg.c, for descriptors that are not streams. The wrapper of
- * syscall() (preload/start/syscall.c) calls all functions. They take `site` as
- * a parameter because their own return address lies inside the interposer and
+ * syscall() (preload/start/syscall.c) calls all of them. They take `site` as a
+ * parameter because their own return address lies inside the interposer and
  * would be useless in a record.
  */
 #ifndef IPS_AGENT_PRELOAD_AT_H
@@ -25,8 +25,8 @@ ssize_t ips_recvfrom_slow(int fd, void *buf, size_t n, int flags,
                           struct sockaddr *from, socklen_t *len, uint64_t site);
 ssize_t ips_sendmsg_slow(int fd, const struct msghdr *m, int flags,
                          uint64_t site);
-/* Does a recvmsg for a caller that did not ask for the sender's address or the
- * segment size; asks for both, to record them. */
+/* Makes and records a recvmsg for a caller that did not ask for the sender's
+ * address or the segment size: asks the kernel for both. */
 ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
@@ -94,8 +94,8 @@ int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
 int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
 int ips_flock_at(int fd, int operation, uint64_t site);
 
-/* The next functions are in preload/sync/ipc.c. ts, until NULL: wait without a
- * limit. */
+/* The next functions are in preload/sync/ipc.c. `ts` or `until` NULL: they wait
+ * without a time limit. */
 int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
                       const struct timespec *ts, uint64_t site);
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,

@@ -31,27 +31,27 @@ struct ips_chan_hint {
                       that send are not recorded yet */
 };
 
-/* Finds out what `fd` is and stores it in the table; for a channel it writes
- * CHAN. `seen` is the table's word of `fd` that the caller read. A socket that
- * has no peer and does not listen stays unknown: class NONE is returned but not
- * stored. */
+/* Asks the kernel what `fd` is, stores the answer in the table and returns the
+ * word of `fd`; for a channel also writes CHAN. `seen` is the table's word of
+ * `fd` that the caller read. A stream socket that has no peer and does not
+ * listen stays unknown: the word returned has class NONE and is not stored. */
 uint64_t ips_chan_identify(int fd, uint64_t seen,
                            const struct ips_chan_hint *hint);
 
-/* The name of a listening socket as LISTEN records hold it: port and network
- * namespace, or the hash of the Unix name. ips_listen_name_of returns false
- * where `name` is no address of either kind. */
+/* The name of a listening socket in records of kind IPS_SYNC_LISTEN: port and
+ * network namespace, or the hash of the Unix name. ips_listen_name_of makes it
+ * from the address `name`; false: `name` is no address of either kind. */
 struct ips_listen_name {
     uint64_t dev, ino, object;
 };
 bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out);
-/* The same for the address that the socket is bound to (`peer` false) or that
- * of its peer. */
+/* Makes the name from the address that the socket is bound to (`peer` false) or
+ * from its peer's. False: the socket has no such address. */
 bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
 
-/* Reads the number after `key` ("Pid:") in /proc/self/fdinfo. False: not found.
- * Makes three system calls. */
+/* Stores in *value the number after `key` (for example "Pid:") in
+ * /proc/self/fdinfo/FD. False: not found. */
 bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 
 /* Returns the table's word of `fd`. A descriptor that was not seen before is
@@ -63,8 +63,8 @@ static inline uint64_t ips_chan_get_or_identify(int fd)
                                            : word;
 }
 
-/* The same for callers that need channels only: a file opened by path (class
- * OPENED) is no channel, so it is not examined. */
+/* Like ips_chan_get_or_identify, for callers that need channels only: a file
+ * opened by path (class OPENED) is no channel, so it is not examined. */
 static inline uint64_t ips_chan_get_or_identify_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
@@ -74,7 +74,7 @@ static inline uint64_t ips_chan_get_or_identify_channel(int fd)
 }
 
 /* Writes CLOSE for the channel of `word`. `stamp` is the moment just before the
- * close. Only a real close carries the TCP totals. */
+ * close. Only a CLOSE with `how` IPS_CLOSE_FD carries the TCP totals. */
 void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
                            uint64_t stamp, uint64_t site);
 

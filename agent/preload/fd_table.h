@@ -1,6 +1,6 @@
 /*
- * What this process knows of its descriptors: one word per descriptor, which
- * every read and write reads with one load.
+ * A table of what this process knows of its descriptors: one word per
+ * descriptor, which every read and write reads with one load.
  *
  * Invariants:
  * - The table is process-wide and lock-free. A word changes only by
@@ -43,8 +43,8 @@ enum ips_fd_class {
 
 /* word: channel id (32) | class (8) | flags (4) | generation (20). In place of
  * the channel id, an eventfd has its number in the kernel plus 1 (0: unknown),
- * a pidfd its process id, a pseudo terminal IPS_FD_PTY (0: another terminal).
- */
+ * a pidfd its process id, a signalfd its signals, a message queue its number
+ * (pool/ready.h), a pseudo terminal IPS_FD_PTY (0: another terminal). */
 /* `master`: the descriptor is that of the side which controls the terminal. */
 #define IPS_FD_PTY(number, master) (((uint32_t)(number) + 1) << 1 | (master))
 /* TCP socket: the kernel answers TCP_INFO */

@@ -53,12 +53,12 @@ uint64_t ips_module_protected_end(const struct link_map *l,
 bool ips_module_is_libc(const struct ips_module *m);
 /* Returns whether `l`, which comes after ours in the search order, is a library
  * of the program that uses names of our wrappers for its own functions. If so,
- * notes those names to which references are bound in it
- * (preload/start/foreign.c). */
+ * notes those of the names that the loader would bind to `l` if our library
+ * were not there (preload/start/foreign.c). */
 bool ips_note_foreign_names(const struct link_map *l,
                             const struct ips_module *m);
 /* Makes the names noted so far resolve to the libraries of the program that
- * define them, as if we did not. */
+ * define them, as if our library did not define them. */
 void ips_rebind_foreign_names(void);
 /* Writes UNSEEN if a function with a noted name may pass its calls on to the C
  * library's function of that name: such calls are not recorded. Needs a running

@@ -21,7 +21,8 @@
 void ips_stdio_init(void);
 
 /* Notes that popen returned `stream`, whose close waits for the child whose
- * FORK has the number `seq`. */
+ * FORK has the number `seq`. The first call replaces the slots of popen's
+ * table. */
 void ips_stdio_note_popen(FILE *stream, uint64_t seq);
 
 /* The address of some function of the C library. */

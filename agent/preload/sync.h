@@ -1,6 +1,6 @@
 /*
- * What the wrappers of mutexes, conditions, rwlocks, semaphores, barriers, spin
- * locks and once (preload/sync/) share.
+ * Shared by the wrappers of mutexes, conditions, rwlocks, semaphores, barriers,
+ * spin locks and once (preload/sync/).
  *
  * Invariants:
  * - The program sees exactly what the real call does. If a lock looks free, the
@@ -45,9 +45,9 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
  * the lock may belong to a malloc that starting would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. Not under a checker of
- * races and lock order (helgrind): it must see the call that the program made,
- * because it concludes something else from a try, or nothing (from
- * sem_trywait). */
+ * races and lock order (helgrind, ThreadSanitizer): it must see the call that
+ * the program made, because it concludes something else from a try, or nothing
+ * (from sem_trywait). */
 extern bool ips_sync_attempts IPS_HIDDEN;
 bool ips_sync_check_layouts(void);
 static inline bool ips_sync_on(void)
@@ -57,8 +57,8 @@ static inline bool ips_sync_on(void)
     return ips_sync_check_layouts();
 }
 
-/* The layouts that were found to be as expected. All false under a checker of
- * races, which would report our look at an object as a race with its writers.
+/* The layouts that were found to be as expected. All false under valgrind,
+ * whose checkers would report our look at an object as a race with its writers.
  * If the layout of an object is unknown, nothing is read from it. */
 struct ips_sync_known {
     bool mutex, cond, rwlock, sem, barrier;
@@ -140,8 +140,9 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
  */
 
 /* A thread that tries again and again is waiting, though it makes no waiting
- * call. The releasing thread learns of it from a small table hashed by address;
- * a waiter for another lock in the same slot costs a needless record. */
+ * call. The releasing thread learns of the tries from a small table hashed by
+ * address; a waiter for another lock in the same slot costs a needless record.
+ */
 void ips_note_failed_try(const volatile void *at);
 void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
                                     bool shared, uint64_t site);
@@ -198,7 +199,8 @@ static inline bool ips_mutex_nested(const pthread_mutex_t *m)
            (m->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE_NP &&
            m->__data.__count > 1;
 }
-/* Whether a thread may be waiting for this mutex, which we hold. */
+/* Whether a thread may be waiting for this mutex, which we hold. Clears the
+ * mark of failed tries, so it is called once per unlock. */
 bool ips_mutex_may_have_waiters(const pthread_mutex_t *m);
 
 /* Whether pthread_mutex_clocklock and its like accept these arguments. If not,

@@ -1,5 +1,5 @@
 /*
- * What every interposed function shares: the real functions, and the few lines
+ * Shared by all interposed functions: the real functions, and the few lines
  * around a call that record it.
  *
  * Law of a wrapper: it calls the real function exactly once with the same
@@ -100,11 +100,12 @@ static inline void ips_sample_check_return(const struct ips_moment *call,
         ips_sample_check_return_slow(call, ret);
 }
 /* To be called when a signal handler of the program starts, which interrupted
- * the thread at `context`. If that is in a system call, the exact timer is not
- * set until the thread has left the call. */
+ * the thread at `context`. If `context` is in a system call, the exact timer is
+ * not set until the thread has left the call. */
 void ips_sample_note_handler(const void *context);
-/* Must come before any use of REAL or SREAL: fills them with stubs, each of
- * which finds its function at the first call. Idempotent, async-signal-safe. */
+/* Must come before any use of REAL or SREAL: fills their tables with stubs,
+ * each of which finds its function at the first call. Idempotent,
+ * async-signal-safe. */
 void ips_find_install_stubs(void);
 /* The next definition of `name` after our library in the search order, or
  * NULL. */
@@ -178,7 +179,8 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-/* Stamp and thread CPU time before and after a call (agent/record/cpu.h). */
+/* Stamp and thread CPU time before and after a call (agent/record/cpu.h);
+ * ips_at_wakeup: after a call that does nothing but wait. */
 static inline struct ips_moment ips_at_call(void)
 {
     return ips_moment_now();
@@ -227,7 +229,8 @@ static inline void ips_push_open_call(struct ips_thread *me, const void *frame,
                                       uint64_t flags)
 {
     uint32_t at = me->open_depth;
-    /* first: a handler that interrupts here uses the next entry */
+    /* before the entry is filled: a handler that interrupts here uses the next
+     * one */
     me->open_depth = at + 1;
     atomic_signal_fence(memory_order_seq_cst);
     struct ips_open *open = ips_open_call_at_depth(me, at);
@@ -244,7 +247,8 @@ ips_current_call_note(const struct ips_thread *me)
         return NULL;
     return &((struct ips_segment_header *)(uintptr_t)base)->begun;
 }
-/* Notes the call that was opened at `mark`, just before it is made. */
+/* Notes the call that was opened at depth `mark`, just before it is made. Only
+ * the outermost call (depth 0) is noted. */
 static inline void ips_note_call_begin(const struct ips_thread *me,
                                        uint32_t mark, uint64_t what,
                                        uint64_t site,
@@ -262,7 +266,7 @@ static inline void ips_note_call_begin(const struct ips_thread *me,
     begun->what = what;
     atomic_store_explicit(&begun->t, call->t, memory_order_release);
 }
-/* Closes a call that is over and recorded. */
+/* Closes the call of depth `mark`, which is over and recorded. */
 static inline void ips_note_call_end(struct ips_thread *me, uint32_t mark)
 {
     struct ips_begun *begun =
@@ -295,8 +299,8 @@ void ips_close_open_calls(void);
  * the call as if a signal had ended it. */
 void ips_record_abandoned_call(void);
 
-/* The same as IPS_CALL_BEGINS for a wait for a process (`pid`, 0: any) or for
- * the thread that the FORK `seq` created. */
+/* Like IPS_CALL_BEGINS, for a wait for a process (`pid`, 0: any) or for the
+ * thread that the FORK `seq` created. */
 #define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
     do {                                                                       \
         struct ips_begun *begun_ = ips_current_call_note(&ips_me);             \
@@ -331,7 +335,8 @@ static inline void ips_io_close(const struct ips_io *io)
 {
     ips_note_call_end(&ips_me, io->mark);
 }
-/* Declares a struct ips_io for ips_io_begin. */
+/* Declares a struct ips_io for ips_io_begin; the end of its scope closes the
+ * call. */
 #define IPS_IO(io)                                                             \
     struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
     io.mark = ips_me.open_depth
@@ -365,9 +370,9 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
     return true;
 }
 
-/* Record that the call returned, and return `result`, which is the call's (for
- * -1 they read errno, and keep it). `iov` is the payload; `name` is a
- * datagram's peer, NULL: the socket is connected. */
+/* Record that the call returned `result`, and return `result` (if it is -1 they
+ * read errno, and keep it). `iov` is the payload; `name` is a datagram's peer,
+ * NULL: the socket is connected. */
 ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
                            ssize_t result, const struct iovec *iov,
                            size_t iovcnt, const struct sockaddr *name,
@@ -383,7 +388,8 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
  * --------------------------------------------------
  */
 
-/* Starts the record of a poll. False: not recorded. *mark: see ips_open. */
+/* Starts the record of a poll. False: not recorded. *mark: open_depth before
+ * the poll. */
 static inline __attribute__((always_inline)) bool
 ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
                uint64_t site)
@@ -403,7 +409,8 @@ static inline uint64_t ips_pack_ready(uint32_t what, uint32_t why)
 {
     return what | (uint64_t)why << 32;
 }
-/* A wait of `op` returned `result` > 0: writes its BLOCK. Returns `result`. */
+/* A wait of `op` returned `result` > 0: writes its BLOCK, and a SIGNAL if a
+ * pidfd is ready. Returns `result`. */
 int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
                           enum ips_op op, int result, uint64_t site,
                           uint64_t ready);
@@ -416,8 +423,8 @@ void ips_record_arrival_time(const struct ips_io *io);
 /* preload/io/segments.c: bytes of each datagram but the last that the call of
  * `io` sent; 0: it sent one datagram. */
 uint32_t ips_sent_segment_bytes(const struct ips_io *io);
-/* Returns the segment size in the control data of a message; 0: it has none;
- * UINT32_MAX: it says one datagram. */
+/* Returns the segment size of `type` (UDP_SEGMENT, UDP_GRO) in the control data
+ * of a message; 0: it has none; UINT32_MAX: it says one datagram. */
 uint32_t ips_segment_bytes_in_control(const struct msghdr *m, int type);
 /* Whether a receive from this socket must ask the kernel for the segment
  * size. */
@@ -433,13 +440,14 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
 /* A wait of `op` is over; `result` < 0: it failed with errno `err`. Records the
- * wait if it returned something or took long. Returns the moment of its
+ * wait if `result` > 0 or the thread was blocked. Returns the moment of its
  * return. */
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready);
 
-/* The same for a poll, select or epoll; `no_wait`: its timeout was 0. */
+/* Like ips_record_wait, for a poll, select or epoll. `no_wait`: its timeout was
+ * 0, so that `result` 0 is a failed attempt (preload/io/spin.c). */
 void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait);
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
@@ -461,8 +469,9 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      uint32_t status, uint64_t site);
 
 /* preload/process/seccomp.c: call ips_prepare_for_forbidden_calls before a call
- * that installs a seccomp filter or forbids the time stamp counter. It returns
- * whether calls were forbidden already. If the call failed, pass that to
+ * that installs a seccomp filter or forbids the time stamp counter. It ends our
+ * own system calls, or all recording (IPS_FORBIDS_ALL), and returns whether
+ * calls were forbidden already. If the call failed, pass that to
  * ips_forbid_undo. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_prepare_for_forbidden_calls(enum ips_forbids what);
@@ -521,9 +530,9 @@ void ips_env_done(struct ips_env *env);
                                                     : NULL);                   \
     } while (0)
 
-/* CPU time (ns) of the children reaped since ips_reap_begin; ~0 if other
- * threads reaped children meanwhile (system, pclose: the C library waits
- * inside). */
+/* ips_reap_cpu_since returns the CPU time (ns) of the children reaped since
+ * ips_reap_begin, or ~0 if other threads reaped children meanwhile. For system
+ * and pclose, in which the C library waits. */
 struct ips_reap {
     uint64_t cpu_ns;
     uint32_t count;
@@ -537,7 +546,7 @@ uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 /* notes that the thread is about to be cancelled */
 void ips_thread_mark_cancelled(pthread_t thread);
 
-/* preload/io/spin.c. An attempt failed. True: it continues a run of failed
+/* preload/io/spin.c. Notes a failed attempt. True: it continues a run of failed
  * attempts and needs no record. False: record it and call ips_spin_restart_run.
  */
 bool ips_spin_note_failure(const struct ips_moment *call,
@@ -554,8 +563,8 @@ struct ips_spin {
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
-/* ips_spin_note_failure for an attempt known to be the first of a run; the
- * caller records it. */
+/* Like ips_spin_note_failure, for an attempt known to be the first of a run;
+ * the caller records the attempt. */
 static inline void ips_spin_first(struct ips_thread *me,
                                   const struct ips_moment *call,
                                   const struct ips_moment *ret, uint32_t chan,
@@ -564,9 +573,9 @@ static inline void ips_spin_first(struct ips_thread *me,
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
 }
-/* Ends a run of failed attempts: that of `call` succeeded. To be called before
- * it is recorded. Fewer than IPS_SPIN_LEAST failed attempts before it are no
- * run. */
+/* Ends a run of failed attempts: the attempt of `call` succeeded. To be called
+ * before that attempt is recorded. Fewer than IPS_SPIN_LEAST failed attempts
+ * are no run. */
 #define IPS_SPIN_LEAST 3u
 void ips_spin_end_run_slow(const struct ips_moment *call);
 static inline void ips_spin_end_run(struct ips_thread *me,
@@ -582,11 +591,12 @@ static inline void ips_spin_drop_run(void)
     ips_me.spin_count = 0;
 }
 
-/* preload/io/retry.c. Counts the try of `call` for the object `key`, which
- * failed. */
+/* preload/io/retry.c. Counts the failed try of `call` for the condition `key`.
+ */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
                             struct ips_moment call);
-/* The thread slept on purpose, or reaped a child. */
+/* Counts that the thread slept on purpose, or (ips_count_child_join) that it
+ * reaped a child. */
 static inline void ips_count_sleep(void)
 {
     if (unlikely(ips_me.extra != NULL))
@@ -607,7 +617,8 @@ static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
     return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
            ips_retry_end_run_slow(kind, key, run);
 }
-/* Writes BLOCK with op RETRY; call it before the try of `call` is recorded. */
+/* Writes BLOCK with op RETRY; to be called before the successful try, made at
+ * `call`, is recorded. */
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
                       uint64_t site);
 
@@ -625,8 +636,9 @@ void ips_record_file_made(const char *path, int fd, int flags,
 bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
                     struct ips_moment ret);
 
-/* preload/io/file.c: to be called before and after a call on a file; `exact`
- * reads the thread's clocks now. */
+/* preload/io/file.c: to be called before and after a call on a file; `exact`:
+ * reads the thread's CPU clock and switches now, even if the last reading is
+ * recent. */
 struct ips_moment ips_file_call_begin(bool exact);
 void ips_file_call_end(const struct ips_moment *call, int64_t result,
                        uint64_t site);
@@ -654,8 +666,8 @@ uint64_t ips_ready_of(int fd, uint32_t events);
 /* preload/process/notice.c: signals that the kernel sends because a descriptor
  * became ready. */
 void ips_notice_async(int fd, bool on); /* O_ASYNC was set or cleared */
-/* mq_notify is about to send `sig` for q. If it fails, the result is for
- * ips_notice_queue_undo. */
+/* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
+ * If that call fails, pass the result to ips_notice_queue_undo. */
 uint64_t ips_notice_queue(int q, int sig);
 void ips_notice_queue_undo(int sig, uint64_t old);
 /* The value of the SIGNAL record for a signal with these fields of its

@@ -200,7 +200,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         write_lost_records(s, stamp);
     goto out;
 lost:
-    if (type != IPS_REC_LOST) /* the next LOST has its count */
+    /* A lost LOST is not counted: the next LOST has its count. */
+    if (type != IPS_REC_LOST)
         count_lost(s, cause, 1);
 passed_over:
     if (s->cur == at + bytes)
@@ -270,7 +271,8 @@ void ips_stream_end(struct ips_stream *s)
 
 /* --- process ------------------------------------------------------- */
 
-/* Not getenv: bash and others replace it. */
+/* Returns the value of an environment variable; NULL: not set. Does not call
+ * getenv, which bash and others replace. */
 static const char *find_variable(const char *name)
 {
     size_t len = strlen(name);
@@ -384,7 +386,9 @@ void *ips_core_wiped_memory(void)
     return ips_core.wiped;
 }
 
-/* `to_begin`: the caller starts a stream next. */
+/* Attaches this process to the run that its environment names, at the first
+ * call; later calls return whether it is attached. `to_begin`: the caller
+ * starts a stream next. */
 static bool attach_run(bool to_begin)
 {
     static bool tried;
@@ -532,8 +536,9 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     set_alive();
 }
 
-/* Did the kernel zero the page? Then this process is the child of a fork that
- * the agent did not see: makes it a new image. */
+/* To be called if *ips_core.alive is 0: if the kernel zeroed the page, this
+ * process is the child of a fork that the agent did not see, and becomes a new
+ * image. false: there never was such a page. */
 static bool become_child_if_forked(void)
 {
     if (ips_core.alive == &not_alive)
@@ -571,7 +576,8 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     s->ppid = ips_core.pid;
     s->ptid = ptid;
     s->parent_image = ips_core.image_stamp;
-    if (s->state == IPS_STREAM_BEGUN) { /* by a pending signal's handler */
+    /* The handler of a pending signal may have begun the stream already. */
+    if (s->state == IPS_STREAM_BEGUN) {
         if (!known)
             ips_start_write_creator(s);
     } else if (s->state == IPS_STREAM_NEW) {

@@ -11,8 +11,8 @@
 /* Longest use of a baseline. Time that the hypervisor or an interrupt took, and
  * that the kernel may not count as ours, adds up no longer than this. */
 #define LINE_NS 500000u
-/* Usual time between the return and the reading; after ten times this, there
- * may have been a switch in between. */
+/* Usual time between the return of a call and the reading of the clock; after
+ * ten times this, there may have been a switch in between. */
 #define MARK_NS 1000u
 /* Longest time of an undisturbed reading of the clock. */
 #define READING_NS 2500u
@@ -61,7 +61,8 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
-/* Is slot `s` still the mark, and was it the `taken`-th one set? */
+/* Is slot `s` still the mark, and has no slot been taken since number `taken`?
+ */
 static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
     return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
@@ -70,7 +71,7 @@ static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 
 struct reading {
     struct ips_cpu_slot *slot; /* NULL: the mark did not survive the reading */
-    uint32_t mark_number;      /* number of that mark */
+    uint32_t mark_number;      /* number of the slot's mark */
     uint64_t t, cpu;
 };
 
@@ -157,9 +158,10 @@ static struct cpu_baseline newest_baseline(void)
     return line;
 }
 
-/* CPU time that the baseline gives at the reading. If the mark was gone before
- * it (`stood` false): what it would be if all guesses were right, at most the
- * time elapsed since `last`. */
+/* CPU time that is expected at the reading `r`; `last` is the CPU time reported
+ * last. If the mark was still there (`stood`): by the baseline `l`. Else: what
+ * the clock would show if all guesses were right, but not below `last`, and
+ * above it by no more than the time elapsed since. */
 static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
                                 const struct reading *r, uint64_t last)
 {
@@ -242,9 +244,9 @@ static struct ips_moment moment_setting_mark(void)
                        r.mark_number);
 }
 
-/* This reading shows in no record unless IPS_GUESS_NS of CPU time went by since
- * the last one (slave/build/cost.c), most often after a switch between two
- * calls. So its cost is reported in CALLS. */
+/* Reads the clock, most often after a switch between two calls. If less than
+ * IPS_GUESS_NS of CPU time went by since the last reading, this one shows in no
+ * record (slave/build/cost.c), so its cost is reported in CALLS. */
 __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
@@ -302,7 +304,7 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;
-    /* If there was a switch since the return, this is too little, and the rest
+    /* If there was a switch since the return, `cost` is too low, and the rest
      * counts for the next arc: better than a block that does not look like one.
      */
     bool good = since < MARK_NS * 10;
@@ -315,7 +317,8 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     g->given_ns += g->blocks ? cost : 0;
     uint64_t cpu = call->cpu + cost;
     int64_t off = more - (int64_t)cost;
-    if (!good) /* no more than the elapsed time */
+    /* The CPU time since the return is at most the elapsed time `since`. */
+    if (!good)
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     start_guess_window(&r, t, off);
     set_baseline_by_reading(&r, cpu);

@@ -43,12 +43,13 @@
 
 struct ips_moment {
     uint64_t t, cpu;
-    uint64_t mark;        /* mark then; IPS_MARK_NOT: t and cpu are no baseline.
-                             Without marks: the stamp when `cpu` had been read. */
+    /* The mark at `t`; with IPS_MARK_NOT: t and cpu are no baseline. Without
+     * marks: the stamp after `cpu` was read. */
+    uint64_t mark;
     uint32_t mark_number; /* number of `mark`: ips_me.cpu_next while it is the
                              newest */
 };
-#define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
+#define IPS_MARK_NOT 1u /* or'ed into a mark: the result equals no mark */
 
 static inline volatile uint64_t *ips_cpu_mark(void)
 {
@@ -101,10 +102,10 @@ struct ips_moment ips_moment_of_return_slow(const struct ips_moment *call,
 struct ips_moment
 ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits);
 
-/* Stores the moment of the stamp `t` into `out`. Field by field: a struct that
- * goes through the stack as a whole would be loaded again before its parts have
- * arrived there. `taken`: cpu_next before the stamp; `mark`: the mark after it.
- */
+/* Stores the moment of the stamp `t` into `out`. It is stored field by field: a
+ * struct that goes through the stack as a whole would be loaded again before
+ * its parts have arrived there. `taken`: cpu_next before the stamp; `mark`: the
+ * mark after it. */
 static inline __attribute__((always_inline)) void
 ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
                     uint64_t t, struct ips_moment *out)
@@ -127,8 +128,9 @@ ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
     }
     *out = ips_moment_slow();
 }
-/* The current moment. No slot was taken from before the stamp until after the
- * mark was checked, so the mark was there all the time. */
+/* Stores the current moment in `out`. On the fast path, no slot was taken from
+ * before the stamp until after the mark was checked, so the mark was there all
+ * the time. */
 static inline __attribute__((always_inline)) void
 ips_moment_take(struct ips_thread *me, struct ips_moment *out)
 {
@@ -168,16 +170,16 @@ static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {
     return ips_moment_return(call, false);
 }
-/* The same for a call that moves no bytes (a poll, a sleep): however long it
- * was, its CPU time is that of going to sleep and waking up. */
+/* Like ips_moment_after, for a call that moves no bytes (a poll, a sleep):
+ * however long it was, its CPU time is that of going to sleep and waking up. */
 static inline struct ips_moment
 ips_moment_return_of_wait(const struct ips_moment *call)
 {
     return ips_moment_return(call, true);
 }
 
-/* Reads the clock itself, for moments that must be exact: END. Never less than
- * the CPU time reported before. */
+/* Reads the thread's CPU clock (ns), for moments that must be exact: END.
+ * Returns never less than the CPU time reported before. */
 uint64_t ips_cpu_read(void);
 
 /* record/run_delay.c. ips_run_delay_write_if_due writes a RUNDELAY if one is
@@ -191,7 +193,8 @@ void ips_guessed_write(uint64_t t);
 void ips_guessed_write_last(void);
 /* Writes CALLS, if there were at least `least` calls or enough ns to report. */
 void ips_calls_write_if_enough(uint32_t least);
-/* The ns that CALLS would report in addition to the calls. */
+/* The ns of agent work that a CALLS written now would report in addition to the
+ * number of calls. */
 uint64_t ips_unreported_agent_ns(void);
 
 /* Measures agent work that has no probe cost of its own. The time beyond
@@ -217,12 +220,13 @@ static inline void ips_agent_work_end_of_scope(const struct ips_apart *apart)
     const struct ips_apart apart_                                              \
         __attribute__((cleanup(ips_agent_work_end_of_scope))) =                \
             ips_agent_work_begin()
-/* In a fork child: resets the counts. Its start has a probe cost. */
+/* Sets to 0 the counts that CALLS reports: when they are reported, and where an
+ * image, thread or fork child starts, since its start has a probe cost. */
 void ips_reset_overhead_counts(void);
 
 /* After the run is attached: finds out whether marks can be used. */
 void ips_cpu_init(void);
-/* In a fork child: its CPU time starts at 0. */
+/* In a fork child: forgets marks and readings; its CPU time starts at 0. */
 void ips_cpu_reset(void);
 
 #endif

@@ -10,10 +10,10 @@
 #include "agent/record/cpu.h"
 #include "agent/record/cpu_mark.h"
 
-/* IPS_CPU_FAST: the clock is read at the first block after the thread used so
- * much CPU time (guesses cannot be wrong about time that it did not run), or
- * after as many blocks as agent/record/cpu_guess.h says. A reading takes up to
- * 1 us, with its effects on the caches. */
+/* IPS_CPU_FAST: the clock is read at the first block after the thread used this
+ * many ns of CPU time (guesses cannot be wrong about time that it did not run),
+ * or after as many blocks as agent/record/cpu_guess.h says. A reading takes up
+ * to 1 us, with its effects on the caches. */
 #define IPS_GUESS_NS 500000u
 /* A call that moves data may have used CPU time before it slept; from this
  * length its CPU time is read. */
@@ -31,8 +31,8 @@ static inline bool ips_is_unannounced_fork(void)
 struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
                                                   uint64_t t);
 
-/* Takes the number of the next slot, in one instruction: of all other code only
- * this thread's signal handlers do the same. */
+/* Takes the number of the next slot, in one instruction: besides this code,
+ * only the thread's signal handlers take numbers. */
 static inline uint32_t ips_next_slot(struct ips_thread *me)
 {
     uint32_t one = 1;
@@ -89,8 +89,8 @@ static inline bool ips_may_guess(struct ips_thread *me,
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark &
-              IPS_MARK_NOT) && /* else too much CPU time was reported so far */
+            !(call->mark & IPS_MARK_NOT) && /* if set, too much CPU time was
+                                               reported so far */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_at_mark(me, *ips_cpu_mark()),

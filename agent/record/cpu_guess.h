@@ -58,8 +58,8 @@ struct ips_guess {
 /* A larger error (ns) is not due to guesses: it is reported at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
-/* `cost` of a call that was switched out, limited so that the call looks like a
- * block if it was long enough for one. */
+/* Limits `cost`, the CPU time of a call in which the thread was switched out,
+ * so that the call looks like a block if it lasted long enough for one. */
 static inline uint64_t ips_guess_limit_to_block(uint64_t cost, uint64_t elapsed)
 {
     return __builtin_expect(elapsed > IPS_BLOCKED_NS + 2, 1)

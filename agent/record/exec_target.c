@@ -307,10 +307,11 @@ static bool replace_by_interpreter(char *head, size_t have)
 
 /* --- programs examined before --------------------------------------------- */
 
-/* A program that starts others mostly starts the same ones. The verdict on a
- * plain dynamic program stays true while the file and the caller's ids are the
- * same. It is kept per thread, since a vfork child shares the state of its
- * parent's thread. */
+/* Returns the key under which the verdict on a file is kept: a program that
+ * starts others mostly starts the same ones. The verdict on a plain dynamic
+ * program stays true while the file and the caller's ids are the same. It is
+ * kept per thread, since a vfork child shares the state of its parent's thread.
+ */
 static struct ips_seen seen_of(const struct stat *st)
 {
     return (struct ips_seen){.dev = st->st_dev,
@@ -390,8 +391,8 @@ static bool is_reachable(const char *library, bool before)
     return true;
 }
 
-/* Is it a regular executable file? Devices are not opened, FIFOs not waited
- * for. */
+/* Is `path` a regular executable file? The test opens no device and waits for
+ * no FIFO. */
 static bool is_program(int dir, const char *path, struct stat *st)
 {
     return ips_sys6(SYS_newfstatat, dir, (long)path, (long)st, 0, 0, 0) == 0 &&
@@ -485,8 +486,8 @@ static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
     return ips_build_proc_path(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
-/* Examines the program file at `path`, whose status is `st`. false: it cannot
- * be read. */
+/* Examines the program file at `path`, relative to `dir`; `st` is its status.
+ * Returns false if it cannot be read. */
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
                          struct stat *st, const char *library)
 {
@@ -537,7 +538,7 @@ static bool find_next(const char **search, const char *file,
         bool fits = head + len + 1 <= FOUND_BYTES;
         if (fits) {
             memcpy(path, *search, n);
-            path[n] = '/'; /* no slash for the current directory */
+            path[n] = '/'; /* overwritten for "", the current directory */
             memcpy(path + head, file, len + 1);
         }
         *search = (*search)[n] ? *search + n + 1 : NULL;

@@ -53,7 +53,8 @@ struct ips_target {
 };
 
 /* Examines `path` relative to descriptor `dir` (AT_FDCWD); "" or NULL: the file
- * of `dir` itself. `library`: path of ours, must be readable. */
+ * of `dir` itself. `library`: path of our library, which the program must be
+ * able to read. */
 void ips_target_inspect(struct ips_target *t, int dir, const char *path,
                         const char *library);
 /* Finds and examines `file` as execvp and posix_spawnp do: by PATH in `search`
@@ -73,7 +74,7 @@ bool ips_target_preload_stays(enum ips_target_kind kind);
 size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
                        uint32_t pid);
 
-/* Copies the value of LD_PRELOAD without the entries that are `name` (our
+/* Copies the value of LD_PRELOAD without the entries that end in `name` (our
  * library's file name); `out` has room for all of `value`. */
 void ips_preload_without(char *out, const char *value, const char *name);
 

@@ -16,7 +16,7 @@ __attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
         return me->extra;
     ips_sys_madvise(at, sizeof(*none), MADV_DONTDUMP);
     struct ips_extra *made = (struct ips_extra *)at;
-    /* A signal handler in between may have made one. */
+    /* A signal handler may have stored one since the call. */
     if (__atomic_compare_exchange_n(&me->extra, &none, made, false,
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return made;

@@ -23,7 +23,7 @@ struct ips_mark_slot {
     const char *text; /* address in the program */
     uint32_t era;
     uint32_t last; /* index of the word that contains its NUL */
-    uint64_t mask; /* the bytes of that word that count */
+    uint64_t mask; /* 0xff for each byte of that word that is compared */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
 _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
@@ -74,8 +74,8 @@ struct ips_extra {
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
     struct ips_try tries;
     struct ips_retry retry[IPS_RETRY_KINDS];
-    uint32_t naps;  /* sleeps and other possible naps so far */
-    uint32_t joins; /* waits for children, also possible naps */
+    uint32_t naps;  /* sleeps, and waits that timed out, so far */
+    uint32_t joins; /* waits for children so far: each may be a nap, too */
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
     /* A fork in progress inside the C library: preload/process/fork.c. */
@@ -100,7 +100,7 @@ static inline struct ips_extra *ips_extra(void)
     struct ips_extra *extra = ips_me.extra;
     return __builtin_expect(extra != NULL, 1) ? extra : ips_extra_make();
 }
-/* Frees it, at the thread's end. */
+/* Frees the calling thread's extra state, at its end. */
 void ips_extra_free(void);
 
 #endif

@@ -89,8 +89,8 @@ static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-    /* Not reserved: a fork child returns to a record that its parent has
-     * published. */
+    /* If the record is not reserved any more, this is a fork child, and its
+     * parent has published the record. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
         /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c.

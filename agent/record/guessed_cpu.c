@@ -25,7 +25,8 @@ __attribute__((cold)) void ips_guessed_write(uint64_t t)
     struct ips_cpu *c = &ips_me.cpu;
     if (!is_wanted())
         return;
-    /* A handler in between writes the record for us. */
+    /* Stored first, so that a handler in between does not write the record,
+     * too. */
     c->guessed_t = t;
     c->guessed_said = c->guess.corrected_ns;
     struct ips_rec_guessed *rec =
@@ -83,7 +84,8 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 
 void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
-    /* The same mark is still there: the thread was on its core. */
+    /* If the same mark is still there, the thread was on its core all the time.
+     */
     bool stayed =
         !ips_core.cpu_marks ||
         (apart->mark == *ips_cpu_mark() &&
@@ -91,7 +93,7 @@ void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
     uint64_t took = ips_min_u64(ips_stamps_to_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
-    /* If it is less now, a CALLS was written meanwhile. */
+    /* If beyond_ns is less than at the start, a CALLS was written meanwhile. */
     if (ips_me.beyond_ns >= apart->beyond_ns)
         ips_me.beyond_ns = apart->beyond_ns;
     ips_me.beyond_ns += (uint32_t)ips_sub_sat(took, priced_ps / 1000);

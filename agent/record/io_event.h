@@ -9,7 +9,8 @@
 
 #include "agent/record/proc_event.h"
 
-/* Fills and publishes the record at `at`, which was checked. */
+/* Fills and publishes the short record at `at`; the caller has checked that it
+ * can be written there. */
 static inline void ips_io_fill_and_publish_short(
     struct ips_thread *me, uint64_t at, enum ips_rec_type type, uint32_t chan,
     enum ips_op op, uint64_t t, uint64_t took, int64_t result, uint64_t site)
@@ -77,8 +78,9 @@ ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves && likely(!ips_ring_on())) { /* ring.c condenses only long records
-                                              into a digest */
+    /* No short records, which need a baseline, with a ring: ring.c condenses
+     * only long ones into a digest. */
+    if (moves && likely(!ips_ring_on())) {
         ips_baseline_set_inline(me, &me->io_baseline, ret, era);
         /* The baseline must end when returns have to check for samples
          * (preload/sample). */

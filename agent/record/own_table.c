@@ -12,8 +12,8 @@
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
-/* How often to check whether a thread that has stored 0 is gone: a debugger may
- * stop it before. */
+/* Limit of the checks whether a thread is gone once it has cleared its word: a
+ * debugger may have stopped it before its end. */
 #define LOOKS 1000
 
 #define THREADS 16u
@@ -32,11 +32,12 @@ struct work {
     long result;
 };
 
-/* What an emulator, too, takes for a thread. */
+/* With these flags an emulator, too, makes a thread. */
 #define AS_THREAD                                                              \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |        \
      CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
-/* Its end sends no signal, and wait() does not see it without __WALL. */
+/* The end of such a process sends no signal, and wait() does not see the
+ * process without __WALL. */
 #define AS_PROCESS                                                             \
     (CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
@@ -119,7 +120,8 @@ bool ips_own_table_has(uint32_t tid)
 
 void ips_own_table_reset(void)
 {
-    atomic_store(&by_process, false); /* who forks keeps the notification */
+    /* The parent keeps its mq_notify registration. */
+    atomic_store(&by_process, false);
     for (unsigned i = 0; i < THREADS; i++)
         if (atomic_load_explicit(&threads[i], memory_order_relaxed))
             atomic_store(&threads[i], 0);
@@ -128,7 +130,8 @@ void ips_own_table_reset(void)
 void ips_own_table_by_process(void)
 {
     atomic_store(&by_process, true);
-    for (unsigned i = 0; i < THREADS; i++) /* those that had begun before */
+    /* Waits for the threads that began before. */
+    for (unsigned i = 0; i < THREADS; i++)
         for (int looks = 0; atomic_load(&threads[i]) && looks < 100 * LOOKS;
              looks++)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
@@ -145,7 +148,8 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_slot(&unknown);
-    /* After the claim: ips_own_table_by_process() waits for slots. */
+    /* Read after the slot was claimed: ips_own_table_by_process() waits until
+     * claimed slots are free. */
     const bool process = atomic_load(&by_process);
     long tid = process && forks_into_other_pidns()
                    ? -EINVAL

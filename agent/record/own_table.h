@@ -16,10 +16,10 @@
  * locks and ports that another thread closes meanwhile. Cost: 30 us beyond the
  * work.
  *
- * In a program that has called mq_notify() it is a process with the same
- * memory: when a thread of the program closes a descriptor of the queue, in
- * whatever table, the kernel cancels that registration. The program then sees
- * its CPU time as that of children.
+ * In a program that has called mq_notify() a process with the same memory takes
+ * the place of the thread: when a thread of the program closes a descriptor of
+ * the queue, in whatever table, the kernel cancels that registration. The
+ * program then sees the CPU time of that process as that of children.
  *
  * Returns -errno if the program has forbidden itself system calls
  * (ips_sys_quiet), or if the kernel makes no more threads (RLIMIT_NPROC, a pids
@@ -33,8 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A thread that waits for such a thread uses this FUTEX_WAIT_BITSET: it tells
- * tests that it does not sleep on behalf of the program. */
+/* The creator waits for the thread by FUTEX_WAIT_BITSET with this bit set: so
+ * tests see that it does not sleep on behalf of the program. */
 #define IPS_OWN_TABLE_BITSET 0x49505354
 
 /* False while an image starts (its constructor runs before main()) and in our
@@ -50,11 +50,12 @@ void ips_own_table_by_process(void);
  * the function directly. */
 long ips_with_own_table(long (*function)(void *), void *arg);
 
-/* Reads the start of a file this way, at most `bytes`. Returns the number of
- * bytes read, or -errno. */
+/* Reads at most `bytes` bytes from the start of a file, by
+ * ips_with_own_table(). Returns the number of bytes read, or -errno. */
 long ips_read_with_own_table(const char *path, void *to, size_t bytes);
 
-/* Is `tid` one of these threads? It may have ended by now. */
+/* Is `tid` a thread that ips_with_own_table() made? It may have ended by now.
+ */
 bool ips_own_table_has(uint32_t tid);
 /* In a fork child: forgets the parent's threads. */
 void ips_own_table_reset(void);

@@ -27,7 +27,8 @@ bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
 }
 
 /* If a handler has recorded after the reservation, it cannot be taken back: it
- * is published as a reserved type, which has no meaning. */
+ * is published as a record of the reserved type RESUME, which has no meaning.
+ */
 void ips_reservation_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_me.stream;

@@ -36,7 +36,8 @@ static inline void ips_baseline_set_inline(struct ips_thread *me,
         m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_at_mark(me, m->mark);
     line->span = 0;
     line->t = m->t;
-    /* A handler has set marks since: `era` may be that of one of them. */
+    /* If a handler has set marks since `m`, `era` may be that of one of them.
+     */
     if (__builtin_expect(m->mark_number != me->cpu_next ||
                              !ips_core.cpu_marks || !slot ||
                              m->t - slot->t0 >= ips_core.cpu_limit,
@@ -64,7 +65,7 @@ static inline void ips_short_undo(uint64_t left, uint64_t bytes)
         ips_reservation_give_back(left & ~(uint64_t)7, bytes);
 }
 
-/* Can a record of this image be written at `at`? */
+/* Can a record of this image be written into the reserved `bytes` at `at`? */
 static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
                                   uint64_t bytes)
 {
@@ -100,7 +101,8 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
 }
 
 /* Writes a short record that is a head only, with the baseline `of`, whose era
- * was `era`; `high`:`a` is its procedure. What the caller checked in that era
+ * was `era`; `high` and `a` are the upper and lower half of its procedure's
+ * address, or for a MARK 0 and the slot. What the caller checked in that era
  * holds when it was written. Returns 0, IPS_SHORT_NOT or a reservation with
  * IPS_SHORT_TAKEN. */
 static inline uint64_t ips_write_short_event(struct ips_thread *me,
@@ -138,11 +140,14 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
 #endif
 }
 
-/* The long form, also used when a short one cannot be written. false: lost. */
+/* Writes ENTER or EXIT (`type`) in the long form, also when a short one cannot
+ * be written. Stores its moment in *m and sets the baseline for short records.
+ * false: the record is lost. */
 bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
                                struct ips_moment *m);
 
-/* Writes ENTER_SHORT or EXIT_SHORT. Returns as ips_write_short_event. */
+/* Writes ENTER_SHORT or EXIT_SHORT. Returns what ips_write_short_event returns.
+ */
 static inline uint64_t ips_write_short_proc_event(enum ips_rec_type type,
                                                   uint64_t procedure)
 {

@@ -25,7 +25,8 @@
 #include "common/types.h"
 
 #define STEP_NS 1000000
-#define LOOK_NS 1000000000ull /* then: is there a slave at all? */
+/* After this time a waiting thread checks whether there is a slave at all. */
+#define LOOK_NS 1000000000ull
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
 struct ips_control *ips_shared(void)
@@ -34,10 +35,10 @@ struct ips_control *ips_shared(void)
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
     if (!c && !(c = ips_core_map_counters()))
         return NULL;
-    /* A futex wait on a word that has another value already, with a timeout of
-     * 0. It also maps the page for writing. It takes a third of
-     * MADV_POPULATE_WRITE, which empties the kernel's list of fresh pages each
-     * time. */
+    /* Touches the page by a futex wait on a word that has another value
+     * already, with a timeout of 0. That also maps the page for writing. It
+     * takes a third of the time of MADV_POPULATE_WRITE, which empties the
+     * kernel's list of fresh pages each time. */
     const struct timespec none = {0, 0};
     const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
     long rc =
@@ -88,7 +89,8 @@ static int open_slave_lock(void)
     return ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
 }
 
-/* Returns -ENOENT: there is no lock file; 0: the lock was free. */
+/* Returns 0: the lock was free; -ENOENT: there is no lock file; another -errno:
+ * the lock is held, or cannot be tested. */
 static long try_slave_lock(void *unused)
 {
     (void)unused;
@@ -223,7 +225,7 @@ void ips_core_set_quiet(bool on)
     if (on) {
         struct ips_stream *s = &ips_me.stream;
         uint64_t signals = ips_sys_block_signals();
-        /* As much as there is space for. */
+        /* Extend the segment by as much as there is space for. */
         for (uint64_t want = s->seg.end - s->limit;
              s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
             if (ips_segment_extend(s, s->limit + want) == 0)

@@ -128,8 +128,8 @@ static struct sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
     return NULL;
 }
 
-/* Do the record's bytes move a channel's position in the byte stream? A
- * datagram's do not. */
+/* Do the record's bytes move a channel's position in the byte stream?
+ * sum_channel_bytes excludes datagrams, whose bytes do not. */
 static bool counts_in_channel_sum(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
@@ -141,7 +141,8 @@ static uint64_t key_of(const struct ips_rec_head *h, uint32_t type)
     return (uint64_t)h->a << 1 | (type == IPS_REC_RECV);
 }
 
-/* First pass: bytes and last record of each channel, closed channels. */
+/* First pass: sums the bytes of each channel, and notes its last record and
+ * whether it was closed. */
 static void sum_channel_bytes(struct ips_ring *r,
                               const struct ips_segment_map *m, bool is_digest)
 {
@@ -415,7 +416,8 @@ void ips_ring_close_all(struct ips_stream *s)
         ips_segment_close(s);
         ips_segment_drop(&s->seg);
     }
-    /* Last: this tells the slave that the stream has ended. */
+    /* The digest is dropped last, which tells the slave that the stream has
+     * ended. */
     ips_segment_drop(&r->digest);
     ips_ring_reset(s);
 }

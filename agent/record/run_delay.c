@@ -11,7 +11,7 @@
 /* A thread that slept but hardly queued is read less and less often. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
-/* Readings take at most this fraction of the thread's CPU time. */
+/* Readings take at most one part in this many of the thread's CPU time. */
 #define COST_PART 128u
 #define COST_NS_FIRST 40000u /* with cold caches */
 #define COST_NS_MAX 80000u   /* longer ones were disturbed */

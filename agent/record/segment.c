@@ -24,10 +24,6 @@
 #define PAGE_BYTES 65536u
 #endif
 
-/* IPS_GAP_BYTES: a reservation that did not fit starts beyond a segment's end,
- * further with every handler that interrupts it there. Without the gap it would
- * seem to lie in the segment mapped next. */
-
 static uint64_t round_up(uint64_t value, uint64_t to)
 {
     return (value + to - 1) / to * to;
@@ -93,8 +89,9 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
-/* A file longer than RLIMIT_FSIZE would raise SIGXFSZ in the program: stay
- * below. If the limit cannot be read, no file is made. */
+/* Returns the length that a file of `bytes` may have: a file longer than
+ * RLIMIT_FSIZE would raise SIGXFSZ in the program. 0 if the limit cannot be
+ * read: no file is made then. */
 static uint64_t allowed_bytes(uint64_t bytes)
 {
     struct {
@@ -149,8 +146,8 @@ static int size_and_map_segment(int fd, uint64_t bytes,
     }
     int err = make_first_page(fd, base, first);
     if (err == -EINVAL) {
-        /* Before Linux 5.14: allocate all of it at once, while the file is
-         * open. */
+        /* Before Linux 5.14: the whole segment is allocated at once, while the
+         * file is open. */
         ips_quota_give(first);
         first = bytes;
         if (!ips_quota_take(first)) {
@@ -257,9 +254,9 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
         atomic_store_explicit(&h->lost[i], 0, memory_order_relaxed);
     atomic_store_explicit(&h->abandoned, 0, memory_order_relaxed);
     atomic_store_explicit(&h->begun.t, 0, memory_order_relaxed);
-    /* Last: a reader that sees the magic sees the complete header of a new
-     * segment; one that sees OPEN again, that of a reused one. Partners: the
-     * reader's acquire loads. */
+    /* State and magic are stored last: a reader that sees the magic sees the
+     * complete header of a new segment; one that sees OPEN again, that of a
+     * reused one. Partners: the reader's acquire loads. */
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;

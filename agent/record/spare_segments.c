@@ -86,7 +86,7 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
         ips_sys_munmap(base, bytes + IPS_GAP_BYTES);
         return false;
     }
-    /* No reader looks at it before the header has its magic. */
+    /* No reader looks at the segment before its header has the magic. */
     memset(there, 0, sizeof(*there));
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);

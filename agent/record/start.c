@@ -23,7 +23,7 @@ static long read_arguments(char *out, size_t size)
 
 #define LINE_BYTES 512u
 
-/* Writes the command line, with blanks between the arguments. */
+/* Writes NAME: the command line, with blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
@@ -91,8 +91,8 @@ void ips_start_write(struct ips_stream *s)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
-/* Called for each stream that starts; one that starts with its first record has
- * no creator that announced it. */
+/* Called for each stream that starts. If the stream starts with its first
+ * record, no creator has announced the thread, and start_kind is 0. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)

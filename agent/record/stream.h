@@ -30,8 +30,8 @@ typedef _Atomic(uint64_t) ips_fd_word; /* agent/preload/fd_table.h */
 /* State of the process. One per library. The first cache line holds what a
  * recorded call reads. */
 struct ips_core {
-    /* A page that the kernel zeroes in every fork child; points at a static
-     * zero while there is none. */
+    /* The first word of a page that the kernel zeroes in every fork child;
+     * points at a static zero while there is no such page. */
     _Alignas(64) const volatile uint64_t *alive;
     int32_t mark_offset;        /* offset of the mark from the thread pointer */
     int32_t here_offset;        /* offset of ips_me from the thread pointer */
@@ -55,7 +55,7 @@ struct ips_core {
     /* A mapping of the file, for the counters; access it only through
      * ips_shared(). */
     _Atomic(struct ips_control *) shared;
-    _Atomic bool share_later;     /* will be mapped at its first use */
+    _Atomic bool share_later;     /* `shared` will be mapped at its first use */
     struct ips_segment_map spare; /* spare segment taken for the first stream */
     void *wiped; /* memory after `alive`: ips_core_wiped_memory */
     uint64_t pidns;
@@ -74,8 +74,8 @@ struct ips_core {
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
-/* ips_here, for a process that is being recorded: needs only a cache line that
- * is in use anyway. */
+/* Like ips_here, for a process that is being recorded: reads only a cache line
+ * that is in use anyway. */
 static inline struct ips_thread *ips_here_on(void)
 {
     char *tp = (char *)__builtin_thread_pointer();
@@ -88,7 +88,8 @@ static inline struct ips_thread *ips_here_on(void)
 #define IPS_ALIVE_AND_BURNS 2u
 #define IPS_ALIVE_STOPPED 3u
 
-/* Maps control and reads the state of the process; starts no stream. */
+/* Maps control and reads the state of the process; starts no stream. false: not
+ * recording. */
 bool ips_core_attach(void);
 
 /* Maps the counters, in a process that started without them. NULL: not
@@ -122,8 +123,8 @@ void ips_stream_end(struct ips_stream *s);
 /* --- record/quota.c ----------------------------------------------------------
  */
 
-/* The shared mapping of `control`; NULL if another process has truncated the
- * file. */
+/* The shared mapping of `control`; NULL if it cannot be mapped, or another
+ * process has truncated the file. */
 struct ips_control *ips_shared(void);
 /* Takes `bytes` of the run's quota. false: the quota has less left. */
 bool ips_quota_take(uint64_t bytes);
@@ -134,8 +135,9 @@ uint64_t ips_pidns(void);
 bool ips_quota_ample(void);
 /* --on-full=block: a record found no space, for `cause`. Sleeps a moment with
  * the caller's original signal mask (*signals) and returns with all signals
- * blocked again. false: this thread does not wait, or no longer. Handlers may
- * have recorded meanwhile. */
+ * blocked again. *since_ns: when the thread began to wait; 0 at the first call.
+ * false: this thread does not wait, or no longer. Handlers may have recorded
+ * meanwhile. */
 bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
                     uint64_t *since_ns, uint64_t *signals);
 
@@ -144,7 +146,9 @@ uint64_t ips_quiet_set_cpu(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
 
-/* Unused address space after each segment: record/segment.c. */
+/* Unused address space after each segment. A reservation that did not fit
+ * starts beyond a segment's end, further with every handler that interrupts it
+ * there. Without the gap it would seem to lie in the segment mapped next. */
 #define IPS_GAP_BYTES 65536u
 
 /* Takes the spare segment for `id`. If `copy` is not NULL, it receives the
@@ -159,12 +163,14 @@ bool ips_control_good(const struct ips_control *c);
 /* --- record/start.c --------------------------------------------------------
  */
 
-/* Writes START, and NAME of an image; then calls the stream hook. */
+/* Writes START, and NAME of an image; then calls the hook `begun`. */
 void ips_start_write(struct ips_stream *s);
-/* Writes the creator of the thread of a stream that has started already. */
+/* Writes START of kind KNOWN: the creator of a thread whose stream has started
+ * already. */
 void ips_start_write_creator(const struct ips_stream *s);
-/* Fills the defaults of a stream that starts with its first record, because no
- * creator announced the thread. */
+/* Fills in what the stream of a starting thread lacks (generation, tid, stamps;
+ * the kind, if no creator announced the thread), and adds the thread to the
+ * list of threads. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
 
 /* --- record/segment.c; callers have blocked all signals ------------------ */
@@ -182,10 +188,11 @@ int ips_segment_next(struct ips_stream *s);
  * there is no space for another. false: an interrupted frame still writes to
  * it. */
 bool ips_segment_park(struct ips_stream *s);
-/* Makes a segment file; this and the next functions also serve record/ring.c.
- */
+/* Takes a spare segment, or makes a segment file, and maps it. Returns 0 or -1
+ * - cause. This and the next functions also serve record/ring.c. */
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
-/* Writes the header of the stream's next segment into `m`. */
+/* Writes the header of the stream's next segment into `m`; increments `seq` and
+ * the thread's era. */
 void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
 /* Moves the thread's current call (struct ips_begun) to another segment. */
 void ips_segment_move_current_call(const struct ips_segment_map *from,

@@ -184,9 +184,9 @@ static __attribute__((noinline)) void ips_touch_stack(void)
     *(volatile char *)room = 0;
 }
 
-/* The same for code that needs a quarter of that, above all in a sample: its
- * frame may lie on a coroutine's stack of 8 KB, half of which is the kernel's.
- */
+/* Like ips_touch_stack, for code that needs less than 1 KB of stack, above all
+ * in a sample: its frame may lie on a coroutine's stack of 8 KB, half of which
+ * is the kernel's. */
 static __attribute__((noinline)) void ips_touch_stack_small(void)
 {
     char room[1024];

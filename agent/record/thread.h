@@ -54,7 +54,7 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    /* The last closed segment, for reuse; a ring has it as well. */
+    /* The last closed segment, for reuse; also set in a ring. */
     struct ips_segment_map prev;
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
@@ -102,17 +102,17 @@ struct ips_cpu_slot {
 /* Two: a handler's reading uses another slot than the code it interrupted. */
 #define IPS_CPU_SLOTS 2u
 struct ips_cpu {
-    /* One cache line: what a guess needs. */
+    /* One cache line holds all that a guess needs. */
     uint64_t read_t, read_cpu; /* last reading of the CPU clock */
     struct ips_guess guess;
     uint64_t no_mark; /* always 0: the mark if there is no rseq area */
     /* Stamp and CPU time of the last reading of the run delay; 0 never. */
     uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;     /* the run delay then */
+    uint64_t delay_ns;     /* the run delay at that reading */
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
     uint32_t guessed_said; /* corrections counted in the newest GUESSED */
-    uint64_t guessed_t;    /* stamp of that GUESSED; 0 none */
+    uint64_t guessed_t;    /* stamp of the newest GUESSED; 0 none */
 };
 
 /* Long record that gives a short record its CPU time:
@@ -121,18 +121,20 @@ struct ips_cpu_baseline {
     uint64_t t, cpu; /* of the long record */
     uint64_t span;   /* stamps after t for which it is valid, 0: none */
     uint64_t mark;
-    uint32_t high; /* upper half of its procedure, 0 for a MARK */
+    uint32_t high; /* upper half of the procedure number of that record; 0 for a
+                      MARK */
     uint32_t era;
 };
 
 /* A call in progress: agent/preload/wrap.h. */
 struct ips_open {
     uint64_t frame;
-    uint64_t recs; /* recs_open at its start, and flags; one store */
+    uint64_t recs; /* recs_open when the call began, and flags; one store */
 };
-#define IPS_OPEN_WAIT (1ull << 32) /* it moves no bytes */
-#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted its wait */
-#define IPS_OPEN_MAX 8u            /* deeper calls replace the outermost */
+#define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
+#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted this wait */
+/* Most open calls that are noted: a deeper call replaces the outermost one. */
+#define IPS_OPEN_MAX 8u
 
 /* --- the whole state -------------------------------------------------------
  */
@@ -156,10 +158,11 @@ struct ips_thread {
     uint32_t spin_count; /* fruitless attempts in a row: preload/io/spin.c */
     bool in_vfork;  /* a vfork child runs here, in its parent's memory: record
                        nothing */
-    bool own_table; /* an own_table.h thread runs on its behalf */
+    bool own_table; /* a thread of own_table.h runs on behalf of this one */
     bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
-    /* preload/sample/pace.h: bits that are set while calls must check for a
-     * sample; complement of the stamp from which returns must check. */
+    /* preload/sample/pace.h. sample_watch: bits that are set while calls must
+     * check for a sample; sample_off: complement of the stamp from which
+     * returns must check. */
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;

@@ -35,7 +35,8 @@ static bool is_known(uint32_t tid)
     return false;
 }
 
-/* May be called again for the same thread, if it can make no segment. */
+/* May be called again for the same thread, if the thread could make no segment.
+ */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
@@ -55,8 +56,9 @@ void ips_threads_add(uint32_t tid)
             uint64_t fresh = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
             if (ips_sys_is_error(fresh))
-                return; /* its CPU time is then known up to its last record only
-                         */
+                /* Without an entry, the thread's CPU time is known only up to
+                 * its last record. */
+                return;
             struct thread_block *made = (struct thread_block *)fresh;
             made->tid = (_Atomic uint32_t *)(made + 1);
             made->count = THREADS_PER_BLOCK;
@@ -79,8 +81,8 @@ static bool has_ended(uint32_t tid)
 
 void ips_threads_remove(uint32_t tid)
 {
-    /* Entered here before it leaves the list, so that one of the two always has
-     * the thread. */
+    /* The thread enters `ended` before it leaves the list, so that at any time
+     * one of the two contains it. */
     atomic_store(&ended[atomic_fetch_add(&next_ended, 1) % ENDED], tid);
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
@@ -98,7 +100,9 @@ void ips_threads_reset(void)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
     if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
-        return; /* nothing there; no page is touched */
+        /* No thread has ended, so `ended` is empty; its pages are not touched.
+         */
+        return;
     /* Stores only where needed: a store copies the parent's page. */
     for (unsigned i = 0; i < ENDED; i++)
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))
@@ -138,8 +142,8 @@ void ips_threads_record_cpu(uint32_t except)
 
 /* Writes a stream for a thread that made no record. A library that looks
  * pthread_create up itself (jemalloc) creates threads that the agent does not
- * see. One that records is noticed then; for one that never does, all that is
- * recorded is that it existed, and its CPU time. */
+ * see. Such a thread is noticed at its first record. Of one that never records,
+ * this stream says that it existed, and its CPU time. */
 static void write_silent_stream(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock(thread_clock(tid));

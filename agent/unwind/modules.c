@@ -89,8 +89,9 @@ static void write_module(const struct module *m, bool gone)
                             (long)own, sizeof(own) - 1, 0, 0);
         n = got > 0 ? (size_t)got : 0;
         path = own;
-        /* No /proc: chroot. getauxval only then: binding a function takes the
-         * loader 3 KB of a stack that may be a coroutine's. */
+        /* Without /proc (after chroot), getauxval is asked. It is called only
+         * then: to bind it, the loader takes 3 KB of a stack that may be a
+         * coroutine's. */
         const char *given = n ? NULL : (const char *)getauxval(AT_EXECFN);
         if (given && *given == '/') {
             path = given;

@@ -102,7 +102,8 @@ bool ips_unwind_find_fde(struct fde *f, uint64_t pc)
     if (!count || count > (size_t)(f->hi - (header + 12)) / sizeof(*table))
         return false;
     int64_t key = (int64_t)(pc - (uint64_t)(uintptr_t)header);
-    uint32_t low = 0, high = count; /* table[low].pc <= key, if any is */
+    /* Invariant: table[low].pc <= key, if that is true of any entry. */
+    uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (table[middle].pc <= key)

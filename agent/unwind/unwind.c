@@ -33,7 +33,8 @@ static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
     u->known |= 1u << reg;
 }
 
-/* pc = [fp + 8], fp = [fp], sp = fp + 16; only up the stack. */
+/* Steps to the caller's frame: pc = [fp + 8], fp = [fp], sp = fp + 16. false:
+ * the frame is not further up the stack, or cannot be read. */
 static bool step_by_frame_pointer(struct ips_unwind *u)
 {
     uint64_t fp, pc, at = u->reg[IPS_REG_FP];
@@ -59,7 +60,7 @@ enum rule {
     RULE_IS,  /* its value is CFA + value */
     RULE_REG, /* its value is in register `value` */
     RULE_XAT, /* saved at the address that the expression at `value` computes */
-    RULE_XIS, /* its value is what that expression computes */
+    RULE_XIS, /* its value is what the expression at `value` computes */
 };
 struct row {
     uint32_t named; /* bit per register for which a rule was set */
@@ -265,7 +266,8 @@ static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
     return true;
 }
 
-/* Applies one operation; `stack` has `*n` values. */
+/* Applies the operation `op` of a DWARF expression to the `*n` values on
+ * `stack`. Returns false if it is unknown or fails. */
 static bool apply_operation(const struct ips_unwind *u, struct reader *r,
                             uint8_t op, uint64_t *stack, unsigned *n)
 {
@@ -296,8 +298,8 @@ static bool apply_operation(const struct ips_unwind *u, struct reader *r,
     return apply_binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
 }
 
-/* Evaluates the expression at `place`; its stack starts with `start` unless
- * NULL. */
+/* Evaluates the DWARF expression at offset `place` and stores its value in
+ * *out. Its stack starts with *start, or is empty if `start` is NULL. */
 static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
                                 int32_t place, const uint64_t *start,
                                 uint64_t *out)
@@ -455,7 +457,8 @@ static uint64_t pack_rule(const struct row *row)
     return others ? 0 : word | IPS_KEPT_RULE;
 }
 
-/* Does what step_by_table does, for a row packed as `rule`. */
+/* Unwinds one frame by the row that is packed in `rule`. Returns 1, or -1: end
+ * of the walk. */
 static int step_by_rule(struct ips_unwind *u, uint64_t rule)
 {
     unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;
@@ -582,7 +585,9 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             break;
         frames[n++] = pc;
         if (sp < u->low || sp >= u->end)
-            break; /* on another stack than the readable one */
+            /* The frame is on another stack than [low, end), which is all that
+             * may be read. */
+            break;
         int by_table = step_by_table(u, &called);
         if (by_table < 0)
             break;

@@ -51,7 +51,9 @@ static int sock_int(int fd, int option)
     return value;
 }
 
-/* Length of the socket's name; 0: it has none (not connected). */
+/* Stores the socket's own name, or its peer's (`call`: SYS_getsockname or
+ * SYS_getpeername), in *ss. Returns its length; 0: there is none (not
+ * connected). */
 static socklen_t sock_name(long call, int fd, struct sockaddr_storage *ss)
 {
     socklen_t len = sizeof(*ss);
@@ -78,7 +80,7 @@ static void convert_address(struct ips_addr *out, const void *name,
         memcpy(out->addr + 12, &in.sin_addr, 4);
     } else if (family == AF_INET6 && len >= 24) {
         struct sockaddr_in6 in6;
-        /* without the scope, which older callers leave out */
+        /* 24 bytes: without the scope id, which older callers leave out */
         memcpy(&in6, name, 24);
         out->family = AF_INET6;
         out->port = ntohs(in6.sin6_port);
@@ -106,8 +108,8 @@ static uint64_t path_hash(int fd, const void *name, socklen_t len)
     return ips_fnv1a(ips_fnv1a(IPS_FNV_SEED, path, n), &netns, sizeof(netns));
 }
 
-/* The address is left out: a port listened to at several addresses counts as
- * one listener. */
+/* The IP address is not part of the name: a port listened to at several
+ * addresses counts as one listener. */
 bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out)
 {
@@ -162,8 +164,8 @@ static long query_socket_diagnostics(void *arg)
 /* The peer's inode in the kernel's answer of `got` bytes; 0: not in it. */
 static uint64_t peer_in(const struct diagnosis *d, long got)
 {
-    /* done by hand, because the kernel's alignment macros mix signed and
-     * unsigned */
+    /* The attributes are parsed by hand, because the kernel's alignment macros
+     * mix signed and unsigned. */
     const long fixed = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
     const long attr_head = sizeof(struct nlattr);
     if (got < fixed || d->answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
@@ -238,8 +240,8 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     }
     uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
     if (ips_fd_chan(word) != id)
-        return word; /* another thread named it first, or it was closed
-                        meanwhile */
+        return word; /* another thread named the descriptor first, or closed it
+                      */
     struct ips_rec_chan *rec =
         (struct ips_rec_chan *)ips_rec_begin(IPS_REC_CHAN, sizeof(*rec));
     if (rec) {
@@ -438,7 +440,7 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
                       0);
 }
 
-/* Whether it may be a pidfd; hardly any file matches. */
+/* Whether the descriptor may be a pidfd; hardly any file matches. */
 static bool like_pidfd(const struct stat *st)
 {
     return (st->st_mode & (S_IFMT | 07777)) == (S_IFREG | 0700) &&
@@ -453,7 +455,7 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
     if (type == S_IFREG || type == S_IFBLK)
         return IPS_FD_FILE;
     if (st->st_rdev >> 8 == MEMORY_DEVICES)
-        return IPS_FD_NONE; /* mostly /dev/null: no ioctl for it */
+        return IPS_FD_NONE; /* mostly /dev/null, which needs no ioctl */
     return type == S_IFCHR &&
                    ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
                ? IPS_FD_TERMINAL
@@ -461,7 +463,8 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 }
 
 /* A message queue is a file of a file system of its own, of a fixed size.
- * Returns its number (pool/ready.h); 0: the file is none. */
+ * Returns the number of such a file (pool/ready.h); 0: it is no message queue.
+ */
 static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
 {
     enum { QUEUE_FILE_BYTES = 80, MQUEUE_MAGIC = 0x19800202 };
@@ -570,7 +573,8 @@ struct payload {
     size_t iovcnt, at;
 };
 
-/* The DGRAM hash of the next `len` bytes. */
+/* Returns the DGRAM hash of the next `len` bytes of the payload, and advances
+ * past them. */
 static uint64_t next_hash(struct payload *p, uint64_t len)
 {
     uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;

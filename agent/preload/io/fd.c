@@ -29,8 +29,9 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
 
 /* --- closing -------------------------------------------------------------- */
 
-/* The program set SO_LINGER on some socket: its close waits until the other end
- * has received what was sent. The close of any other socket does not wait. */
+/* True once the program has set SO_LINGER on some socket: the close of such a
+ * socket waits until the other end has received what was sent. No other close
+ * waits. */
 static atomic_bool lingers;
 
 void ips_note_linger_option(void)
@@ -379,7 +380,8 @@ static bool may_connect_later(int err)
 }
 
 /* The connect of `call` reached a listener. If this thread had tried before and
- * slept in between: writes ACQUIRE of the listening address. */
+ * slept in between: writes BLOCK op RETRY, and ACQUIRE of the listening
+ * address. */
 static void record_connect_after_retries(int fd, uint64_t key,
                                          struct ips_moment call, uint64_t site)
 {
@@ -395,9 +397,9 @@ static void record_connect_after_retries(int fd, uint64_t key,
 }
 
 /* Names the socket as soon as both ends are known, and records the connect.
- * Calls that only ask how a connect proceeds (`word` shows that one is
- * recorded) are left out. If such a call reports failure, another connect may
- * follow. */
+ * Calls that only ask how a connect proceeds (`word` shows that the connect is
+ * recorded already) are left out. If such a call reports failure, another
+ * connect may follow. */
 static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                            socklen_t len, struct ips_moment call,
                            struct ips_moment ret, bool sent, uint64_t site)

@@ -80,8 +80,8 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
     long switches = own_switches();
     bool gave_up = switches != anchor.switches;
     anchor = (struct anchor){ips_core_now(), ret.cpu, switches};
-    /* CPU time went backwards: the anchor is from before a fork, so it belongs
-     * to another thread. */
+    /* If CPU time went backwards, the anchor is from before a fork, so it
+     * belongs to another thread. */
     if (!gave_up || ret.cpu < call->cpu)
         return;
     uint64_t asleep = ips_sub_sat(ips_wrap_ns(ips_sub_sat(t_ret, call->t)),
@@ -212,7 +212,8 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
     return ips_copy_file_range_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
-/* These calls exist to wait, so the anchor is read before each. */
+/* Body of a wrapper of a call that exists to wait: reads the thread's anchor
+ * anew before the call. */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -299,7 +300,8 @@ static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
     return true;
 }
 
-/* Notes whether the close of `fd` releases a lock. */
+/* Notes in the descriptor's word whether this process holds a lock that the
+ * close of `fd` releases. */
 static void set_lock_held(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
@@ -379,7 +381,8 @@ static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
     return r;
 }
 
-/* all: no part of the file stays locked, so a later close releases nothing. */
+/* Records an unlock that returned `r`. `all`: no part of the file stays locked,
+ * so a later close releases nothing. */
 static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
                          struct ips_moment call, int r, uint64_t site)
 {

@@ -16,7 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
 
-/* Receives that consume nothing, or not in the order of the stream. */
+/* Flags of receives that consume nothing, or not in the order of the stream. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
 /* Receives on a datagram socket for a caller that did not ask for the sender.
@@ -38,10 +38,11 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
                                   named ? (struct sockaddr *)&from : NULL, len);
 }
 
-/* A peek that waited is recorded as a wait for this channel; nothing was
- * received. Urgent data is counted when it is received; a receive of it never
- * waits. Its sender counts it, too, so the count of a receiver that never
- * receives it stays one byte behind. */
+/* Records a receive with a flag of NOT_DATA that returned `r`; returns `r`. A
+ * peek that waited is a wait for this channel; nothing was received. Urgent
+ * data is counted when it is received; a receive of it never waits. Its sender
+ * counts it, too, so the count of a receiver that never receives it stays one
+ * byte behind. */
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
@@ -110,7 +111,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 }
 ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
-/* The kernel refuses a bad count; we only must not iterate over it. */
+/* Returns the number of buffers to look at: 0 if the kernel refuses `count`. */
 static size_t iov_count(long count)
 {
     return count < 0 || count > 1024 ? 0 : (size_t)count;

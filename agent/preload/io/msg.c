@@ -21,8 +21,8 @@ static size_t iov_count(const struct msghdr *m)
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
 
-/* Clears what the table knew of the numbers of the descriptors that were
- * received in a message: it is out of date. */
+/* Clears the table's words of the descriptors that the message `m` brought:
+ * they are out of date, being of earlier descriptors with these numbers. */
 static void clear_received_descriptors(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
@@ -77,11 +77,11 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     return ips_stream_record_send(&io, r);
 }
 
-/* A receive on a datagram socket whose caller did not ask for the sender, or
- * not for the segment size (several datagrams joined). Makes the call with a
- * copy of `m` that asks for both. The kernel writes only name length, control
- * length and flags. If the caller gave no space for control data, MSG_CTRUNC is
- * set as without us. */
+/* Receives on a datagram socket for a caller that did not ask for the sender,
+ * or not for the segment size (several datagrams joined). Makes the call with a
+ * copy of `m` that asks for both, and records it. The kernel writes only name
+ * length, control length and flags. If the caller gave no space for control
+ * data, MSG_CTRUNC is set as without us. */
 ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags)
 {
     struct sockaddr_storage from;
@@ -214,7 +214,8 @@ static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
     }
 }
 
-/* Receives with copies of the headers that ask for the senders. */
+/* Receives and records up to `n` messages, with copies of the headers that ask
+ * for the senders. */
 static int receive_many_with_senders(const struct ips_io *io, struct mmsghdr *v,
                                      unsigned n, int flags,
                                      struct timespec *timeout)

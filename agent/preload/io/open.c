@@ -83,7 +83,8 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                        call, site);
 }
 
-/* `real_call` returns a descriptor or -1. */
+/* Body of a wrapper that opens `path`: makes and records `real_call`, which
+ * returns a descriptor or -1. */
 #define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -137,7 +138,8 @@ IPS_EXPORT int __openat_2(int at, const char *path, int flags)
 }
 int __openat64_2(int, const char *, int) IPS_ALIAS(__openat_2);
 
-/* fopen: the C library opens the file by an internal call. */
+/* fopen needs its own wrapper: the C library opens the file by an internal
+ * call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     if (!ips_wrap_on())
@@ -153,8 +155,9 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
 
-/* freopen flushes the stream and replaces its descriptor by internal calls,
- * which no wrapper sees. So both are done here first. */
+/* freopen flushes the stream and closes its descriptor by internal calls, which
+ * no wrapper sees. So the stream is flushed, and the close recorded, here
+ * first. */
 IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
                          FILE *restrict f)
 {

@@ -15,8 +15,7 @@
  */
 #include "agent/preload/at.h"
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* for the same reason as in fd.c  \
-                                             */
+#pragma GCC diagnostic ignored "-Wpedantic" /* transparent unions: see fd.c */
 
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -128,7 +127,7 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* ---- watched directories ------------------------------------------------- */
 
-/* The object of the last component of a path. */
+/* Returns the object of kind WATCH for the last component of a path. */
 static struct ips_sync_object watch_object(const char *path, size_t len)
 {
     while (len > 1 && path[len - 1] == '/')
@@ -140,7 +139,8 @@ static struct ips_sync_object watch_object(const char *path, size_t len)
     return (struct ips_sync_object){0, name | 1, 0};
 }
 
-/* The file at this path begins or ends to exist by a call made at `call`. */
+/* Records that a call made at `call` created or removed the file at `path`:
+ * RELEASE of its WATCH. */
 static void record_change(const char *path, struct ips_moment call,
                           uint64_t site)
 {
@@ -179,7 +179,8 @@ void ips_record_file_made(const char *path, int fd, int flags,
     }
 }
 
-/* `call` is the moment before the call that created the file. */
+/* Records a call that created something at `path`, if it returned `r` 0; `call`
+ * is the moment before it. Returns `r`. */
 static int record_made(int at, const char *path, int r, struct ips_moment call,
                        uint64_t site)
 {
@@ -205,7 +206,7 @@ static int record_removed(const char *path, int r, struct ips_moment call,
     return r;
 }
 
-/* `real_call` creates something at `path`. */
+/* Body of a wrapper: `real_call` creates something at `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -214,7 +215,7 @@ static int record_removed(const char *path, int r, struct ips_moment call,
         return record_made(at, path, real_call, call, IPS_SITE);               \
     } while (0)
 
-/* `real_call` removes what is at `path`. */
+/* Body of a wrapper: `real_call` removes the file at `path`. */
 #define REMOVE(path, real_call)                                                \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -223,7 +224,7 @@ static int record_removed(const char *path, int r, struct ips_moment call,
         return record_removed(path, real_call, call, IPS_SITE);                \
     } while (0)
 
-/* `real_call` gives what is at `from` the path `to`. */
+/* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
 #define RENAME(from, at, to, real_call)                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \

@@ -68,7 +68,7 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
 }
 
-/* What a call on `io` waits for, as an IPS_BEGUN value. */
+/* The IPS_BEGUN value of a call on `io`, which says what the call waits for. */
 static uint64_t begun_value_of_call(const struct ips_io *io,
                                     enum ips_rec_type type)
 {
@@ -178,8 +178,8 @@ ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
     return result;
 }
 
-/* Records the signals that a read of a signalfd returned: whole structures, in
- * the first buffer. */
+/* Records the signals that a read of a signalfd returned: only the whole
+ * structures in the first buffer. */
 static void record_signals_read(const struct iovec *iov, size_t iovcnt,
                                 size_t got, struct ips_moment ret)
 {

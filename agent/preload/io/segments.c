@@ -13,7 +13,7 @@
 
 #include "agent/record/sys.h"
 
-/* linux/udp.h defines them since 4.18 and 5.0. */
+/* linux/udp.h defines these two since Linux 4.18 and 5.0. */
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif

@@ -41,8 +41,8 @@ static bool continues_run(const struct ips_moment *call)
     return true;
 }
 
-/* The record of the first attempt ended the previous run; this starts the new
- * one again. */
+/* To be called after the first failed attempt of a run was recorded: the record
+ * has ended the run, and this starts it again. */
 void ips_spin_restart_run(void)
 {
     ips_me.spin_count = 1;

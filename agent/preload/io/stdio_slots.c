@@ -26,9 +26,9 @@ static struct popened {
     uint64_t seq;
 } popened[POPENED] IPS_TABLE;
 
-/* The program's call site. It is looked up before the call only for a stream,
- * which always gives a record: the first lookup takes a third of what a start
- * costs. */
+/* The program's call site. It is looked up before the call only for a
+ * descriptor of class STREAM, whose calls always give a record: the first
+ * lookup takes a third of what a start costs. Others get IPS_SITE_LATER. */
 static uint64_t site_of(int fd)
 {
     if (!ips_wrap_on())
@@ -150,7 +150,9 @@ static void store_slots(void **table, close_slot *new_close)
                      __ATOMIC_RELEASE);
 }
 
-/* False: the table did not hold the expected functions and is unchanged. */
+/* Puts our functions into the table's slots read, write and close. False: the
+ * table did not hold the old functions, or cannot be written; it is unchanged.
+ */
 static bool replace_slots(void **table, void *old_read, void *old_write,
                           void *old_close, close_slot *new_close)
 {
@@ -163,8 +165,11 @@ static bool replace_slots(void **table, void *old_read, void *old_write,
     return true;
 }
 
-/* Replaces the slots of both file tables at once if they are close together, as
- * they usually are: changing the protection of a page is half of the cost. */
+/* Puts our functions into the slots of both file tables `a` and `b`, which must
+ * hold the functions `r`, `w` and `c` for read, write and close. False: they do
+ * not, are far apart or cannot be written; nothing is changed. Changing the
+ * protection of a page is half of the cost, so both tables are made writable at
+ * once. */
 static bool replace_slots_of_both(void **a, void **b, void *r, void *w, void *c)
 {
     void **low = a < b ? a : b, **high = a < b ? b : a;

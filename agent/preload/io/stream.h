@@ -21,9 +21,9 @@
 #define IPS_INLINE static inline __attribute__((always_inline))
 
 /* Whether `mark`, read after the stamp `t`, is the mark of the baseline `line`.
- * If so, the CPU time at `t` is computed from the baseline. The stamp must be
- * read before the mark: then a baseline that a signal handler has set meanwhile
- * starts after `t`, and does not match. */
+ * If so, computes the CPU time at `t` from the baseline and stores it in *io.
+ * The stamp must be read before the mark: then a baseline that a signal handler
+ * has set meanwhile starts after `t`, and does not match. */
 IPS_INLINE bool
 ips_stream_cpu_from_baseline(struct ips_thread *me,
                              const volatile struct ips_cpu_baseline *line,
@@ -74,7 +74,8 @@ IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
     return true;
 }
 
-/* Closes `io` after its record is written. */
+/* Closes `io` after its record is written, and records the module of its call
+ * site. Returns `result`. */
 IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
                                          const struct ips_io *io,
                                          ssize_t result)
@@ -99,7 +100,8 @@ ssize_t ips_stream_record_after_reserve(const struct ips_io *io,
                                         enum ips_rec_type type, ssize_t result,
                                         uint64_t t, uint64_t place)
     __attribute__((cold));
-/* Record a call that moved no bytes: it failed, or returned 0. */
+/* Record and close a call that moved no bytes: it failed, or returned 0. Return
+ * `result`. */
 ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
 ssize_t ips_stream_record_empty_receive(const struct ips_io *io, ssize_t result,

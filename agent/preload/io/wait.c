@@ -84,9 +84,10 @@ static uint64_t first_ready_of_select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     return 0;
 }
 
-/* epoll returns only the data that the program registered. This table maps
- * (epoll descriptor, data) to the descriptor. It is lossy: a new entry replaces
- * an old one in its slot, and a slot that is being written is not used. */
+/* epoll returns only the data that the program registered. The table
+ * epoll_slots maps (epoll descriptor, data) to the descriptor. It is lossy: a
+ * new entry replaces an old one in its slot, and a slot that is being written
+ * is not used. */
 #define EPOLL_SLOTS 4096u
 static struct epoll_slot {
     _Atomic uint64_t key; /* 0 = empty */
@@ -157,7 +158,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return r;                                                              \
     } while (0)
 
-/* The same for poll, select and epoll. `no_wait`: the timeout was 0;
+/* Like WAIT, for poll, select and epoll. `no_wait`: the timeout was 0;
  * `only_time`: there are no descriptors, so a timeout is a sleep. */
 #define POLL(op, real_call, ready, no_wait, only_time, again)                  \
     do {                                                                       \
@@ -421,7 +422,7 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
     } while (r < 0 && errno == EINTR);
     if (on)
         record_signal_wait(call, r, &info, IPS_SITE);
-    if (r < 0) /* returns the error number and leaves errno unchanged */
+    if (r < 0) /* sigwait returns the error number and leaves errno unchanged */
         r = errno;
     else {
         *sig = r;

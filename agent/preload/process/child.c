@@ -176,9 +176,10 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
 }
 
 /* libc's waitid returns no rusage; the kernel's does, but is no cancellation
- * point. So the first call has WNOWAIT, and the second reaps the child that the
- * first reported. If another thread reaped it in between, both are made again,
- * as the kernel would go on waiting. */
+ * point. So libc's is called first, with WNOWAIT, then the kernel's reaps the
+ * child that the first call reported. If another thread reaped that child in
+ * between, both calls are made again, just as the kernel would go on waiting.
+ */
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {

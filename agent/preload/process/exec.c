@@ -110,9 +110,9 @@ static void copy_environ_without_library(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-/* Whether the new image is to load our library. Not with one of these
- * variables: the loader then lists, checks or reports the libraries that it
- * would load, and ours would be in the list. */
+/* Whether the new image is to load our library. Not if LD_TRACE_LOADED_OBJECTS,
+ * LD_DEBUG or LD_VERIFY is set: the loader then lists, checks or reports the
+ * libraries that it would load, and ours would be in the list. */
 static bool preload_wanted(char *const *envp, const struct ips_target *target)
 {
     return ips_target_preload_stays(target->kind) &&
@@ -331,7 +331,8 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
 
 /* --- lists ---------------------------------------------------------------- */
 
-/* Number of arguments including the NULL; `ap` then points after it. */
+/* Returns the number of arguments in `ap`, including the NULL that ends them.
+ */
 static size_t list_length(va_list ap)
 {
     size_t n = 1;

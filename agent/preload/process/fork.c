@@ -9,7 +9,7 @@
 #include "agent/preload/stdio_slots.h"
 #include "agent/record/sys.h"
 
-/* What the child must know of its parent; taken before the fork. */
+/* The facts that the child must know of its parent; taken before the fork. */
 struct origin {
     uint64_t seq, image;
     uint32_t ppid, ptid;
@@ -37,7 +37,7 @@ static void start_child_stream(const struct origin *from)
  * does not need it. */
 static IPS_TLS struct {
     bool wrapped; /* our fork() records the parent's side */
-    /* `from` is of the fork under way, and so is extra->fork.call */
+    /* `from` and extra->fork.call belong to the fork under way */
     bool prepared;
     struct origin from;
 } forking;
@@ -132,7 +132,8 @@ IPS_EXPORT pid_t fork(void)
 }
 pid_t __fork(void) IPS_ALIAS(fork);
 
-/* Records either side of a fork without handlers. */
+/* After a fork that ran no fork handlers: records FORK in the parent, and
+ * starts the stream of the child (`pid` is 0). */
 static void record_fork(pid_t pid, const struct origin *from,
                         struct ips_moment call, uint64_t site)
 {
@@ -232,7 +233,7 @@ void ips_vfork_before(uint64_t site)
     bool on = ips_wrap_on();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    /* NULL: no memory, so the FORK is lost */
+    /* NULL: no memory, so the FORK is lost; or a vfork child called vfork */
     struct ips_extra *extra = on ? ips_extra() : NULL;
     if (extra) {
         extra->vfork.seq = ips_core_fork_before();
@@ -330,10 +331,11 @@ IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
     SPAWN(posix_spawnp, ips_exec_find_and_inspect(&target, path));
 }
 
-/* popen and system give the child `environ`. If the program removed our
- * variables from it, it is replaced during the call, but only in a
- * single-threaded process: another thread would see the change. */
 extern char __libc_single_threaded __attribute__((weak));
+/* popen and system give the child `environ`. If the program removed our
+ * variables from it, this function replaces it for the time of the call, and
+ * returns true and the program's own in *kept; but only in a single-threaded
+ * process: another thread would see the change. */
 static bool lend_environ(struct ips_env *env, char ***kept)
 {
     if (env->envp == environ || !&__libc_single_threaded ||
@@ -399,8 +401,8 @@ IPS_EXPORT int system(const char *command)
 
 /* --- the C library's own forks -------------------------------------------- */
 
-/* The C library replaced descriptors 0, 1 and 2 without calling our
- * wrappers. */
+/* Records the close of descriptors 0, 1 and 2, which the C library has replaced
+ * without calling our wrappers. */
 static void record_standard_closed(uint64_t site)
 {
     int saved = errno;
@@ -413,7 +415,8 @@ static void record_standard_closed(uint64_t site)
     errno = saved;
 }
 
-/* The call site of a call that forks inside the C library. */
+/* Notes the call site of a call that forks inside the C library; 0: the call is
+ * over. */
 static void set_fork_site(uint64_t site)
 {
     struct ips_extra *extra = ips_wrap_on() ? ips_extra() : NULL;

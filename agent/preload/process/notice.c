@@ -3,7 +3,7 @@
  * with O_ASYNC, a message queue with mq_notify. The SIGNAL record names what
  * became ready, so that the signal depends on who made it so.
  *
- * Async-signal-safe: handlers are recorded by it.
+ * Async-signal-safe: the record of a signal's handler is made with it.
  */
 #include "agent/preload/wrap.h"
 
@@ -13,7 +13,8 @@
 
 #include "agent/record/sys.h"
 
-/* The descriptor with O_ASYNC, plus 1. SIGIO without F_SETSIG does not name its
+/* async_fd: the descriptor with O_ASYNC, plus 1; 0: none; SEVERAL: there are
+ * several. It is needed because a SIGIO without F_SETSIG does not name its
  * descriptor. */
 #define SEVERAL UINT32_MAX
 static _Atomic uint32_t async_fd;
@@ -59,8 +60,8 @@ static uint64_t queue_of_signal(int sig)
     return number == SEVERAL ? 0 : number;
 }
 
-/* What SIGIO without F_SETSIG is for: the descriptor with O_ASYNC, if there is
- * one, which still has it and is ready. */
+/* Returns what a SIGIO without F_SETSIG is for, as ips_ready_of does: the only
+ * descriptor with O_ASYNC, if it still has that flag and is ready; else 0. */
 static uint64_t ready_async(void)
 {
     uint32_t async = atomic_load(&async_fd);
@@ -77,7 +78,8 @@ static uint64_t ready_async(void)
     return ips_ready_of(f.fd, reads ? events & ~(uint32_t)POLLOUT : POLLOUT);
 }
 
-/* Signals whose positive si_code has another meaning than poll's. */
+/* Whether a positive si_code of this signal means something else than POLL_IN
+ * and its like. */
 static bool is_fault_or_child(int sig)
 {
     return sig == SIGILL || sig == SIGTRAP || sig == SIGBUS || sig == SIGFPE ||

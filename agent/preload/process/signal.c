@@ -65,7 +65,8 @@ record_and_call_handler(int sig, siginfo_t *info, void *context, unsigned i)
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
         record_handler_signal(sig, info, context);
-    handler(sig, info, context); /* a tail call: this frame is gone by then */
+    /* A tail call: this frame is gone when the handler runs. */
+    handler(sig, info, context);
 }
 
 #define S1(a, b)                                                               \
@@ -194,7 +195,8 @@ static void note_resethand_flags(int sig, const struct sigaction *act)
         atomic_fetch_or(&plain_resets, bit);
 }
 
-/* Translates the action that the kernel has to what the program set. */
+/* Translates *old, the action that the kernel had, to the one that the program
+ * had set. */
 static void translate_old_action(int sig, struct sigaction *old)
 {
     uint64_t key = find_stub_key(old->sa_sigaction);
@@ -236,7 +238,8 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
 int __sigaction(int, const struct sigaction *, struct sigaction *)
     IPS_ALIAS(sigaction);
 
-/* Translates the previous handler that an older call returned. */
+/* Translates the previous handler that signal() or sigset() returned to the one
+ * that the program had set. */
 static __sighandler_t program_handler_of(__sighandler_t old)
 {
     handler_fn *fn;
@@ -255,8 +258,8 @@ static bool must_wrap_handler(int sig, __sighandler_t handler)
            is_function((const void *)(uintptr_t)handler);
 }
 
-/* These calls cannot ask for siginfo, so they are made with sigaction, as libc
- * does. */
+/* signal, sysv_signal and sigset cannot ask for siginfo, so their handlers are
+ * set with sigaction, as libc does. */
 static __sighandler_t set_handler_by_sigaction(int sig, __sighandler_t handler,
                                                int flags, bool masked)
 {
@@ -306,8 +309,8 @@ __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
-    /* Also for SIG_HOLD, which only queries the handler and blocks the
-     * signal. */
+    /* The real call also serves SIG_HOLD, which only queries the handler and
+     * blocks the signal. */
     if (!must_wrap_handler(sig, handler))
         return program_handler_of(REAL(sigset)(sig, handler));
     sigset_t set, old;
@@ -463,9 +466,10 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
 
 /* --- by system call ------------------------------------------------------- */
 
-/* The structure of the raw system call starts with handler and flags. A handler
- * that a program sets this way is called by the kernel directly. The old action
- * that it gets back must not name our stub. */
+/* Puts the program's handler in place of our stub into the old action that a
+ * raw system call returned. Its structure starts with handler and flags. A
+ * handler that a program sets by the raw call is called by the kernel directly.
+ */
 static void restore_program_handler(void *old)
 {
     struct {

@@ -116,9 +116,9 @@ static int start_c11(void *p)
 
 /* --- which FORK a thread came from ---------------------------------------- */
 
-/* Hash table with open addressing, by thread handle. A later thread gets the
- * same handle only after the earlier one was joined or, if detached, has ended;
- * its entry is then overwritten. */
+/* `known` is a hash table with open addressing, by thread handle. A later
+ * thread gets the same handle only after the earlier one was joined or, if
+ * detached, has ended; its entry is then overwritten. */
 #define KNOWN 8192u
 #define PROBES 64u
 static struct known {
@@ -191,8 +191,9 @@ uint32_t ips_thread_tid(pthread_t thread)
 
 /* --- create --------------------------------------------------------------- */
 
-/* `err` is 0 on success, for pthread_create and thrd_create (thrd_success)
- * alike. */
+/* Records the creation of a thread (FORK), and stores `seq` under its handle
+ * `thread`, or frees `s` if the call failed. `err` is 0 on success, for
+ * pthread_create and thrd_create (thrd_success) alike. */
 static void record_create(uint64_t thread, int err, uint64_t seq,
                           struct ips_moment call, struct start *s,
                           uint64_t site)

@@ -11,7 +11,8 @@
 #include "common/types.h"
 #include <string.h>
 
-/* A moment as near as this counts as reached: setting a timer takes longer. */
+/* A sampling moment no further ahead than this counts as reached: setting a
+ * timer takes longer. */
 #define NOW_NS 2000u
 /* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
@@ -26,7 +27,8 @@
 #define NEAR_LEAST_NS 30000u
 #define NEAR_MOST 9u /* ns_examined_before_moment() is then 15 ms */
 #define RETURNS_NEAR 64u
-/* Returns of calls per period up to which each may set the exact timer. */
+/* If a period has no more returns of calls than this, each may set the exact
+ * timer. */
 #define RETURNS_FEW 8u
 #define BUDGET 4u
 #define TRIES 24u
@@ -35,7 +37,7 @@
 static IPS_TLS struct {
     /* the moment of the next sample, in the thread's CPU time (ns) */
     uint64_t at;
-    uint32_t back; /* the newest return of a call: low half of its CPU time */
+    uint32_t back; /* low half of the CPU time at the newest return of a call */
     /* the moment was postponed to this many ns after a return; 0: not
      * postponed */
     uint32_t offset;
@@ -208,7 +210,8 @@ static uint64_t ns_examined_before_moment(void)
                        ips_max_u64(period_ns, lead_ns()));
 }
 
-/* Draws the moment in the next period that still lies ahead. */
+/* Draws the moment of the next sample: at random in the next period, or, if
+ * that moment is not after `cpu`, in a later one. */
 static void draw_moment(uint64_t cpu)
 {
     do
@@ -236,8 +239,8 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     examine_returns_from(t + stamps_of(left - ns_examined_before_moment()));
 }
 
-/* Sets the watch: it expires in the last tick before the moment, then in each
- * tick until a sample is taken. */
+/* Sets the watch (pace.h) to expire in the last tick before the moment, then in
+ * each tick until a sample is taken. */
 static void set_watch(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -279,9 +282,9 @@ static bool did_signal_end_syscall(const ucontext_t *uc, bool off)
 #elif defined(__aarch64__)
     const int64_t result = (int64_t)uc->uc_mcontext.regs[0];
 #endif
+    /* If the result is >= 0 at a system call, the kernel restarts the call. */
     return (result == -EINTR || (off && result >= 0)) &&
-           ips_context_is_at_syscall(
-               uc); /* if result >= 0, the call is restarted */
+           ips_context_is_at_syscall(uc);
 }
 
 static void end_postponement(void)
@@ -448,7 +451,7 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
     } else if (!postpone_moment()) {
         bool loop = ns_examined_before_moment() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
-        if (loop) { /* soon again: one turn of a loop is like another */
+        if (loop) { /* draw again, soon: one turn of a loop is like another */
             pace.at = cpu + random_below(ns_examined_before_moment());
             return;
         }

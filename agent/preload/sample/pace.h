@@ -13,7 +13,7 @@
  * it can come, so it interrupts no sleep and wakes no thread. If it is stopped
  *   already, this costs one comparison.
  * - If the thread was off the CPU before the signal, the CPU clock shows that,
- *   and the timer is set again to the rest. So a sample is always taken when
+ *   and the timer is set again for the rest. So a sample is always taken when
  *   the CPU clock shows the drawn moment.
  * - After a sample the exact timer is set for the next one. If that is
  *   impossible, the timer on CPU time, the *watch*, expires in the last tick
@@ -53,9 +53,9 @@ void ips_pace_init(void);
 void ips_pace_create_timers(void);
 void ips_pace_delete_timers(void);
 
-/* Handles a timer's signal, which interrupted the thread at `uc`. `in_call`
- * returns whether that is in a wrapper, or in a function that a wrapper called.
- */
+/* Handles the signal of the timer `cookie` (IPS_PACE_WATCH or IPS_PACE_EXACT),
+ * which interrupted the thread at `uc`. `in_call` returns whether `uc` is in a
+ * wrapper, or in a function that a wrapper called. */
 void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
                         bool (*in_call)(const ucontext_t *uc));
 

@@ -30,9 +30,9 @@ struct slot {
     uint64_t recorded;  /* `procedure` if RECORDED, else 0 */
     uint64_t procedure; /* address of the procedure; 0: the slot is free */
     uint64_t calls;     /* calls counted so far */
-    uint64_t written;   /* of these, calls that are in COUNT records */
+    uint64_t written;   /* calls that are in COUNT records so far */
     uint64_t pairs;     /* calls with an ENTER so far */
-    uint32_t open;      /* of these, calls without an EXIT yet */
+    uint32_t open;      /* calls with an ENTER but no EXIT yet */
     uint32_t deep; /* LEAVING: depth of counted calls inside the open ones */
     enum mode mode;
     uint32_t pad;
@@ -46,7 +46,8 @@ struct table {
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    /* pairs of all slots, without the last 63 or fewer of each slot */
+    /* sum of the `pairs` of all slots, in which the last calls of a slot (at
+     * most 63) are missing */
     uint64_t pairs;
     uint64_t flushed; /* stamp of the last COUNT records */
 };
@@ -147,9 +148,9 @@ static struct table *take_table(void)
     return t;
 }
 
-/* If this interrupts a hook, the hook goes on counting in the old slots,
- * notices the move itself and carries the counts over
- * (move_counts_to_new_slot). */
+/* Enlarges the table four times; false: no memory. If that interrupts a hook,
+ * the hook goes on counting in the old slots, notices the move itself and
+ * carries the counts over (move_counts_to_new_slot). */
 static bool grow_procedure_table(struct table *t)
 {
     struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);
@@ -309,7 +310,8 @@ void ips_procs_begin(enum ips_start_kind kind)
         read_procedure_options();
     if (kind != IPS_START_FORK)
         return;
-    /* The counts and the open calls are the parent's. */
+    /* In a fork child the tables still hold the counts and open calls of the
+     * parent. */
     here.slots = NULL;
     here.table = NULL;
     for (struct table *t = atomic_load(&tables); t; t = t->next)

@@ -38,8 +38,8 @@
 
 #include "agent/pool/format.h"
 
-/* To be called at the start of a stream, and before the thread's stream ends,
- * with all signals blocked. */
+/* ips_procs_begin is to be called at the start of a stream, ips_procs_end
+ * before the thread's stream ends, both with all signals blocked. */
 void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);
 /* To be called at a sample, with all signals blocked: writes this thread's

@@ -375,9 +375,10 @@ static void on_stream_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    if (ips_me.extra) /* extra data inherited by a fork child */
+    if (ips_me.extra) /* a fork child has its parent's stacks here */
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
-    if (kind == IPS_START_THREAD) /* its creator may not have called this yet */
+    if (kind == IPS_START_THREAD) /* the thread's creator may not have installed
+                                     the handler again yet */
         ips_sample_reinstall_handler();
     if (sampling.low && !stopped)
         ips_pace_create_timers();

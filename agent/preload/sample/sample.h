@@ -104,8 +104,8 @@ void ips_sample_stop_for_good(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
-/* Less than any signal frame, more than the frames of the C library's
- * functions. */
+/* Bytes of stack: less than any signal frame, more than the frames of the C
+ * library's functions. */
 #define IPS_SAMPLE_NEAR 1024u
 #define IPS_SAMPLE_ALONE(handlers)                                             \
     (ips_me.handlers_run == (handlers) &&                                      \
@@ -138,7 +138,7 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
 
 /* The innermost call site outside this library and the C library; 0: unknown.
  * For calls that the C library makes for the program (stdio). Costs about 5 ns
- * for each frame seen before. */
+ * for each frame whose unwind rule is cached. */
 uint64_t ips_site_behind_libc(void);
 /* Placeholder for a call site that is looked up only if the call turns out to
  * be slow; ips_site_resolve replaces it before the record is written. */

@@ -180,11 +180,11 @@ static bool note_libraries(void)
     return foreign;
 }
 
-/* The loader calls at_relocation() while it relocates us, to resolve
- * relocated(): that is before any code of the program runs. */
 static void do_nothing(void)
 {
 }
+/* The loader calls at_relocation() while it relocates us, to resolve
+ * relocated(): that is before any code of the program runs. */
 static void (*at_relocation(void))(void)
 {
     if (note_libraries())
@@ -266,9 +266,10 @@ bool ips_find_in_libc(const char *name)
            (ips_module_read_tables(l, &m) && ips_module_is_libc(&m));
 }
 
-/* The loader relocates and then write-protects tables that are near the dynamic
- * section, and a library's first pages are its headers and hash tables. Headers
- * that do not look like that are not read. */
+/* The tables that the loader relocates and then write-protects are within NEAR
+ * bytes of the dynamic section, and the hash table is as near to a library's
+ * headers on its first page. If a library does not look like that, its headers
+ * are not read. */
 #define NEAR 65536u
 uint64_t ips_module_protected_end(const struct link_map *l,
                                   const struct ips_module *m, uint64_t at)

@@ -44,8 +44,8 @@ static void identify_listed_descriptor(const struct entry *e, int list)
 /* Whether the kernel's descriptor table has space for at most `upto`
  * descriptors. It has 64 at least, and after fork it is as small as the open
  * descriptors allow. select ignores descriptors beyond the table and refuses
- * closed ones within it. If all of them were open, it would clear the set,
- * which the last word shows. */
+ * closed ones within it. If all descriptors in the set were open, select would
+ * clear the set; the last word shows whether it did. */
 static bool descriptor_table_ends(int upto)
 {
     enum { LARGE = 1024 };
@@ -81,8 +81,9 @@ static bool name_low_inherited(void)
     return true;
 }
 
-/* A new image keeps inherited descriptors open even if it never uses them, and
- * a reader elsewhere waits for its end of file until they are closed. */
+/* Names all inherited descriptors but 0 to 2: a new image keeps them open even
+ * if it never uses them, and a reader elsewhere waits for its end of file until
+ * they are closed. */
 static void name_inherited(void)
 {
     if (name_low_inherited())
@@ -116,10 +117,10 @@ static void at_quick_exit_last(void *unused)
         ips_end_process_records(IPS_END_EXIT, quick_status);
 }
 
-/* Registers at_quick_exit_last, before the program's first function of this
- * kind, so that it runs after all of them. Not at the start of an image,
- * because hardly any program uses quick_exit. If it cannot be registered, END
- * is missing. */
+/* Registers at_quick_exit_last, before the program's first at_quick_exit
+ * function, so that it runs after all of the program's. Not at the start of an
+ * image, because hardly any program uses quick_exit. If it cannot be
+ * registered, END is missing. */
 static void register_quick_exit_end(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -226,7 +227,7 @@ IPS_EXPORT void quick_exit(int status)
         quick_status = status;
     if (on)
         register_quick_exit_end();
-    /* the C library calls at_quick_exit_last at the end of this */
+    /* the C library calls at_quick_exit_last at the end of quick_exit */
     REAL(quick_exit)(status);
     __builtin_unreachable();
 }

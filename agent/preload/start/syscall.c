@@ -284,8 +284,9 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
     }
 }
 
-/* Interfaces that bypass every wrapper from then on: writes UNSEEN, so that the
- * certificate reports it. */
+/* Makes a system call that sets up an interface (`what`) which bypasses every
+ * wrapper. If it succeeds, writes UNSEEN, so that the certificate reports it.
+ */
 static long call_unrecorded_interface(long n, const long args[6],
                                       const char *what)
 {
@@ -298,8 +299,10 @@ static long call_unrecorded_interface(long n, const long args[6],
     return r;
 }
 
-/* Calls on processes. Returns false also where the raw call must be made: exit
- * and exit_group, and a waitid whose caller wants rusage. */
+/* For calls on processes, and the interfaces that leave no records. Returns
+ * true with the result in *r if `n` was such a call. Returns false for any
+ * other call, and where the raw call must be made: exit and exit_group, and a
+ * waitid whose caller wants rusage. */
 static bool call_process_wrapper(long *r, long n, const long args[6],
                                  uint64_t site)
 {
@@ -394,7 +397,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
     bool on = ips_wrap_on();
-    /* these two are handled in a vfork child, too */
+    /* prctl and seccomp are handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {

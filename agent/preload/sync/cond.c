@@ -14,7 +14,7 @@ static bool cond_shared(const pthread_cond_t *c)
            (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
 }
 
-/* The count of waiters is above three flag bits. */
+/* In __wrefs, the count of waiters is above three flag bits. */
 static bool cond_has_waiters(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||
@@ -24,7 +24,8 @@ static bool cond_has_waiters(const pthread_cond_t *c)
 struct wait {
     const pthread_cond_t *c;
     const pthread_mutex_t *m;
-    /* read before the call, because the condition may be destroyed after it */
+    /* whether the condition [0] and the mutex [1] are process-shared; read
+     * before the call, because the condition may be destroyed after it */
     bool shared[2];
     struct ips_moment call;
     uint64_t site;
@@ -69,8 +70,9 @@ static void record_wait_and_relock(const struct wait *w, int err)
                        0, w->site);
 }
 
-/* `sane`: the arguments are valid; if not, the call fails at once and does not
- * release the mutex. */
+/* Body of a wrapper that waits for a condition. `sane`: the arguments are
+ * valid; if not, the call fails at once and does not release the mutex. `good`,
+ * `timed_out`: what the result `r` means. */
 #define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \

@@ -1,7 +1,7 @@
 /*
  * System V semaphores and message queues, and POSIX message queues, all treated
- * as counted resources. A post (or a sent message) is a RELEASE of that many
- * units; a wait for a unit (or a message) is an ACQUIRE of kind SEMAPHORE. A
+ * as counted resources. A post (or a sent message) is a RELEASE with the number
+ * of units; a wait for a unit (or a message) is an ACQUIRE of kind SEMAPHORE. A
  * sender that waited for space in a queue waited for a receiver. Every post is
  * recorded, because only the kernel knows whether a thread waits. A message is
  * a unit like any other: receiving one that was already there makes no arc.
@@ -55,7 +55,7 @@ static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
     if (known)
-        /* the number by which a poll and a signal name it, too */
+        /* a poll and a signal name the queue by this number, too */
         *out = (struct ips_sync_object){
             0, IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino)), object};
     return known;
@@ -110,8 +110,9 @@ static inline void wait_end(struct wait *w)
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
 }
 
-/* With any other error the call failed at once, and the kernel may not have
- * been able to read the arguments. */
+/* Whether a call with the error number `err` (0: success) may have waited. With
+ * any other error it failed at once, and the kernel may not have been able to
+ * read the arguments. */
 static bool may_have_waited(int err)
 {
     return err == 0 || err == EINTR || err == EAGAIN || err == ETIMEDOUT ||
@@ -141,8 +142,8 @@ static void record_units_released(struct ips_moment at,
 
 /* --- semaphores ---------------------------------------------------------- */
 
-/* A call may take units and post others in one step. If it waited, it posts at
- * its end. */
+/* Records a semop that returned with the error number `err` (0: success). One
+ * call may take units and post others. If it waited, it posts at its end. */
 static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
                          size_t n, int err, uint64_t site)
 {

@@ -215,8 +215,8 @@ static __attribute__((noinline)) int unlock_slow(pthread_mutex_t *m,
     UNLOCK(m, 0, site, SREAL(pthread_mutex_unlock)(m));
 }
 
-/* The fast form of !ips_mutex_may_have_waiters for the common kinds, if
- * --locks=all is off. */
+/* Whether certainly no thread waits for the mutex: a fast test for the common
+ * kinds, if --locks=all is off. false: use ips_mutex_may_have_waiters. */
 static inline bool plainly_unwaited(const pthread_mutex_t *m)
 {
     return likely(ips_sync_known.mutex && !ips_sync_all) &&

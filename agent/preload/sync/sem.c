@@ -150,11 +150,11 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
  * ------------------------------------------------------------------------------
  */
 
-/* Bit of the control word: the function has run. */
+/* Bit of the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
 
-/* The real call runs `run_once_function` instead of the program's function,
- * which shows that this thread ran it. A nested once has its own struct. */
+/* The real call runs `run_once_function` in place of the program's function, so
+ * `ran` shows whether this thread ran it. A nested once has its own struct. */
 struct once {
     void (*fn)(void);
     bool ran;

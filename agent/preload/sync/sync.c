@@ -1,4 +1,4 @@
-/* What the wrappers of this folder share: checks of object layouts, names of
+/* Shared by the wrappers of this folder: checks of object layouts, names of
  * objects in shared memory, the two records, and spinning. */
 #include "agent/preload/sync.h"
 
@@ -18,9 +18,10 @@ _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
 /* --- layouts -------------------------------------------------------------- */
 
-/* Checks the layout of each type of object: one unexpected word makes it
- * unknown. Each object is destroyed after use, because checkers such as
- * helgrind know an object by its address and the next one may have the same. */
+/* The next functions check the layout of each type of object: one unexpected
+ * word makes it unknown. Each object is destroyed after use, because checkers
+ * such as helgrind know an object by its address and the next one may have the
+ * same. */
 static void check_mutex_layout(void)
 {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
@@ -223,7 +224,7 @@ static bool map_parse(const char *p, struct map_row *m)
 }
 
 /* Finds the line with the mapping of `at` among the complete lines of
- * buf[0..have). Returns the number of bytes of complete lines. */
+ * buf[0..have). Returns the number of bytes of the lines that it has parsed. */
 static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_row *m,
                         bool *found)
 {
@@ -241,9 +242,9 @@ struct finding {
     struct map_row *m;
 };
 
-/* Reads /proc/self/maps up to the line with the address. The buffer is small,
- * because a signal handler's stack may be small; only the start of each line
- * must fit. */
+/* Reads /proc/self/maps up to the line with the address. Returns 1 if there is
+ * one, 0 if not, or -errno. The buffer is small, because a signal handler's
+ * stack may be small; only the start of each line must fit. */
 static long read_maps_for_address(void *arg)
 {
     struct map_row *m = ((struct finding *)arg)->m;
