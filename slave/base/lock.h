@@ -12,7 +12,8 @@
 #include "common/err.h"
 
 /* Creates the pool directory if it does not exist: mode 0711 for root, else
- * 0700. */
+ * 0700. IPS_E_USAGE: `pool` is no directory; IPS_E_REFUSED: it belongs to
+ * another user. */
 int slave_lock_make_pool_directory(const char *pool,
                                    struct ips_err *err) IPS_MUST_USE;
 

@@ -17,7 +17,7 @@
 
 #include "slave/drain/drain.h"
 
-/* The bytes after the published records that were found. */
+/* Kind of the bytes that follow the published records. */
 enum slave_segment_stop {
     SLAVE_STOP_ZERO,    /* zeroes: no record written there yet */
     SLAVE_STOP_PENDING, /* a reservation that is not published yet */
