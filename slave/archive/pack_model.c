@@ -10,13 +10,12 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /*
- * Roles of the words after the head, in order; the last role repeats.
- *  T stamp   R stamp of the return   C CPU time at T   D CPU time at R
- *  P stamp of the preceding record
- *  S address of code   F the same, in a call stack   X text
- *  L predicted from the last record of the same type
- *  H the same, the two halves of the word separately
- * A lower-case first letter: the last record of the same type and `a`.
+ * Roles of the words after the head, in order; the last role repeats. T stamp R
+ *  stamp of the return C CPU time at T D CPU time at R P stamp of the preceding
+ *  record S address of code F the same, in a call stack X text L predicted from
+ *  the last record of the same type H the same, the two halves of the word
+ *  separately A lower-case first letter: "the last record" is the last one of
+ *  the same type that also has the same `a` (channel).
  */
 static const char call_roles[] = "tRCDLSH";
 #define CALL_WORDS 8u /* words of a call record, with its head */

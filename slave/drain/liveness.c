@@ -303,9 +303,9 @@ static uint32_t parse_nspid(const char *pid)
     return last;
 }
 
-/* Whether the process is in that pid namespace. If its namespace cannot be read
- * (another user's process), the answer is yes, so the pid alone decides; at
- * worst a dead process counts as alive. */
+/* Whether process `pid` is in the pid namespace `pidns`. If its namespace
+ * cannot be read (another user's process), the answer is yes, so the pid alone
+ * decides; at worst a dead process counts as alive. */
 static bool in_namespace(const char *pid, uint64_t pidns)
 {
     char path[64];
@@ -421,8 +421,8 @@ static bool add_carried(struct slave_drain *d, const char *run)
     return true;
 }
 
-/* Adds the run that process `pid` has in its environment. Returns true if out
- * of memory. */
+/* Adds the run that process `pid` has in its environment to d->carried. Returns
+ * true if out of memory. */
 static bool collect_run_of_process(const char *pid, void *arg)
 {
     struct slave_drain *d = arg;
@@ -461,6 +461,7 @@ bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
         if (each_process(collect_run_of_process, d))
             d->carried_ns = 0;
     }
-    /* 0: out of memory; then assume that some process has the run */
+    /* carried_ns is 0 if memory was short; then assume that some process has
+     * the run */
     return !d->carried_ns || is_run_in_environments(d, run);
 }

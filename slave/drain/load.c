@@ -15,7 +15,8 @@
 #define OFTEN 20u
 #define LOAD_MAX 1000000u /* plausible maximum of runnable threads */
 
-/* Parses a number with decimals into thousandths; NULL: malformed. */
+/* Parses a number with decimals, which a blank must follow, into thousandths.
+ * Returns the text after the blank; NULL: malformed. */
 static const char *parse_milli(const char *p, uint64_t *out)
 {
     char *end;

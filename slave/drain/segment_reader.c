@@ -13,8 +13,8 @@
 #define LOOK_AHEAD 2048u
 
 /* Returns how many of the `len` bytes hold published records; *stop says what
- * follows them. `is_end`: the segment ends after them. The bytes may change
- * meanwhile, so each record's head is read once. */
+ * follows them. `is_end`: the segment ends after the `len` bytes. The bytes may
+ * change meanwhile, so each record's head is read once. */
 static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
                               enum slave_segment_stop *stop)
 {

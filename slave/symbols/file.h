@@ -27,7 +27,7 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
 void symbol_file_close(struct symbol_file *o);
 
 /* Opens the debug file of `o`. `debug` stays closed if there is none. `why` is
- * set if each debug file that was found is too large to read. */
+ * set if debug files were found, but all of them are too large to read. */
 void symbol_file_open_debug(const struct symbol_file *o,
                             const struct slave_symbol_ask *a,
                             struct symbol_file *debug, struct ips_err *why);

@@ -42,8 +42,8 @@ struct slave_symbol_ask {
     size_t build_id_bytes; /* 0: no build id; then the file's age is checked */
     /* user with whose rights root's helper reads the file */
     uint32_t uid;
-    /* without a build id, a file modified later is not the one that was mapped;
-     * 0: do not check */
+    /* if there is no build id, a file modified after this time is not the one
+     * that was mapped; 0: do not check */
     uint64_t not_after_real_ns;
     const char *debug_root;
     const uint64_t *addresses; /* addresses in the file's symbol table */
