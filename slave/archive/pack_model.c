@@ -10,12 +10,14 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /*
- * Roles of the words after the head, in order; the last role repeats. T stamp R
- *  stamp of the return C CPU time at T D CPU time at R P stamp of the preceding
- *  record S address of code F the same, in a call stack X text L predicted from
- *  the last record of the same type H the same, the two halves of the word
- *  separately A lower-case first letter: "the last record" is the last one of
- *  the same type that also has the same `a` (channel).
+ * Roles of the words after the head, in order; the last role repeats.
+ *  T stamp   R stamp of the return   C CPU time at T   D CPU time at R
+ *  P stamp of the preceding record
+ *  S address of code   F address of code in a call stack   X text
+ *  L predicted from the last record of the same type
+ *  H like L, but the two halves of the word separately
+ * A lower-case first letter: L and H predict from the last record of the same
+ * type that also has the same `a` (channel).
  */
 static const char call_roles[] = "tRCDLSH";
 #define CALL_WORDS 8u /* words of a call record, with its head */
@@ -301,7 +303,7 @@ ALWAYS_INLINE void code_call_words(struct pack_coder *c, bool enc, uint64_t *w,
     last[7] = w[7];
 }
 
-/* ---- the same for decoding, while the columns have enough bytes left ---- */
+/* ---- decoding calls while the columns have enough bytes left ---- */
 
 /* Upper bound of the bytes that one call takes from a column: at most two
  * numbers, which have at most 10 bytes each. */

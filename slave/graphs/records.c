@@ -131,7 +131,8 @@ static uint64_t last_block(int fd, uint64_t from, uint64_t to)
     return last;
 }
 
-/* Reads the archive's bytes [r->bytes, s->archive_bytes). */
+/* Reads the archive's bytes [r->bytes, s->archive_bytes) and adds their records
+ * to `r`. */
 static int extend_records(struct slave_records *r,
                           const struct slave_snapshot *s, int fd,
                           struct ips_err *err)

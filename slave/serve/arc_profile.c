@@ -1,4 +1,4 @@
-/* Answers PortionsAsk: what every arc of a graph was spent on, by procedure.
+/* Answers PortionsAsk: divides the time of every arc of a graph by procedure.
  * The symbols come first, then callers and lock times if they were asked for,
  * then the shares by node. For a window (window.h): only the part of the arcs
  * in it, and the position of nodes relative to it. */
@@ -133,8 +133,8 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-/* Sends all lock times in one page: there are only a few for each procedure
- * that takes a lock. */
+/* Sends the lock times in one page, at most IPS_PIECE_ITEMS / 2: there are only
+ * a few for each procedure that takes a lock. */
 static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;

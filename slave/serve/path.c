@@ -245,7 +245,8 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
     job->finished = true;
 }
 
-/* Storage for one page: ten columns of 32 bits and one of 64. */
+/* Allocates the memory of one page: ten columns of 32-bit numbers and one of
+ * 64-bit numbers. */
 static int allocate_expand_page(struct slave_graph_ask *j)
 {
     if (!j->columns)
