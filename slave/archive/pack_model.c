@@ -215,8 +215,8 @@ ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
     c->cpu_t = t;
 }
 
-/* Encodes or decodes an address, predicted as the one that followed `key`
- * before. */
+/* Encodes or decodes an address. The prediction is the address that was coded
+ * last with the same `key`, a hash of the context. */
 ALWAYS_INLINE void code_address(struct pack_coder *c, bool enc,
                                 enum pack_column col, uint32_t key, uint64_t *w)
 {
@@ -464,7 +464,9 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
             return;
         }
     }
-    c->sure = 0; /* other records use the columns, too, so count again */
+    /* the records below take bytes from the columns, too, so count again before
+     * the next call */
+    c->sure = 0;
     for (unsigned i = 1; i < count; i++) {
         uint64_t *like = &last[i % 16];
         enum pack_column col = (enum pack_column)(PACK_WORD + i % 16);

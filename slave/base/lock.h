@@ -17,8 +17,8 @@
 int slave_lock_make_pool_directory(const char *pool,
                                    struct ips_err *err) IPS_MUST_USE;
 
-/* Takes slave.lock. Returns the descriptor, or IPS_E_BUSY (the message names
- * the holder's pid). */
+/* Takes slave.lock; waits up to 0.3 s for it. Returns the descriptor, or
+ * IPS_E_BUSY (the message names the holder's pid). */
 int slave_lock_take(const char *pool, struct ips_err *err) IPS_MUST_USE;
 void slave_lock_release(int fd);
 

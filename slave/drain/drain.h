@@ -169,7 +169,7 @@ struct slave_run {
      * at least SLAVE_SYNCED if a turn found nothing new */
     unsigned synced;
     int dirfd; /* descriptor of the run's directory in the pool; -1: none */
-    int watch; /* inotify watch of that directory; -1: none */
+    int watch; /* inotify watch of the run's directory; -1: none */
     /* State of watch.c. `appeared`: number of files of this run that appeared
      * since window_ns. `churns`: so many appear that watch.c lists the
      * directory, next at list_ns, and does not watch it by inotify. */
@@ -264,7 +264,8 @@ struct slave_drain {
     /* since when the archive or the database cannot be written; 0: no
      * failure */
     uint64_t failing_since_ns;
-    char failing[200]; /* reason of that failure; "": none */
+    /* why the archive or the database cannot be written; "": no failure */
+    char failing[200];
     uint64_t retry_ns;
     /* incremented with every change that is reported to the master */
     uint64_t version;
@@ -418,8 +419,7 @@ bool slave_ingest_admit_ring_segment(struct slave_run *run,
                                      bool gone);
 
 /* drain/reclaim.c: adds uncounted_released and uncounted_spare to the run's
- * control file. If that fails, they are added by a later call, about a second
- * later. */
+ * control file. If that fails, a call about a second later adds them. */
 void slave_run_store_uncounted_bytes(const struct slave_drain *d,
                                      struct slave_run *run);
 

@@ -162,7 +162,8 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc == IPS_E_INCOMPLETE) {
-        /* The writer died before it wrote a header: the file is empty. */
+        /* After NEW_NS the writer must have died before it wrote a header: the
+         * file is empty. */
         if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
             slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
         return;

@@ -194,7 +194,9 @@ static void on_process_end_event(struct slave_drain *d,
     process_died(image);
 }
 
-/* Watches process `pid` (in the slave's namespace) for the image. */
+/* Watches the process of the image, to notice its end: by a pidfd or, without
+ * one, by looking from time to time. `pid`: its pid in the slave's namespace.
+ * If there is no such process, marks the image as dead. */
 static void watch_process(struct slave_drain *d, struct slave_image *image,
                           uint32_t pid)
 {
@@ -272,8 +274,9 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- other pid namespaces ---- */
 
-/* Returns the last number of the NSpid line, i.e. the pid in the innermost
- * namespace; 0 if the process is in no namespace below the slave's. */
+/* Returns the last number of the NSpid line in /proc/PID/status: the process's
+ * pid in its innermost namespace; 0 if the process is in no namespace below the
+ * slave's. */
 static uint32_t parse_nspid(const char *pid)
 {
     char path[64], line[512];

@@ -33,7 +33,8 @@ struct arc_profile {
     /* windowed: the request has a window; cpu: only CPU time is wanted */
     bool windowed, cpu;
     struct slave_cut cut;
-    /* By node, if `windowed`: see PortionsAnswer. */
+    /* Only if `windowed`: the nodes after the window's start, with the ns from
+     * the window's end and start to each (PortionsAnswer). */
     B_ARRAY(uint32_t) window_node;
     B_ARRAY(uint64_t) ns_after_window_end;
     B_ARRAY(uint64_t) ns_after_window_start;

@@ -16,7 +16,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
                                   const Ips__RunState *state);
 /* Whether slave_graph_job handles requests of this kind. */
 bool slave_graph_handles_request(const Ips__Request *request);
-/* The request that a job from slave_graph_job answers. */
+/* Returns the request that a job from slave_graph_job answers. */
 const Ips__Request *slave_graph_ask_of(const struct slave_job *job);
 struct slave_job *slave_events_job(const Ips__Request *request,
                                    struct slave_snapshot *snap,

@@ -74,7 +74,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     }
 }
 
-/* Hash over all fields that may change; never 0. */
+/* Returns a hash over all fields that may change; never 0. */
 static uint64_t hash_of(const Ips__RunState *st)
 {
     const uint64_t fields[] = {

@@ -112,7 +112,7 @@ struct slave_arc_view {
     /* range of exacts (may be empty) or samples, for EXACT and OWN */
     uint32_t first, count;
     uint32_t pool; /* index of the pool, for ALIKE */
-    uint64_t ns;   /* ns of these samples or exacts together */
+    uint64_t ns;   /* sum of the ns of the samples or exacts in the range */
 };
 /* Returns the source by which the CPU time of an arc is divided: the arc that
  * leads to `node` of `chain`. `node` must not be the chain's first. O(log
@@ -186,9 +186,9 @@ uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
                                   const struct ips_graph *g, uint32_t chain,
                                   uint32_t node);
 
-/* Divides `ns` in proportion: each call of slave_share_next gets the share of
- * `part` in `whole`. Call slave_share_begin first; the parts must add up to
- * whole > 0. */
+/* Divides `ns` in proportion to parts: each call of slave_share_next() returns
+ * the share of one `part` of `whole`. Call slave_share_begin() first; the parts
+ * must add up to whole > 0. */
 struct slave_share {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;

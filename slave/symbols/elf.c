@@ -563,8 +563,8 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
     free(own);
     if (t->frames > 0)
         return true;
-    /* Only line numbers (assembler with -g): take the name from the symbol
-     * table. */
+    /* If there are only line numbers (assembler with -g), take the name from
+     * the symbol table. */
     const struct symbol *s = at_line ? find_symbol(r, at) : NULL;
     if (s) {
         put_name(t, s->name);

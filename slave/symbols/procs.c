@@ -35,7 +35,7 @@ struct making {
     bool begun;        /* an earlier CPU clock reading is known */
     uint64_t cpu;      /* CPU clock at the last sample or at START */
     uint64_t exact_ns; /* CPU of this thread that was attributed to calls */
-    /* exact: CPU clock up to which time was attributed */
+    /* CPU clock up to which entries and exits have attributed the time */
     uint64_t last_cpu;
     /* CPU clock when the timers started, and at the end */
     uint64_t timers_cpu, end_cpu;

@@ -75,10 +75,10 @@ struct slave_symbol {
     char *text; /* lines of the symbol; NULL: unknown */
     enum slave_symbol_grade grade;
 };
-/* Fills out[count], which must be zeroed. `helper` is the program to run. If
- * the helper fails, the addresses it had not answered stay empty; that is no
- * error, and `why` (zeroed before) says what happened (IPS_E_LIMIT: it reached
- * a limit). */
+/* Asks the helper for the names of ask->addresses. Fills out[ask->count], which
+ * must be zeroed. `helper` is the program to run. If the helper fails, the
+ * addresses it had not answered stay empty; that is no error, and `why` (zeroed
+ * before) says what happened (IPS_E_LIMIT: it reached a limit). */
 int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
                       struct slave_symbol *out, struct ips_err *why,
                       struct ips_err *err) IPS_MUST_USE;
