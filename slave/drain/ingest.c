@@ -324,8 +324,8 @@ static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
 }
 
 /* Skips an unpublished reservation at the cursor if its writer is dead, or if
- * it stayed unpublished too long (PENDING_CLOSED_NS, PENDING_OPEN_NS). Returns
- * true if it was skipped. */
+ * the reservation stayed unpublished too long (PENDING_CLOSED_NS,
+ * PENDING_OPEN_NS). Returns true if it was skipped. */
 static bool skip_pending_reservation(struct slave_run *run,
                                      struct slave_segment *seg, bool closed,
                                      bool gone, uint64_t now_ns)
@@ -436,8 +436,9 @@ static void segment_done(const struct slave_run *run, struct slave_segment *seg)
     seg->stream->row.next_seq = seg->row.seq + 1;
 }
 
-/* Reads until there are no more published records. *finished: the whole segment
- * was read and its writer will add nothing. */
+/* Reads the published records from the cursor on, up to SLAVE_RUN_TURN_BYTES,
+ * and gives up a damaged segment. *finished: the whole segment was read and its
+ * writer will add nothing. */
 static int read_records(struct slave_drain *d, struct slave_run *run,
                         struct slave_segment *seg, bool closed, bool gone,
                         uint64_t now_ns, bool *finished, struct ips_err *err)

@@ -164,7 +164,8 @@ static int pidfd_open_raw(uint32_t pid)
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 }
 
-/* Marks all images of the process as dead, the replaced ones too. */
+/* Marks the image as dead, and the older images of its process that an exec
+ * replaced. */
 static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
@@ -219,7 +220,8 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
 }
 
 /* Marks the older images of the process as replaced: an exec made a new image
- * in the same process, so they write no more. */
+ * in the same process, so they write no more. If `image` itself is older than
+ * another one, marks `image`. */
 static void replace_older(struct slave_image *image)
 {
     for (struct slave_image *i = image->run->images; i; i = i->next) {

@@ -59,7 +59,8 @@ static bool read_load(struct slave_load *out)
     return slave_load_parse(text, out);
 }
 
-/* Whether any process of the run lives. */
+/* Whether any process of the run lives, as far as the slave knows; false for a
+ * closed run. */
 static bool has_living_process(const struct slave_run *r)
 {
     const struct slave_image *i = r->images;

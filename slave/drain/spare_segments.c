@@ -142,7 +142,7 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
     struct slave_segment *s = run->segment_map.count < SLAVE_SEGMENTS_MAX
                                   ? slave_run_add_segment(run, name)
                                   /* too many segments, or no memory: a later
-                                   * listing finds it */
+                                   * listing finds the file */
                                   : NULL;
     if (s)
         s->scan = run->scan;

@@ -51,7 +51,7 @@ struct slave_graphfile_more {
     uint64_t join_bound; /* slave_graph.join_bound */
 };
 
-/* Writes DIR/graph. Sets *bytes to the file's size; 0 on failure. */
+/* Writes DIR/graph. If it succeeds, *bytes is set to the file's size. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
                           const struct slave_graphfile_more *more,

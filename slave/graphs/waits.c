@@ -57,8 +57,8 @@ static int find_code(struct making *k, uint32_t stream, uint64_t address,
                               t_ns, true, place, k->err);
 }
 
-/* Whether the location is in a system library: a wait there counts for the
- * program code that called it. */
+/* Whether the location is in a system library or in IPS: a wait there counts
+ * for the program code that called it. */
 static bool is_library(const struct ips_codemap *map, uint32_t place)
 {
     static const char *const names[] = {"libc.so.",   "libc-",     "ld-linux",

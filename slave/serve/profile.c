@@ -105,9 +105,9 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* Returns the piece's weight in the window, in ns, and stores it. Without a
- * weighting (`lane`), returns the limit `most` of the request and stores
- * nothing. */
+/* Returns the piece's weight in the window, in ns, at most its limit in the
+ * request; stores it. Without a weighting (`lane`), returns the limit
+ * (UINT64_MAX: none) and stores nothing. */
 static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
                                      uint32_t chain, uint32_t from, uint32_t to)
 {

@@ -118,7 +118,8 @@ static void apply_more_request(struct slave_serve *v, const Ips__Request *q)
     slave_serve_unpark(v);
 }
 
-/* Scans the pool now, to find runs that have just started. */
+/* Runs a turn of the drain that scans the pool, to find runs that have just
+ * started. */
 static void scan_pool(struct slave_serve *v)
 {
     v->s->drain.scan_now = true;

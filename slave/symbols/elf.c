@@ -206,7 +206,8 @@ struct text {
     unsigned frames;
 };
 
-/* Appends a field; characters that would break lines or fields become '?'. */
+/* Appends a field and the character `end`. Characters of the field that would
+ * break lines or fields become '?'. */
 static void put_field(struct text *t, const char *s, char end)
 {
     for (size_t i = 0; s && s[i] && i < SLAVE_SYMBOL_NAME_MAX; i++) {
@@ -466,8 +467,9 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* Finds the innermost scope below `die` that contains `at`. Also searches
- * procedures within types within procedures, which libdw does not find. */
+/* Finds the innermost scope below `die` that contains `at`; false: there is
+ * none. Also searches procedures within types within procedures, which libdw
+ * does not find. */
 static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
                                  Dwarf_Die *out)
 {

@@ -231,9 +231,9 @@ static void read_names_from_store(struct batch *b, const char *key,
     }
 }
 
-/* Asks the helper about addresses without a name, or with one from a symbol
- * table only, because debug information may have been installed since. Stores
- * new names. */
+/* Asks the helper about the addresses of the batch that have no name, or only
+ * one from a symbol table, because debug information may have been installed
+ * since. Stores new names in the batch and in the database. */
 static void ask_helper_for_names(struct batch *b,
                                  const struct ips_code_module *m,
                                  const char *key, const char *file,
