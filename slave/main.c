@@ -45,8 +45,9 @@ static void stop_slave(struct slave *s)
     leave_loop(s);
 }
 
-/* Ends a private slave when it is idle. While it holds pool.lock no process can
- * create a run, so no run is left without a slave. */
+/* Ends a private slave when it is idle, or when its pool was removed. While it
+ * holds pool.lock no process can create a run, so no run is left without a
+ * slave. */
 static void end_private_slave_if_idle(struct slave *s, uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {

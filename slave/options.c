@@ -236,8 +236,9 @@ static int make_absolute(char path[IPS_PATH_BYTES])
     return copy_value(path, IPS_PATH_BYTES, full, "path");
 }
 
-/* Checks --listen, or fills its default. If the path is too long for a socket,
- * the slave starts without listening. */
+/* Checks --listen, or sets its default: a socket in the slave's state
+ * directory. If that path is too long for a socket, the slave starts without
+ * listening. */
 static int fill_listen(struct slave_options *opt)
 {
     struct ips_err err = {0};

@@ -26,8 +26,8 @@
 
 #define SLAVE_BLOCK_MAGIC 0x32425350u /* "PSB2" */
 
-/* header of a block: 24 bytes, followed by `bytes` of payload, see
- * slave_packed */
+/* Header of a block, 24 bytes. `bytes` bytes of payload follow it; struct
+ * slave_packed describes them. */
 struct slave_block {
     uint32_t magic;
     uint32_t bytes;
@@ -43,52 +43,60 @@ struct slave_archive {
 };
 
 /* Opens or creates (0600) DIR/archive and cuts it to `committed` bytes. If the
- * file is shorter (the machine lost power), that is no failure: *missing is set
- * to the number of missing bytes, and the caller reports it. */
+ * file is shorter (the machine lost power), it is cut after its last whole
+ * block. That is no failure: *missing is set to the number of missing bytes,
+ * and the caller reports it. */
 int slave_archive_open(struct slave_archive *a, const char *dir,
                        uint64_t committed, uint64_t *missing,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_archive_close(struct slave_archive *a);
 
-/* Packs frames (`len` bytes in all, each with its header at most
- * SLAVE_PACK_RAW_MAX) and appends them after what is staged. If it fails, this
- * call has staged nothing. */
+/* Packs `frames` (`len` bytes; a frame with its header has at most
+ * SLAVE_PACK_RAW_MAX) into blocks, and appends the blocks after those staged
+ * before. `mult_q32`: as in slave_pack_encode. On failure nothing of this call
+ * is staged. */
 int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
                         uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
-/* Call slave_archive_commit after SQLite has committed `length + staged`,
- * slave_archive_rollback if that failed. */
+/* slave_archive_commit() makes the staged bytes valid; call it after SQLite has
+ * committed `length + staged`. slave_archive_rollback() drops the staged bytes;
+ * call it if that commit failed. */
 void slave_archive_commit(struct slave_archive *a);
 void slave_archive_rollback(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Reads the payload of the block at `at` into `to` (SLAVE_PACK_OUT_MAX bytes)
- * and verifies its checksum. The caller must know where the archive ends. */
+/* Reads the payload of the block at offset `at` into `to` (SLAVE_PACK_OUT_MAX
+ * bytes), verifies the block's checksum, and describes the payload in *out.
+ * `at` must be before the archive's end: that is not checked. */
 int slave_archive_read_block(const struct slave_archive *a, uint64_t at,
                              uint8_t *to, struct slave_packed *out,
                              struct ips_err *err) IPS_MUST_USE;
 
 /*
- * repack.c: a block holds what one turn found, so a slow program's blocks are
- * small and need many bytes for an event. When a run is quiet, its archive is
- * packed into full blocks in archive.new, step by step. Then the new length is
- * committed together with the closing of the run, and the file is renamed. The
- * new file is used only if it is smaller. So archive.new has the committed
- * length if and only if the commit was made; by that slave_repack_recover knows
- * what to do after a crash between commit and rename.
+ * repack.c: a block holds the records that one turn of the drain read, so a
+ * slow program's blocks are small and need many bytes for an event. When a run
+ * is quiet, its archive is packed into full blocks in archive.new, step by
+ * step. Then the new length is committed together with the closing of the run,
+ * and the file is renamed. The new file is used only if it is smaller. So
+ * archive.new has the committed length if and only if the commit was made; by
+ * that slave_repack_recover knows what to do after a crash between commit and
+ * rename.
  */
 struct slave_repack;
 struct slave_repack *slave_repack_new(const struct slave_archive *a,
                                       const char *dir, struct ips_err *err);
 void slave_repack_free(struct slave_repack *r); /* also removes archive.new */
-/* Returns 1: complete and on disk; 0: call again; negative: give up. */
+/* Packs the next blocks of `a` into archive.new. Returns 1: archive.new is
+ * complete and on disk; 0: call again; negative: give up (IPS_E_BUSY: `a` has
+ * grown). */
 int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
                       struct slave_pack *pack, uint64_t mult_q32,
                       struct ips_err *err) IPS_MUST_USE;
 uint64_t slave_repack_length(const struct slave_repack *r);
-/* Call after the commit: renames archive.new to archive, and makes `a` the new
- * archive. Frees `r`. */
+/* Call after the new length was committed. Renames archive.new to archive, and
+ * makes `a` the new archive. If the rename fails, `a` does not change and
+ * archive.new stays, for slave_repack_recover(). Frees `r` in any case. */
 int slave_repack_replace_archive(struct slave_repack *r,
                                  struct slave_archive *a,
                                  struct ips_err *err) IPS_MUST_USE;
@@ -103,18 +111,20 @@ struct slave_archive_unpack {
     const uint8_t *data; /* NULL: no frames */
     size_t length;
 };
-/* Reads, checks and unpacks the whole archive, from `fd` or, if it is -1, from
- * DIR/archive; about 20 ns a record. IPS_E_CORRUPT: damaged (the message has
- * the offset); IPS_E_VERSION: of an earlier version. */
+/* Reads, checks and unpacks the first `committed` bytes of an archive, from
+ * `fd` or, if it is -1, from DIR/archive; about 20 ns a record. IPS_E_CORRUPT:
+ * damaged (the message has the offset); IPS_E_VERSION: of an earlier
+ * version. */
 int slave_archive_unpack(const char *dir, int fd, uint64_t committed,
                          struct slave_archive_unpack *out,
                          struct ips_err *err) IPS_MUST_USE;
-/* slave_archive_unpack_from() does the same for the bytes [from, committed)
- * only; a block must begin at `from`. It calls `seen` (may be NULL) for each
- * frame right after it was unpacked, while the frame is in the CPU's cache; a
- * negative result ends the unpacking. */
+/* slave_archive_unpack_from() calls such a function for each frame right after
+ * it unpacked the frame, while the frame is in the CPU's cache. A negative
+ * result ends the unpacking with that error. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
+/* Unpacks like slave_archive_unpack(), but only the bytes [from, committed); a
+ * block must begin at `from`. `seen` may be NULL. */
 int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
                               uint64_t committed,
                               struct slave_archive_unpack *out,
@@ -122,7 +132,8 @@ int slave_archive_unpack_from(const char *dir, int fd, uint64_t from,
                               struct ips_err *err) IPS_MUST_USE;
 void slave_archive_free_unpacked(struct slave_archive_unpack *m);
 
-/* Opens DIR/archive for reading; the caller closes it. -1: there is none. */
+/* Opens DIR/archive for reading. Returns the descriptor, which the caller
+ * closes; -1: the file cannot be opened. */
 int slave_archive_fd(const char *dir);
 
 /* Returns the frame at offset *at and moves *at past it; NULL: the end. */

@@ -13,8 +13,8 @@
 /* A column shorter than this shares zstd's tables with the next one. */
 #define OWN_TABLES_BYTES 1024u
 #define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)
-/* A column with at least NOISE_OF_BYTES is tested for noise: NOISE_BYTES of it
- * are compressed. */
+/* If the column PACK_BITS has at least NOISE_OF_BYTES, it is tested for noise:
+ * NOISE_BYTES of it are compressed. */
 #define NOISE_OF_BYTES (16u << 10)
 #define NOISE_BYTES 2048u
 /* A word of 8 bytes takes at most 10 bytes in a column. */
@@ -124,8 +124,10 @@ static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
     return rc;
 }
 
-/* Writes bytes uncompressed in zstd's format: one frame with raw blocks. */
+/* bytes of each block that raw_frame() writes */
 #define RAW_BLOCK_BYTES (128u << 10)
+/* Writes `data` uncompressed in zstd's format: one frame with raw blocks.
+ * Returns 0, or an error code of zstd if `out` has no room. */
 static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
 {
     static const uint8_t head[] = {0x28, 0xb5, 0x2f, 0xfd, 0xa0};
@@ -148,8 +150,8 @@ static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
     return 0;
 }
 
-/* Whether the bits do not compress, as is usual for bits of clocks; tested on
- * the middle of the column. */
+/* Whether the bytes of column `b` do not compress, as is usual for the low bits
+ * of clocks; tested on the middle of the column. */
 static bool is_noise(struct slave_pack *p, const struct pack_bytes *b)
 {
     uint8_t to[NOISE_BYTES + 256];

@@ -113,7 +113,8 @@ static inline __attribute__((always_inline)) uint8_t *put_value(uint8_t *p,
     return p;
 }
 
-/* Appends `lows` bits: at most 64 minus the bits in r->acc. */
+/* Appends the low `lows` bits of `low` to the column of bits; `lows` is at most
+ * 64 - r->acc_bits. */
 static inline __attribute__((always_inline)) void
 put_low(struct run *r, uint64_t low, unsigned lows)
 {

@@ -13,10 +13,11 @@
  * Roles of the words after the head, in order; the last role repeats.
  *  T stamp   R stamp of the return   C CPU time at T   D CPU time at R
  *  P stamp of the preceding record
- *  S address of code   F the same, in a call stack   X text
+ *  S address of code   F address of code in a call stack   X text
  *  L predicted from the last record of the same type
- *  H the same, the two halves of the word separately
- * A lower-case first letter: the last record of the same type and `a`.
+ *  H like L, but the two halves of the word separately
+ * A lower-case first letter: L and H predict from the last record of the same
+ * type that also has the same `a` (channel).
  */
 static const char call_roles[] = "tRCDLSH";
 #define CALL_WORDS 8u /* words of a call record, with its head */
@@ -214,8 +215,8 @@ ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
     c->cpu_t = t;
 }
 
-/* Encodes or decodes an address, predicted as the one that followed `key`
- * before. */
+/* Encodes or decodes an address. The prediction is the address that was coded
+ * last with the same `key`, a hash of the context. */
 ALWAYS_INLINE void code_address(struct pack_coder *c, bool enc,
                                 enum pack_column col, uint32_t key, uint64_t *w)
 {
@@ -302,7 +303,7 @@ ALWAYS_INLINE void code_call_words(struct pack_coder *c, bool enc, uint64_t *w,
     last[7] = w[7];
 }
 
-/* ---- the same for decoding, while the columns have enough bytes left ---- */
+/* ---- decoding calls while the columns have enough bytes left ---- */
 
 /* Upper bound of the bytes that one call takes from a column: at most two
  * numbers, which have at most 10 bytes each. */
@@ -463,7 +464,9 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
             return;
         }
     }
-    c->sure = 0; /* other records use the columns, too, so count again */
+    /* the records below take bytes from the columns, too, so count again before
+     * the next call */
+    c->sure = 0;
     for (unsigned i = 1; i < count; i++) {
         uint64_t *like = &last[i % 16];
         enum pack_column col = (enum pack_column)(PACK_WORD + i % 16);

@@ -12,7 +12,9 @@
 #include "agent/pool/format.h"
 
 enum pack_column {
-    PACK_FRAMES, /* column with stream, bytes and records of each frame */
+    /* stream, words and records of each frame; first word of each new kind of
+     * record */
+    PACK_FRAMES,
     PACK_KIND,
     PACK_A,
     PACK_T,
@@ -30,7 +32,7 @@ enum pack_column {
 };
 
 struct pack_bytes {
-    uint8_t *data; /* encoding: SLAVE_PACK_RAW_MAX bytes plus slack */
+    uint8_t *data; /* encoding: buffer of COLUMN_BYTES (pack.c) */
     size_t len;    /* bytes written; when decoding: bytes available */
     size_t at;     /* decoding: bytes read so far */
 };
@@ -54,7 +56,8 @@ struct pack_coder {
     uint64_t cpu, cpu_t;       /* last known CPU time, and its stamp */
     /* last call site; last address that was not predicted */
     uint64_t site, near;
-    uint32_t type, link; /* type and channel of the preceding record */
+    /* type of the preceding record, and pack_likely_next_channel() of it */
+    uint32_t type, link;
     uint32_t kinds;
     uint32_t kind[PACK_KINDS];
     uint8_t hint[256];
@@ -62,7 +65,9 @@ struct pack_coder {
     uint64_t successor[PACK_SUCCESSORS];
 };
 
-/* Variable-length numbers: small numbers take few bytes. */
+/* pack_put_number() appends a number with 7 bits in each byte, so that small
+ * numbers take few bytes. pack_get_number() reads the next one; it sets *bad if
+ * the bytes end too early. */
 void pack_put_number(struct pack_bytes *b, uint64_t v);
 uint64_t pack_get_number(struct pack_bytes *b, bool *bad);
 
@@ -104,14 +109,16 @@ static inline bool pack_is_call(uint32_t type)
     return type == IPS_REC_SEND || type == IPS_REC_RECV ||
            type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL;
 }
-/* pack_call.c: encodes consecutive calls of kinds that occurred before; returns
- * the number of bytes encoded. */
+/* pack_call.c: encodes the calls at the start of `rec`, up to the first record
+ * that is no call or whose kind is new in this block. Returns the number of
+ * bytes encoded. */
 size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 
 void pack_begin(struct pack_coder *c, uint64_t mult_q32);
-/* Encodes one record of `bytes`, a multiple of 8 and at least 16. */
+/* Encodes one record of `bytes` bytes, a multiple of 8 and at least 16. */
 void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
-/* Decodes one record; returns its size, or 0: c->bad, or no room for it. */
+/* Decodes one record. Returns its size in bytes; 0: the input is invalid, or
+ * the record has more than `room` bytes. */
 size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room);
 void pack_end(struct pack_coder *c); /* encoding: writes the last bits */
 

@@ -141,7 +141,7 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
     struct slave_batch *taken = NULL, **end = &taken;
     uint64_t at = from;
     (void)pthread_mutex_lock(&h->lock);
-    /* the reader has read these from the archive already */
+    /* drop the batches that the reader has read from the archive already */
     while (h->first && h->first->until <= from)
         put_away(h, first_off(h));
     while (h->first && h->first->from < until) {

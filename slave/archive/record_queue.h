@@ -1,10 +1,9 @@
 /*
- * Hands new records of one run from the ingest to the tables that are kept up
- * to date for it (graphs/live_tables.h), so that they need not be unpacked from
- * the archive.
- * The ingest gives away full buffers and gets used ones back; small batches are
- * appended to the last waiting one. Nothing depends on the queue: if a part is
- * missing, its reader uses the archive.
+ * Hands new records of one run from the ingest to the live tables of the run
+ * (graphs/live_tables.h), which then need not unpack the records from the
+ * archive. The ingest gives away full buffers and gets used ones back; small
+ * batches are appended to the last waiting one. Nothing depends on the queue:
+ * records that are missing from it are read from the archive.
  *
  * Invariants: at most `rooms` buffers exist (waiting, in use and free); if all
  * wait, new records are not queued. All waiting batches are of one run, in the
@@ -24,7 +23,8 @@
 
 #include "slave/archive/pack.h"
 
-/* Bytes of frames in one flush, which becomes one block of the archive. */
+/* Maximum bytes of frames in one flush, which becomes one block of the
+ * archive. */
 #define SLAVE_FRAMES_BYTES SLAVE_PACK_RAW_MAX
 #define SLAVE_HANDOVER_ROOMS 12u /* number of buffers of SLAVE_FRAMES_BYTES */
 
@@ -43,21 +43,23 @@ void slave_record_queue_free(struct slave_record_queue *h);
 
 /* Queues `*buffer` (malloc'd, SLAVE_FRAMES_BYTES), whose first `len` bytes are
  * frames: the archive's bytes [from, until), unpacked. Afterwards *buffer is a
- * buffer that the caller may fill: the same or another one. */
+ * buffer that the caller may fill: the same or another one. If no buffer is
+ * free, the frames are not queued. */
 void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
                             size_t len, uint64_t from, uint64_t until);
-/* Call when the archive was cut back to `length` bytes: drops batches that end
- * after that. */
+/* Call when the archive was cut back to `length` bytes: drops the batches that
+ * end after this length. */
 void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
-/* Call when a snapshot ends here: nothing is appended to the last batch any
- * more. */
+/* Call when a snapshot of the run is made: seals the last batch, so that the
+ * batch ends where the snapshot ends. */
 void slave_record_queue_seal(struct slave_record_queue *h);
-/* Empties the queue and frees its memory, because the tables of another run are
- * kept up to date from now on. */
+/* Empties the queue and frees its buffers. Call when the live tables change to
+ * another run, or when nothing will read the queue. */
 void slave_record_queue_clear(struct slave_record_queue *h);
 
-/* Returns the batches of [from, until) if all of it is queued, else NULL. In
- * both cases batches that begin before `until` are removed from the queue. */
+/* Returns the list of batches with the archive's bytes [from, until) if all of
+ * these are queued, else NULL. In both cases batches that begin before `until`
+ * are removed from the queue. */
 struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
                                             uint64_t from, uint64_t until);
 void slave_record_queue_give_back(struct slave_record_queue *h,

@@ -118,8 +118,8 @@ int slave_repack_replace_archive(struct slave_repack *r,
     snprintf(old, sizeof(old), "%s/archive", r->dir);
     new_path(r->dir, new, sizeof(new));
     int rc = rename(new, old) < 0 ? ips_err_errno(err, "rename %s", new) : 0;
-    /* an empty name keeps archive.new: if the rename failed, the next start
-     * does it */
+    /* with an empty `dir` slave_repack_free() does not remove archive.new: if
+     * the rename failed, the slave's next start repeats it */
     r->dir[0] = '\0';
     if (rc == 0) {
         slave_archive_close(a);

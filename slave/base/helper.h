@@ -1,8 +1,8 @@
 /*
  * Runs this program once more as a helper process, for work on untrusted input
- * (files and SQL questions of other users), which may crash, hang or use too
- * much memory. The helper shares nothing with the slave but its standard input
- * and output.
+ * (files and SQL questions of other users). Such work may crash, hang or use
+ * too much memory. The helper shares with the slave only its standard input,
+ * output and error.
  */
 #ifndef IPS_SLAVE_BASE_HELPER_H
 #define IPS_SLAVE_BASE_HELPER_H
@@ -13,20 +13,23 @@
 
 #include "common/err.h"
 
-/* An anonymous file (memfd) to write the helper's input to; slave_helper_run
- * lets the helper read it from its start. NULL with *err set on failure. */
+/* Makes an anonymous file (memfd) for the helper's input; slave_helper_run()
+ * lets the helper read the file from its start. NULL with *err set on
+ * failure. */
 FILE *slave_helper_input(struct ips_err *err);
-/* Starts `program MODE` with that file as its standard input. Closes `input` in
- * any case. *out is the read end of a pipe with the helper's output. */
+/* Starts `program MODE` with the file `input` as its standard input. Closes
+ * `input` in any case. *out is the read end of a pipe with the helper's
+ * output. */
 int slave_helper_run(const char *program, const char *mode, FILE *input,
                      pid_t *pid, int *out, struct ips_err *err) IPS_MUST_USE;
 /* Waits for the helper and returns its wait status. `end`: kills it first,
  * because it might not end by itself. */
 int slave_helper_wait(pid_t pid, int end);
 
-/* Called in the helper: closes all descriptors but 0 to 2, forbids core files
- * and new privileges, limits CPU time and memory, and makes the helper the
- * first process that the kernel's out-of-memory killer ends. */
+/* Called in the helper: closes all descriptors but 0 to 2, makes the helper end
+ * with the slave, forbids core files and new privileges, limits CPU time and
+ * memory, and makes the helper the first process that the kernel's
+ * out-of-memory killer ends. */
 void slave_helper_confine(uint64_t cpu_s, uint64_t memory_bytes);
 
 #endif

@@ -50,8 +50,8 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
 }
 
 /* If this process is in the initial pid namespace: takes a second lock on the
- * file, by which recorded programs recognise that they are in it too
- * (ips_pidns, agent/record/quota.c). */
+ * file, by which recorded programs recognise that they are in the initial
+ * namespace, too (ips_pidns, agent/record/quota.c). */
 static void lock_as_initial_namespace(int fd)
 {
     struct stat st;

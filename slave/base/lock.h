@@ -12,12 +12,13 @@
 #include "common/err.h"
 
 /* Creates the pool directory if it does not exist: mode 0711 for root, else
- * 0700. */
+ * 0700. IPS_E_USAGE: `pool` is no directory; IPS_E_REFUSED: it belongs to
+ * another user. */
 int slave_lock_make_pool_directory(const char *pool,
                                    struct ips_err *err) IPS_MUST_USE;
 
-/* Takes slave.lock. Returns the descriptor, or IPS_E_BUSY (the message names
- * the holder's pid). */
+/* Takes slave.lock; waits up to 0.3 s for it. Returns the descriptor, or
+ * IPS_E_BUSY (the message names the holder's pid). */
 int slave_lock_take(const char *pool, struct ips_err *err) IPS_MUST_USE;
 void slave_lock_release(int fd);
 

@@ -5,9 +5,9 @@
  * for an answer.
  *
  * Without privilege a thread may lower its priority but not raise it again. So
- * the main thread keeps its own: it runs the event loop in a second thread,
- * which lowers its priority. To change the level, the second thread ends and
- * another one starts. The two threads never run at once.
+ * the main thread keeps its normal priority. At nice 0 it runs the loop itself;
+ * else a second thread, which lowers its own priority, runs the loop while the
+ * main thread waits. To change the class, the loop's thread leaves the loop.
  */
 #ifndef IPS_SLAVE_BASE_SCHED_CLASS_H
 #define IPS_SLAVE_BASE_SCHED_CLASS_H
@@ -22,14 +22,15 @@ enum slave_sched_class {
     SLAVE_LEVEL_NORMAL
 };
 
-/* Chooses the scheduling class; has no side effects. `fill`: 1/1000 of the pool
- * in use. `waited_for`: a client waits for an answer. A class is left only when
- * `fill` is 50 below the value at which it was entered (hysteresis). */
+/* Chooses the scheduling class; has no side effects. `now`: the current class.
+ * `fill`: used part of the pool, in 1/1000. `waited_for`: a client waits for an
+ * answer. A class is left only when `fill` is 50 below the value at which it
+ * was entered (hysteresis). */
 enum slave_sched_class slave_sched_class_choose(enum slave_sched_class now,
                                                 unsigned fill, bool waited_for);
 
-/* Runs the event loop, in a thread of that class, until
- * event_base_loopbreak. */
+/* Runs the event loop, in a thread of scheduling class `level`, until
+ * event_base_loopbreak(). */
 void slave_sched_class_run_loop(struct event_base *base,
                                 enum slave_sched_class level);
 

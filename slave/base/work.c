@@ -134,7 +134,7 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&w->more, &attr);
     pthread_condattr_destroy(&attr);
-    /* The main thread handles all signals. */
+    /* Block all signals in the worker: the main thread handles them. */
     sigset_t all, was;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);

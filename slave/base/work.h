@@ -55,13 +55,14 @@ struct slave_job {
 
 struct slave_work;
 
-/* `on_ready` is called on the worker thread whenever slave_work_take_finished
- * has a job; it wakes the loop. `graphs` is borrowed; only the worker may use
- * it from now on. */
+/* Starts the worker thread. The thread calls on_ready(arg), which must wake the
+ * loop, whenever slave_work_take_finished has a job. `graphs` is borrowed; only
+ * the worker may use it from now on. */
 int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      void *arg, struct slave_work **out,
                      struct ips_err *err) IPS_MUST_USE;
-/* Waits for the step that is running; releases all jobs that the worker has. */
+/* Stops the worker: waits for the step that is running, releases all jobs that
+ * were given to the worker, and frees `w`. */
 void slave_work_stop(struct slave_work *w);
 
 /* Both give a job to the worker: slave_work_give for its next step,

@@ -140,8 +140,9 @@ static void add_address(struct slave_echo_at *at, const struct sockaddr *a,
     at->count++;
 }
 
-/* Lists the addresses at which others may reach this machine: every interface
- * that is up, IPv4 first; loopback last, for slaves on the same machine. */
+/* Lists the addresses at which others may reach this machine: those of every
+ * interface that is up, IPv4 first; then loopback, for slaves on the same
+ * machine. `inside`: only loopback. */
 static void list_addresses(bool inside, uint16_t port, struct slave_echo_at *at)
 {
     struct ifaddrs *all = NULL;
@@ -188,7 +189,7 @@ static int listen_tcp(bool inside, int *out, struct slave_echo_at *at,
             close(fd);
         return rc;
     }
-    /* The port is at the same offset in both structures. */
+    /* The port is at the same offset in sockaddr_in and sockaddr_in6. */
     list_addresses(inside, ntohs(v6.sin6_port), at);
     *out = fd;
     return 0;

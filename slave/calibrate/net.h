@@ -40,9 +40,10 @@ struct slave_echo_at {
     char address[SLAVE_ECHO_ADDRESSES][SLAVE_ECHO_ADDRESS_BYTES];
     uint32_t count;
 };
-/* Starts to listen for `seconds`. *at is set to the addresses, "tcp:HOST:PORT"
- * or "unix:@NAME" (abstract), best first. `inside`: listens only for this
- * machine. */
+/* Starts an echo thread, which listens for `seconds`. *at is set to its
+ * addresses, "tcp:HOST:PORT" or, if `by_unix`, "unix:@NAME" (abstract); best
+ * first. `inside`: only this machine can reach the address. IPS_E_BUSY: there
+ * are SLAVE_ECHO_MOST echo threads. */
 int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
                      uint32_t seconds, struct slave_echo_at *at,
                      struct ips_err *err) IPS_MUST_USE;
@@ -53,7 +54,8 @@ struct slave_trip {
     uint8_t *buffer;
     size_t capacity;
 };
-/* Connects to the first of the addresses that answers. */
+/* Connects to the first of the addresses that answers, and sends the key. *stop
+ * ends this call and later ones for `t`; it must outlive `t`. */
 int slave_trip_open(struct slave_trip *t, const uint8_t *key,
                     const char *const *addresses, size_t count,
                     const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
@@ -69,8 +71,8 @@ struct slave_trip_result {
      * processor delay each other by that much; all_ns: elapsed time. */
     uint64_t delay_ns, all_ns;
 };
-/* Measures at least 3 rounds, at most `rounds`; after the first 3 no batch
- * starts once length_ns has passed. */
+/* Measures round trips of `bytes` bytes: at least 3 and at most `rounds`. After
+ * the first 3, no batch starts once length_ns has passed. */
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
                        uint64_t length_ns, struct slave_trip_result *out,
                        struct ips_err *err) IPS_MUST_USE;

@@ -148,7 +148,8 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
 
 /* ---- how busy ------------------------------------------------------------ */
 
-/* Parses "0.52 ..." of /proc/loadavg into thousandths; UINT32_MAX: unknown. */
+/* Reads the one-minute load average, the first number of /proc/loadavg, in
+ * thousandths; UINT32_MAX: unknown. */
 static uint32_t load_milli(void)
 {
     char text[64] = "";

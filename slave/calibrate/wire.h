@@ -26,8 +26,8 @@
 /* after this time without any progress the connection is given up */
 #define SLAVE_WIRE_SILENCE_NS 30000000000ULL
 
-/* Sets TCP_NODELAY, and short timeouts for send and receive, so that `stop` is
- * polled. */
+/* Sets TCP_NODELAY, and short timeouts for send and receive, so that
+ * slave_wire_send() and slave_wire_recv() can poll `stop`. */
 void slave_wire_tune(int fd);
 /* Sends or receives all `len` bytes. IPS_E_REFUSED: stopped; IPS_E_UNREACHABLE:
  * closed, or no progress for SLAVE_WIRE_SILENCE_NS. */

@@ -62,8 +62,8 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
 /* ---- start and end ---- */
 
 /* Raises the limit of open descriptors to its maximum: the slave needs a
- * descriptor for each process and each segment. Returns how many of them may be
- * open segments: about half. */
+ * descriptor for each process and each segment. Returns the maximum number of
+ * descriptors for segments: half of all, at most 100,000. */
 static uint32_t raise_descriptors(void)
 {
     struct rlimit r;
@@ -168,7 +168,7 @@ void slave_drain_close(struct slave_drain *d)
 
 /* ---- the turn ---- */
 
-/* Marks the streams of processes that have ended. */
+/* Marks the streams of processes that have ended as dead, in their rows. */
 static void mark_dead_streams(struct slave_run *run)
 {
     bool any = false;
@@ -325,8 +325,8 @@ static void run_rolled_back(struct slave_run *run)
             s->row = s->saved;
             s->state = s->saved_state;
         }
-        /* The preceding segment is no longer done, so this one, which was to be
-         * read after it, must wait again. */
+        /* The segment before `s` in the stream is no longer done, so `s`, which
+         * was to be read after it, must wait again. */
         if (s->state == SLAVE_SEG_READING &&
             s->row.seq != s->stream->row.next_seq)
             s->state = SLAVE_SEG_WAITING;

@@ -1,5 +1,5 @@
 /*
- * Draining the pool: the slave's records of runs, images (one program in one
+ * Draining the pool: the slave's data about runs, images (one program in one
  * process, between two execs), streams and segments, and the turn that moves
  * published records into the archives.
  *
@@ -11,13 +11,15 @@
  *    commit, they are restored from `saved`.
  *  - a stream's segments are ingested in order of seq.
  *  - nothing is removed from the pool before it is committed.
- *  - "dead" and "closed" are checked before the records are read, so that no
- *    record can be written after the read.
+ *  - the slave checks whether a writer is dead or a segment is closed before it
+ *    reads the records. So no record can appear in such a segment after the
+ *    read.
  *
  * Files: drain.c (the turn, start and end), run.c (finds, restores and closes
  * runs, and removes old ones), watch.c (what is in the pool), drain/liveness.c
- * (which processes are alive), ingest.c and drain/segment_reader.c (one segment
- * read), drain/reclaim.c (hands back or removes one; rings).
+ * (which processes are alive), ingest.c and drain/segment_reader.c (read one
+ * segment), drain/reclaim.c (hands a segment back or removes it;
+ * --on-full=ring).
  *
  * Does not use libevent: epoll_fd becomes readable when there is work for a
  * turn. Thread: one, the event loop's.
@@ -46,13 +48,14 @@
 /* Limits; a malicious pool reaches them before the slave runs out of memory. */
 /* maximum number of segment files of one run */
 #define SLAVE_SEGMENTS_MAX 100000u
-/* bytes read from one run in one turn */
+/* a turn stops reading from a run after about this number of bytes */
 #define SLAVE_RUN_TURN_BYTES (8u << 20)
 /* bytes read from one segment at once */
 #define SLAVE_READ_BYTES (256u << 10)
 /* from this value of run->synced on, the run counts as up to date */
 #define SLAVE_SYNCED 4u
-/* damaged segments of a run that are copied aside, and their total bytes */
+/* maximum number and total size of the damaged segments of a run that are
+ * copied to the archive's directory, for later analysis */
 #define SLAVE_DAMAGED_MAX 16u
 #define SLAVE_DAMAGED_BYTES (16u << 20)
 /* user id that the kernel shows for unmapped users (overflowuid) */
@@ -64,7 +67,8 @@ enum slave_segment_state {
     SLAVE_SEG_READING, /* the segment of its stream that is being read */
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
     SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
-    SLAVE_SEG_BAD,     /* refused: never read, removed together with the run */
+    /* refused: not read any further; removed together with the run */
+    SLAVE_SEG_BAD,
     /* the segment's file was removed; the struct is freed at the end of the
      * turn */
     SLAVE_SEG_GONE,
@@ -89,12 +93,14 @@ struct slave_segment {
     uint32_t scan;
     bool stored;   /* the segment has a row in the database */
     bool drop_row; /* the next commit deletes the segment's row */
-    /* --on-full=ring: the writer will not write to it any more */
+    /* --on-full=ring: the writer will not write to the segment any more */
     bool final;
-    bool digest; /* --on-full=ring: it is final and contains a digest */
+    /* --on-full=ring: the segment is final and contains a digest */
+    bool digest;
     uint64_t next_poll_ns;
     uint64_t wait_ns; /* current polling interval of the segment */
-    /* since when the segment cannot be read; 0: no problem */
+    /* monotonic time since which its header or its next record is missing; 0:
+     * not missing */
     uint64_t since_ns;
     bool dirty;
     enum slave_segment_state saved_state;
@@ -125,7 +131,8 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     bool dying;
     uint64_t dead_t_ns;
     uint64_t last_ns; /* monotonic time at which the image's last data came */
-    /* time of the next check whether the process lives, if there is no pidfd */
+    /* time of the next check whether the process lives, if there is no pidfd or
+     * the process is dying; 0: no check */
     uint64_t next_look_ns;
     /* time of the next search for unrecorded activity of the process, and
      * interval between searches (drain/unrecorded.c) */
@@ -158,14 +165,14 @@ struct slave_run {
     /* the pool has the run's directory, with a valid control file */
     bool in_pool;
     bool want_sync; /* a client waits: poll all segments now */
-    /* number of turns since want_sync was set that read all published
-     * records */
+    /* number of turns since want_sync was set that read all published records;
+     * at least SLAVE_SYNCED if a turn found nothing new */
     unsigned synced;
     int dirfd; /* descriptor of the run's directory in the pool; -1: none */
-    int watch; /* inotify watch of that directory; -1: none */
-    /* watch.c. `appeared`: number of files of this run that appeared since
-     * window_ns. `churns`: so many appear that watch.c lists the directory,
-     * next at list_ns, and does not watch it by inotify. */
+    int watch; /* inotify watch of the run's directory; -1: none */
+    /* State of watch.c. `appeared`: number of files of this run that appeared
+     * since window_ns. `churns`: so many appear that watch.c lists the
+     * directory, next at list_ns, and does not watch it by inotify. */
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
@@ -212,7 +219,8 @@ struct slave_run {
     bool was_open;
     /* length of the archive when precomputing was last considered */
     uint64_t precomputed_bytes;
-    /* next time at which precomputing is considered, if there is new data */
+    /* monotonic time from which on any new data is reason to precompute;
+     * before, only SLAVE_AHEAD_BYTES of new data are */
     uint64_t precompute_ns;
 };
 
@@ -256,7 +264,8 @@ struct slave_drain {
     /* since when the archive or the database cannot be written; 0: no
      * failure */
     uint64_t failing_since_ns;
-    char failing[200]; /* reason of that failure; "": none */
+    /* why the archive or the database cannot be written; "": no failure */
+    char failing[200];
     uint64_t retry_ns;
     /* incremented with every change that is reported to the master */
     uint64_t version;
@@ -296,8 +305,9 @@ uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC in ns */
 uint64_t slave_real_ns(void);
 
 void slave_run_mark_dirty(struct slave_run *run);
-/* Reads the run's fill from its control file, and the losses that no segment
- * could record. A process that never got a segment leaves no other trace. */
+/* Updates the run's row from its control file: the bytes in use, and the losses
+ * that no segment could record. (A process that never got a segment leaves no
+ * other trace.) */
 void slave_run_refresh_control(struct slave_run *run);
 void slave_segment_mark_dirty(struct slave_segment *seg);
 void slave_stream_mark_dirty(struct slave_stream *st);
@@ -341,7 +351,8 @@ void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
 void slave_watch_list_pool(struct slave_drain *d);
-/* Lists one run's directory. Returns the number of new files, or < 0 on
+/* Lists the run's directory in the pool: adds new segments, and marks those
+ * that have vanished as gone. Returns the number of new segments, or < 0 on
  * failure. */
 int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
@@ -375,9 +386,9 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
 void slave_liveness_events(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_close_pidfd(struct slave_image *image);
-/* Whether some process on this machine has the run in its environment. Checked
- * before a run is closed. Reads /proc at most once in 50 ms for all runs; costs
- * 10 us a process. */
+/* Whether some process on this machine has the run in its environment. Also
+ * true if memory is short. Checked before a run is closed. Reads /proc at most
+ * once in 50 ms for all runs; costs 10 us a process. */
 bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run);
 
 /* Functions of ingest.c: */
@@ -392,24 +403,23 @@ void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
 bool slave_ingest_writer_gone(const struct slave_segment *seg);
 void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
                          const char *why);
-/* Prepares a segment whose records are still to be read: a new file, or one
- * that its writer reuses. */
+/* Sets a segment whose records are still to be read to WAITING, with the cursor
+ * at its first record: a new file, or one that its writer reuses. */
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head);
 
 /* --on-full=ring: while the writer lives, it reuses its segments in turn and
  * the slave leaves them alone. After its death the digest with the highest seq
- * replaces all segments up to that seq. `gone` (the writer is dead) must be
- * known before the header was read. Returns true if the segment is to be read
- * now. */
+ * replaces all segments up to that seq. `gone`: whether the writer is dead,
+ * which must be checked before the header is read. Returns true if the segment
+ * is to be read now. */
 bool slave_ingest_admit_ring_segment(struct slave_run *run,
                                      struct slave_segment *seg,
                                      const struct ips_segment_header *head,
                                      bool gone);
 
 /* drain/reclaim.c: adds uncounted_released and uncounted_spare to the run's
- * control file. If that fails, they are added by a later call, about a second
- * later. */
+ * control file. If that fails, a call about a second later adds them. */
 void slave_run_store_uncounted_bytes(const struct slave_drain *d,
                                      struct slave_run *run);
 

@@ -1,7 +1,8 @@
 /*
  * Reads a segment through a mapping that stays as long as its file is open. For
- * a thread that writes much this costs less: the bytes are read once, whereas
- * pread reads them twice, page by page.
+ * a thread that writes much this costs less than pread: the slave looks for
+ * records in the mapped pages and copies the bytes once, whereas with pread it
+ * copies them twice.
  *
  * The owner of the file may truncate it, or its file system may be full when
  * the mapping needs a page; then an access raises SIGBUS. So only the functions
@@ -37,15 +38,16 @@ struct slave_guarded_mapping {
 bool slave_guarded_open(struct slave_guarded_mapping *v, int fd, size_t len);
 void slave_guarded_close(struct slave_guarded_mapping *v);
 
-/* Returns the end of the file's allocated pages after `at`, which is checked
- * only as far as `upto`. Reading a hole of a tmpfs file would allocate a page
- * that the quota of the file's writer does not count. */
+/* Returns the offset up to which the file's pages from `at` on are known to be
+ * allocated. Asks the kernel only if the offset known so far is below `upto`.
+ * Reading a hole of a tmpfs file would allocate a page that the quota of the
+ * file's writer does not count. */
 size_t slave_guarded_allocated_end(struct slave_guarded_mapping *v, int fd,
                                    size_t at, size_t upto);
 
-/* Calls look(arg), which may read the mapped bytes. A SIGBUS stops it at any
- * point, so it must hold nothing that needs cleaning up. Returns false if it
- * was stopped. */
+/* Calls look(arg), which may read the mapped bytes. A SIGBUS stops `look` at
+ * any point, so `look` must hold nothing that needs cleaning up. Returns false
+ * if it was stopped. */
 bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
                            void (*look)(void *), void *arg);
 bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,

@@ -1,5 +1,5 @@
 /* Polls, reads (with drain/segment_reader.c) or gives up one segment.
- * drain/reclaim.c hands back and removes. */
+ * drain/reclaim.c hands segments back and removes them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,8 +93,8 @@ void slave_ingest_begin(struct slave_segment *seg,
     slave_segment_set_state(seg, SLAVE_SEG_WAITING, "has a header");
 }
 
-/* Resumes a segment whose row an earlier slave stored, if it is still the
- * same. */
+/* Resumes a segment whose row an earlier slave stored. Refuses it if it is not
+ * the same segment any more. */
 static void resume_segment(struct slave_run *run, struct slave_segment *seg,
                            const struct ips_segment_header *head)
 {
@@ -126,8 +126,9 @@ static void lower_stream_uid(struct slave_stream *stream, uint32_t uid)
     slave_stream_mark_dirty(stream);
 }
 
-/* In a run of root's any user may add files: a file that is not a segment, or
- * not of the run's user, does not count as damage to the run. */
+/* Handles a file that cannot be read as a segment. In a run of root's any user
+ * may add files: one that is no plain file, or belongs to another user, is only
+ * ignored; it does not count as damage to the run. */
 static void refuse_or_ignore_segment(struct slave_run *run,
                                      struct slave_segment *seg, int fd,
                                      int code, const char *why)
@@ -161,7 +162,8 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc == IPS_E_INCOMPLETE) {
-        /* The writer died before it wrote a header: the file is empty. */
+        /* After NEW_NS the writer must have died before it wrote a header: the
+         * file is empty. */
         if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
             slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
         return;
@@ -234,9 +236,9 @@ static uint64_t stored_bytes(int dirfd)
     return sum;
 }
 
-/* Copies the segment's data, at most `room` bytes. Holes stay holes: the
- * writer's quota does not count them, so they must not cost disk space
- * either. */
+/* Copies the segment's data, at most `room` bytes; returns false if that was
+ * not enough or a write failed. Holes stay holes: the writer's quota does not
+ * count them, so they must not cost disk space either. */
 static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
 {
     uint8_t buffer[16384];
@@ -322,8 +324,8 @@ static void skip_reservation(struct slave_run *run, struct slave_segment *seg,
 }
 
 /* Skips an unpublished reservation at the cursor if its writer is dead, or if
- * it stayed unpublished too long (PENDING_CLOSED_NS, PENDING_OPEN_NS). Returns
- * true if it was skipped. */
+ * the reservation stayed unpublished too long (PENDING_CLOSED_NS,
+ * PENDING_OPEN_NS). Returns true if it was skipped. */
 static bool skip_pending_reservation(struct slave_run *run,
                                      struct slave_segment *seg, bool closed,
                                      bool gone, uint64_t now_ns)
@@ -389,9 +391,8 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-/* Polls the stream's handed-back segments at once. Its writer began the next
- * segment before it closed `seg`, perhaps in one of them; and a fast writer
- * soon needs `seg` again. */
+/* Makes the next turn poll the handed-back segments of seg's stream: the writer
+ * began its next segment before it closed `seg`, perhaps in one of these. */
 static void schedule_drained_polls(const struct slave_run *run,
                                    const struct slave_segment *seg)
 {
@@ -435,8 +436,9 @@ static void segment_done(const struct slave_run *run, struct slave_segment *seg)
     seg->stream->row.next_seq = seg->row.seq + 1;
 }
 
-/* Reads until there are no more published records. *finished: the whole segment
- * was read and its writer will add nothing. */
+/* Reads the published records from the cursor on, up to SLAVE_RUN_TURN_BYTES,
+ * and gives up a damaged segment. *finished: the whole segment was read and its
+ * writer will add nothing. */
 static int read_records(struct slave_drain *d, struct slave_run *run,
                         struct slave_segment *seg, bool closed, bool gone,
                         uint64_t now_ns, bool *finished, struct ips_err *err)
@@ -526,7 +528,8 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     slave_ingest_back_off(seg, now_ns, seg->row.at != at);
 }
 
-/* Starts reading a segment when its predecessors in the stream are done. */
+/* Starts reading a segment when its predecessors in the stream are done. Gives
+ * up predecessors that have been missing for GAP_NS. */
 static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
                          uint64_t now_ns)
 {

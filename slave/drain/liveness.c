@@ -164,7 +164,8 @@ static int pidfd_open_raw(uint32_t pid)
     return (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 }
 
-/* Marks all images of the process as dead, the replaced ones too. */
+/* Marks the image as dead, and the older images of its process that an exec
+ * replaced. */
 static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
@@ -194,7 +195,9 @@ static void on_process_end_event(struct slave_drain *d,
     process_died(image);
 }
 
-/* Watches process `pid` (in the slave's namespace) for the image. */
+/* Watches the process of the image, to notice its end: by a pidfd or, without
+ * one, by looking from time to time. `pid`: its pid in the slave's namespace.
+ * If there is no such process, marks the image as dead. */
 static void watch_process(struct slave_drain *d, struct slave_image *image,
                           uint32_t pid)
 {
@@ -217,7 +220,8 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
 }
 
 /* Marks the older images of the process as replaced: an exec made a new image
- * in the same process, so they write no more. */
+ * in the same process, so they write no more. If `image` itself is older than
+ * another one, marks `image`. */
 static void replace_older(struct slave_image *image)
 {
     for (struct slave_image *i = image->run->images; i; i = i->next) {
@@ -272,8 +276,9 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- other pid namespaces ---- */
 
-/* Returns the last number of the NSpid line, i.e. the pid in the innermost
- * namespace; 0 if the process is in no namespace below the slave's. */
+/* Returns the last number of the NSpid line in /proc/PID/status: the process's
+ * pid in its innermost namespace; 0 if the process is in no namespace below the
+ * slave's. */
 static uint32_t parse_nspid(const char *pid)
 {
     char path[64], line[512];
@@ -303,9 +308,9 @@ static uint32_t parse_nspid(const char *pid)
     return last;
 }
 
-/* Whether the process is in that pid namespace. If its namespace cannot be read
- * (another user's process), the answer is yes, so the pid alone decides; at
- * worst a dead process counts as alive. */
+/* Whether process `pid` is in the pid namespace `pidns`. If its namespace
+ * cannot be read (another user's process), the answer is yes, so the pid alone
+ * decides; at worst a dead process counts as alive. */
 static bool in_namespace(const char *pid, uint64_t pidns)
 {
     char path[64];
@@ -421,8 +426,8 @@ static bool add_carried(struct slave_drain *d, const char *run)
     return true;
 }
 
-/* Adds the run that process `pid` has in its environment. Returns true if out
- * of memory. */
+/* Adds the run that process `pid` has in its environment to d->carried. Returns
+ * true if out of memory. */
 static bool collect_run_of_process(const char *pid, void *arg)
 {
     struct slave_drain *d = arg;
@@ -461,6 +466,7 @@ bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run)
         if (each_process(collect_run_of_process, d))
             d->carried_ns = 0;
     }
-    /* 0: out of memory; then assume that some process has the run */
+    /* carried_ns is 0 if memory was short; then assume that some process has
+     * the run */
     return !d->carried_ns || is_run_in_environments(d, run);
 }

@@ -56,7 +56,7 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
         return code;
     }
     int known = fstat(fd, st);
-    /* unlinked in the meantime by its writer */
+    /* its writer has unlinked the file since the open */
     if (known == 0 && st->st_nlink == 0) {
         close(fd);
         return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);

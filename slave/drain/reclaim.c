@@ -108,8 +108,9 @@ static void reclaim_read_segment(struct slave_drain *d, struct slave_run *run,
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");
     } else if (head.state == IPS_SEGMENT_CLOSED && !seg->row.skipped) {
-        /* Zero the records first, set DRAINED last: once it is DRAINED the
-         * writer may append, and it relies on zeroes after its last record. */
+        /* Zero the records first, set DRAINED last: once the segment is
+         * DRAINED, its writer may append records, and relies on zeroes after
+         * its last record. */
         bool zero =
             seg->mapping.data &&
             slave_guarded_zero(&seg->mapping, head.header_bytes, seg->row.at);

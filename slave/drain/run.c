@@ -260,8 +260,8 @@ static int restore_segment(const struct slave_segment_row *row, void *arg)
     return 0;
 }
 
-/* Loads streams and cursors, which are needed only while a run is in the
- * pool. */
+/* Loads the run's streams and segments with their cursors from the database.
+ * They are needed only while the run is in the pool. */
 static int load_streams_and_segments(struct slave_drain *d,
                                      struct slave_run *run, struct ips_err *err)
 {
@@ -321,9 +321,10 @@ int slave_run_restore(struct slave_drain *d, struct ips_err *err)
 
 /* ---- found in the pool ---- */
 
-/* A run may be continued after it was closed here (another command of the run
- * was started on this machine). Its new control file counts losses from zero,
- * so the counts seen so far are reset. */
+/* Updates the run's row from its control file. A run may be continued after it
+ * was closed here (another command of the run was started on this machine).
+ * Then its new control file counts losses from zero, so the counts seen so far
+ * are reset. */
 static void merge_control(struct slave_run *run,
                           const struct ips_control *control)
 {
@@ -428,8 +429,8 @@ static bool is_run_finished(const struct slave_run *run)
     return !run->dirty;
 }
 
-/* Removes everything in the directory except non-empty directories, then the
- * directory itself. */
+/* Removes everything in the run's pool directory except non-empty directories,
+ * then the directory itself. */
 static void remove_directory(struct slave_drain *d, struct slave_run *run)
 {
     int fd = dup(run->dirfd);
@@ -451,7 +452,9 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
                      run->row.name, strerror(errno));
 }
 
-/* Called with pool.lock held, so no process can join the run meanwhile. */
+/* Closes a run that is over: marks it as closed in the database, removes its
+ * pool directory, and frees its streams and segments. Called with pool.lock
+ * held, so no process can join the run meanwhile. */
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
@@ -567,7 +570,8 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_liveness_is_run_in_environs(d, run->row.name)) {
-        /* A process of the run that has recorded nothing yet, or never will. */
+        /* There is a process of the run that has recorded nothing yet, or never
+         * will: try again later. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
         return;
     }
@@ -641,8 +645,8 @@ static struct slave_run **oldest_closed(struct slave_drain *d)
     return oldest;
 }
 
-/* Measures the size of the graph file. The worker writes these files without
- * reporting it to the loop. */
+/* Sets row.graph_bytes to the disk usage of the run's graph file. The worker
+ * writes such files without reporting it to the loop. */
 static void measure_graph(struct slave_run *run)
 {
     char path[IPS_PATH_BYTES + 16];

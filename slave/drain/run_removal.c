@@ -6,8 +6,8 @@
 
 #define FORGET_NS SLAVE_SECOND_NS
 
-/* Whether the data of the image can be freed. Never in other pid namespaces,
- * where a death is only a guess. */
+/* Whether the data of the image can be freed. It never can in other pid
+ * namespaces, where a death is only a guess. */
 static bool image_over(const struct slave_drain *d, const struct slave_image *i)
 {
     return i->state == SLAVE_IMAGE_DEAD && i->death_marked &&

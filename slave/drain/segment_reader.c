@@ -13,8 +13,8 @@
 #define LOOK_AHEAD 2048u
 
 /* Returns how many of the `len` bytes hold published records; *stop says what
- * follows them. `is_end`: the segment ends after them. The bytes may change
- * meanwhile, so each record's head is read once. */
+ * follows them. `is_end`: the segment ends after the `len` bytes. The bytes may
+ * change meanwhile, so each record's head is read once. */
 static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
                               enum slave_segment_stop *stop)
 {
@@ -75,8 +75,8 @@ static void drop_mapping(struct slave_segment *seg)
     seg->cut = true;
 }
 
-/* Finds the published records through the mapping. Returns false if pread must
- * be used. */
+/* Finds the published records through the segment's mapping, which it makes if
+ * needed. Returns false if pread must be used. */
 static bool look_by_mapping(struct slave_segment *seg, size_t len,
                             struct slave_segment_look *look)
 {
@@ -158,8 +158,8 @@ static size_t common_call_record_bytes(uint32_t word)
                : 0;
 }
 
-/* Checks the records, and notes what the slave itself needs (a final END).
- * Returns the number of valid bytes. */
+/* Checks the records, counts them in *records, and notes in `image` whether a
+ * final END is among them. Returns the number of valid bytes. */
 static size_t check_records(struct slave_image *image, const uint8_t *p,
                             size_t len, uint32_t *records)
 {

@@ -78,7 +78,7 @@ static void close_spare(struct slave_drain *d, struct slave_spare_segments *sp,
 }
 
 /* Whether spares may be made: descriptors and quota are left, and the run is
- * not a ring. Reads the control file into *c. */
+ * not recorded with --on-full=ring. Reads the control file into *c. */
 static bool may_make_spare_segments(const struct slave_drain *d,
                                     struct slave_run *run,
                                     struct ips_control *c)
@@ -120,7 +120,8 @@ static bool is_taken(int fd)
            taken != 0;
 }
 
-/* A process writes to the spare: makes it an ordinary segment. */
+/* Makes spare number `n`, to which a process writes, an ordinary segment:
+ * renames its file and adds it to the run's segments. */
 static void adopt_spare(struct slave_drain *d, struct slave_run *run,
                         uint32_t n, uint64_t now_ns)
 {
@@ -141,7 +142,7 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
     struct slave_segment *s = run->segment_map.count < SLAVE_SEGMENTS_MAX
                                   ? slave_run_add_segment(run, name)
                                   /* too many segments, or no memory: a later
-                                   * listing finds it */
+                                   * listing finds the file */
                                   : NULL;
     if (s)
         s->scan = run->scan;

@@ -2,12 +2,12 @@
  * Finds communication that leaves no records: I/O by io_uring and by kernel
  * AIO, which programs request without calls that the agent wraps; memory that
  * processes share; and runtimes that make system calls directly (threads of
- * OpenMP wait for each other in that way, and Go programs make all system calls
- * so). The slave looks for them in /proc of a run's living processes: 0.1 s
- * after a process was first seen, then after 0.4, 1.6 ... and at last every 60
- * s. It misses processes that live shorter, and activity that begins and ends
- * in between; the certificate says so. The agent itself reports what a program
- * requests through the C library's syscall().
+ * OpenMP wait for each other in that way, and Go programs make all their system
+ * calls directly). The slave looks for them in /proc of a run's living
+ * processes: 0.1 s after a process was first seen, then after 0.4, 1.6 ... and
+ * at last every 60 s. It misses processes that live shorter, and activity that
+ * begins and ends in between; the certificate says so. The agent itself reports
+ * what a program requests through the C library's syscall().
  *
  * Rows are stored in the database (table unseen), so an answer has them after a
  * restart, too.
@@ -20,16 +20,17 @@
 
 struct slave_drain;
 
-/* Searches the processes that are due for unrecorded activity, a few in each
- * call. */
+/* Searches for unrecorded activity in the processes whose next search is due, a
+ * few in each call. */
 void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
+/* maximum number of lines from slave_unrecorded_text() */
+#define SLAVE_UNSEEN_LINES 32u
 /* Makes texts for the certificate from `rows` and from what the build found:
  * one line for each process with io_uring, AIO or direct system calls, and for
  * each shared object that several processes map and one may write; at most
  * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns the number
  * of lines; 0 also if out of memory. */
-#define SLAVE_UNSEEN_LINES 32u
 uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
                                const struct slave_unrecorded_row *rows,
                                uint32_t count, char ***out);

@@ -68,8 +68,9 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
             for (struct slave_run *r = d->runs; r; r = r->next)
                 if (ev.wd == r->watch || ev.mask & IN_Q_OVERFLOW)
                     of_a_run = r->scan_now = true;
-            /* The file appeared in the pool directory, or in a directory that
-             * is not a run yet: list the pool. */
+            /* List the pool if events were lost (IN_Q_OVERFLOW), or if the file
+             * appeared in the pool directory or in a directory that is not a
+             * run yet. */
             if (ev.mask & IN_Q_OVERFLOW || !of_a_run)
                 d->scan_now = true;
         }
@@ -114,8 +115,9 @@ static int read_control(struct slave_drain *d, int fd,
     return slave_poolfs_control(fd, control, err);
 }
 
-/* Notes in the control file that the slave is in the initial pid namespace, so
- * that programs know at once which namespace they are in. */
+/* If the slave is in the initial pid namespace, stores its identity in the
+ * run's control file: by that, programs know at once which namespace they are
+ * in. */
 static void note_initial_namespace(const struct slave_drain *d,
                                    const char *name)
 {
@@ -184,8 +186,8 @@ static bool segment_name(const char *name)
            strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
 }
 
-/* A known segment that the listing lacks was removed by another program; its
- * unread records are lost. */
+/* Marks segments that the last listing lacks as gone: another program removed
+ * them, and their unread records are lost. */
 static void check_vanished(struct slave_run *run)
 {
     for (struct slave_segment *s = run->segments; s; s = s->next) {
@@ -218,8 +220,8 @@ int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
         return -1;
     }
     if (d->inotify_fd >= 0 && run->watch < 0 && !run->churns) {
-        /* Watched by descriptor, not by path, so that it is the very directory
-         * that is read. */
+        /* Watch the directory by descriptor, not by path, so that the directory
+         * that is watched is the one that is read. */
         char path[64];
         snprintf(path, sizeof(path), "/proc/self/fd/%d", run->dirfd);
         run->watch =

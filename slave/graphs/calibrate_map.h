@@ -11,8 +11,8 @@
 #include "proto/message.h"
 #include "slave/graphs/graphs.h"
 
-/* Sets g->mtimes from the request, or removes them if it has no curves. Call
- * after g->joined was set. IPS_E_PROTOCOL: a malformed curve. */
+/* Sets g->mtimes from the request, or removes g->mtimes if the request has no
+ * curves. Call after g->joined was set. IPS_E_PROTOCOL: a malformed curve. */
 int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err) IPS_MUST_USE;
 

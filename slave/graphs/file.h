@@ -43,14 +43,15 @@ struct slave_graphfile { /* map NULL: no file is mapped */
 
 /* Data that the file holds in addition to the graph. */
 struct slave_graphfile_more {
-    const struct ips_peer_row *peers; /* the peers that were set */
+    /* peers of the channel ends, see slave_graph_set_peers */
+    const struct ips_peer_row *peers;
     uint32_t peer_count;
     /* the joins computed with these peers; all 0: none */
     struct slave_joins_cached joins;
     uint64_t join_bound; /* slave_graph.join_bound */
 };
 
-/* Writes DIR/graph. *bytes is set to its size. */
+/* Writes DIR/graph. If it succeeds, *bytes is set to the file's size. */
 int slave_graphfile_write(const char *dir, uint64_t key,
                           const struct ips_built *b,
                           const struct slave_graphfile_more *more,

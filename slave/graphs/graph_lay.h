@@ -1,7 +1,8 @@
 /*
  * Lays a graph out for the wire (proto/graph_wire.h): the arrays of nodes are
- * borrowed; chains, ins and outs are copied to arrays of their own. It is here
- * because proto/ and analysis/ do not know each other's structures.
+ * borrowed; chains, ins and outs are copied to arrays of their own. This module
+ * belongs to the slave because proto/ and analysis/ do not know each other's
+ * structures.
  */
 #ifndef IPS_SLAVE_GRAPHS_GRAPH_LAY_H
 #define IPS_SLAVE_GRAPHS_GRAPH_LAY_H

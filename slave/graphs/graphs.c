@@ -176,7 +176,8 @@ static void trim_list(struct slave_graphs *gs)
     }
 }
 
-/* Frees memory before a build: half of the limit must be free for it. */
+/* Drops graphs that are not in use, the least recently used first, until half
+ * of the memory limit is free for a build. */
 static void free_memory_for_build(struct slave_graphs *gs)
 {
     struct slave_graph **p, **last;
@@ -195,7 +196,8 @@ static void free_memory_for_build(struct slave_graphs *gs)
     } while (last);
 }
 
-/* Drops older graphs of the same run: no client asks for them any more. */
+/* Drops the other graphs of the run of `newest`: no client asks for them any
+ * more. */
 static void drop_older(struct slave_graphs *gs,
                        const struct slave_graph *newest)
 {

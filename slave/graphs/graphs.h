@@ -92,8 +92,9 @@ struct slave_graph {
     struct ips_peer_row *peers;
     uint32_t peer_count;
     bool peers_set;
-    /* From the last PeersAsk: for each end the machine (its number in that
-     * question) and the end it is joined to; [b.end_count] or NULL. */
+    /* [b.end_count] or NULL. From the last PeersAsk: for each channel end, the
+     * end on another machine to which it is joined, and the number that the
+     * question gives that machine. */
     struct ips_peer_end *joined;
     /* message times from the last PeersAsk; calibrate_map.h */
     struct ips_mtime_map mtimes;
@@ -145,8 +146,8 @@ void slave_graphs_release(struct slave_graphs *gs);
 int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
                      struct slave_graph **out,
                      struct ips_err *err) IPS_MUST_USE;
-/* Prepares for the next question about this run if it pays: unpacks its records
- * and continues its build. */
+/* Prepares for the next question about this run: unpacks its new records, and
+ * continues or starts an incremental build if that pays. */
 int slave_graphs_precompute(struct slave_graphs *gs,
                             const struct slave_snapshot *s,
                             struct ips_err *err) IPS_MUST_USE;
@@ -174,7 +175,9 @@ struct slave_input {
     struct ips_build_input in;
     struct ips_stream_in *streams;
 };
-/* After a failure *out is empty; releasing it does nothing more. */
+/* Fills *out with the data of the snapshot, which must outlive it; reads the
+ * records that are not in memory yet. Release *out with slave_input_release(),
+ * which also does no harm after a failure. */
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
 /* Fills *to from the row of a stream, without the records. */

@@ -2,12 +2,13 @@
  * Continues the build of one open run, the one asked about last, with the
  * records that came since (build/incremental/grow.h). Part of graphs.h.
  *
- * An incremental build starts when an open run with SLAVE_GROWING_BYTES is
- * asked about again, or while no request waits (serve/precompute.h), because
- * its first build takes 1.5 times as long as a normal one. If it fails or ends,
- * it is tried again only after the archive has grown by a quarter. It is
- * dropped when half of the memory limit (common/large.h) is used; then each
- * question needs a whole build.
+ * The first question about an open run does not start an incremental build,
+ * because its beginning takes 1.5 times as long as a normal build. The second
+ * question does, or precomputing while no request waits (serve/precompute.h),
+ * if the archive has SLAVE_GROWING_BYTES. If it fails or ends, it is tried
+ * again only after the archive has grown by a quarter. It is dropped when half
+ * of the memory limit (common/large.h) is used; then each question needs a
+ * whole build.
  *
  * Invariant: the state kept from one question to the next was read from the
  * archive that exists now: another file of that name would have another inode

@@ -24,8 +24,9 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* If the run or its archive is not that of the state, drops the state and
- * starts with this run. Returns false if there is no archive. */
+/* If the state `f` is of another run or archive than the snapshot, drops it and
+ * begins an empty state for the snapshot's run. Returns false if there is no
+ * archive. */
 static bool reset_if_other_run(struct slave_live_tables *f,
                                const struct slave_snapshot *s)
 {

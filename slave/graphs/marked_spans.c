@@ -23,7 +23,7 @@ struct making {
 /* ---- rows ---------------------------------------------------------------- */
 
 /* Returns the last node of the current chain that was passed by time `t`;
- * *since: ns from then to t. */
+ * *since: ns from that node to t. */
 static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
 {
     const struct ips_graph *g = &m->b->g;

@@ -39,8 +39,8 @@ struct slave_marked_spans { /* rows are sorted by chain, then by end */
     uint64_t unended;
 };
 
-/* Makes the spans. `b` is the build of `in`, and has b->g.at. `name` "": all
- * names. IPS_E_LIMIT: too many names. O(records). */
+/* Makes the spans. `b` is the build of `in`; b->g.at must be set. `name` "":
+ * all names. IPS_E_LIMIT: too many names. O(records). */
 int slave_marked_spans_make(const struct ips_build_input *in,
                             const struct ips_built *b,
                             enum slave_marked_span_by by, const char *name,

@@ -68,8 +68,8 @@ static void note_types(uint64_t types[4], const uint8_t *p, uint32_t len)
     }
 }
 
-/* Adds a frame of the piece that is being read. The caller counts the piece
- * when it is complete. */
+/* Adds a frame to the records of its stream, as part of piece number
+ * r->piece_count. The caller counts this piece when it is complete. */
 static int add_frame(void *arg, const struct slave_frame *f,
                      struct ips_err *err)
 {
@@ -118,7 +118,7 @@ static int room_for_streams(struct slave_records *r, uint32_t count,
     return 0;
 }
 
-/* Returns the offset of the last block that begins before `to`. */
+/* Returns the offset of the last of the blocks that begin in [from, to). */
 static uint64_t last_block(int fd, uint64_t from, uint64_t to)
 {
     struct slave_block b;
@@ -131,7 +131,8 @@ static uint64_t last_block(int fd, uint64_t from, uint64_t to)
     return last;
 }
 
-/* Reads the archive's bytes [r->bytes, s->archive_bytes). */
+/* Reads the archive's bytes [r->bytes, s->archive_bytes) and adds their records
+ * to `r`. */
 static int extend_records(struct slave_records *r,
                           const struct slave_snapshot *s, int fd,
                           struct ips_err *err)

@@ -216,7 +216,7 @@ static bool select_row_of_chain(struct making *m, uint32_t chain)
     return true;
 }
 
-/* Adds the CPU after each thread's last reading. */
+/* Adds the CPU time of each thread after the last reading of its CPU clock. */
 static void add_cpu_after_last_reading(struct making *m)
 {
     const struct ips_built *b = m->b;

@@ -40,7 +40,8 @@ int slave_series_make(const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_series_release(struct slave_series *s);
 
-/* Returns the time of the last known event, at least b->first_ns. */
+/* Returns the time of the last known event on this machine, in ns of its
+ * CLOCK_MONOTONIC_RAW; at least b->first_ns. */
 uint64_t slave_last_ns(const struct ips_built *b);
 
 #endif

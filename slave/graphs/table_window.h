@@ -36,8 +36,8 @@ struct slave_table_window {
     struct slave_window_process *processes;
 };
 
-/* The window is from <= t < to, in ns of this machine's CLOCK_MONOTONIC_RAW.
- * `waits`: all waits of the graph. */
+/* Makes the tables of the window from <= t < to, in ns of this machine's
+ * CLOCK_MONOTONIC_RAW. `waits`: all waits of the graph. */
 int slave_table_window_make(const struct ips_built *b,
                             const struct ips_wait_row *waits,
                             uint32_t wait_count, uint64_t from, uint64_t to,

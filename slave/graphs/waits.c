@@ -57,8 +57,8 @@ static int find_code(struct making *k, uint32_t stream, uint64_t address,
                               t_ns, true, place, k->err);
 }
 
-/* Whether the location is in a system library: a wait there counts for the
- * program code that called it. */
+/* Whether the location is in a system library or in IPS: a wait there counts
+ * for the program code that called it. */
 static bool is_library(const struct ips_codemap *map, uint32_t place)
 {
     static const char *const names[] = {"libc.so.",   "libc-",     "ld-linux",
@@ -139,7 +139,7 @@ static int compare_node_to_release(const void *va, const void *vb)
 }
 
 /* If another thread of this machine ended wait `i` by releasing a lock, sets
- * the call site of the release. */
+ * w->giver[i] to the call site of the release. */
 static int set_site_of_release(struct making *k, const struct ips_graph *g,
                                uint32_t i)
 {
@@ -221,8 +221,8 @@ int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
     return rc;
 }
 
-/* Builds the graph again, to get its waits. Fails if the new graph differs: the
- * same records give the same graph, so the run has changed. */
+/* Builds the graph again, to get its waits in *rows. IPS_E_BUSY: the new graph
+ * differs; the same records give the same graph, so the run has changed. */
 static int rebuild_waits(const struct slave_input *from,
                          const struct slave_graph *g,
                          struct ips_wait_rows *rows, struct ips_err *err)

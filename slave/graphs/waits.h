@@ -15,9 +15,9 @@
 #include "slave/graphs/graphs.h"
 
 struct slave_wait_site {
-    /* code location, index into the map; IPS_NONE: unknown */
+    /* code location, index into slave_waits.map.locations; IPS_NONE: unknown */
     uint32_t code_location;
-    /* the stack, as a range of `frame`; empty: no stack */
+    /* the stack, as a range of slave_waits.frame; count 0: no stack */
     uint32_t first, count;
 };
 struct slave_waits {
@@ -33,7 +33,7 @@ struct slave_waits {
     uint32_t lock_count;
     /* calls that have not ended, in order of their chains */
     struct ips_blocked_row *blocked;
-    /* [blocked_count] call site of each such call: index into `site` */
+    /* [blocked_count] call site of each row of `blocked`: index into `site` */
     uint32_t *blocked_site;
     uint32_t blocked_count;
     struct slave_wait_site *site; /* call sites; entry 0 is the unknown site */

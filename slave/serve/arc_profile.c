@@ -1,4 +1,4 @@
-/* Answers PortionsAsk: what every arc of a graph was spent on, by procedure.
+/* Answers PortionsAsk: divides the time of every arc of a graph by procedure.
  * The symbols come first, then callers and lock times if they were asked for,
  * then the shares by node. For a window (window.h): only the part of the arcs
  * in it, and the position of nodes relative to it. */
@@ -33,7 +33,8 @@ struct arc_profile {
     /* windowed: the request has a window; cpu: only CPU time is wanted */
     bool windowed, cpu;
     struct slave_cut cut;
-    /* By node, if `windowed`: see PortionsAnswer. */
+    /* Only if `windowed`: the nodes after the window's start, with the ns from
+     * the window's end and start to each (PortionsAnswer). */
     B_ARRAY(uint32_t) window_node;
     B_ARRAY(uint64_t) ns_after_window_end;
     B_ARRAY(uint64_t) ns_after_window_start;
@@ -133,8 +134,8 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-/* Sends all lock times in one page: there are only a few for each procedure
- * that takes a lock. */
+/* Sends the lock times in one page, at most IPS_PIECE_ITEMS / 2: there are only
+ * a few for each procedure that takes a lock. */
 static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;

@@ -188,7 +188,9 @@ static void wire_drop(struct wire *w)
     wire_unlink_and_free(w);
 }
 
-/* The connection failed or has ended. */
+/* Frees a connection that failed or has ended. If this slave was still
+ * connecting, its letters go through the master; if the link was in use, the
+ * computation fails. */
 static void wire_lost(struct wire *w, const char *why)
 {
     struct slave_comp *c = w->comp;
@@ -209,8 +211,8 @@ static void wire_lost(struct wire *w, const char *why)
     }
 }
 
-/* Assigns an incoming connection that sent LINK to its computation, which is
- * now known. */
+/* Assigns an incoming connection, whose LINK message names the computation `c`,
+ * to that computation. */
 static void wire_attach(struct slave_serve *v, struct wire *w,
                         struct slave_comp *c)
 {

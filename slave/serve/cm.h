@@ -18,7 +18,7 @@
 
 #define SLAVE_CM_KEY_BYTES 16
 
-/* Listens for other slaves. On failure logs it; all messages then go through
+/* Listens for other slaves. Only logs a failure; all messages then go through
  * the master. */
 void slave_cm_open(struct slave_serve *v);
 void slave_cm_close(struct slave_serve *v);

@@ -13,11 +13,11 @@
 #include "analysis/graph/graph.h"
 #include "proto/message.h"
 
-/* Most bytes of received letters that one job has not read yet. Letters beyond
- * the limit are lost, and the job fails. */
+/* Maximum bytes of received letters that one job has not read yet. Letters
+ * beyond the limit are lost, and the job fails. */
 #define SLAVE_BOX_BYTES (512u << 20)
-/* Most bytes of data in one letter. Longer data is sent in several letters, all
- * but the last marked `more`. */
+/* Maximum bytes of data in one letter. Longer data is sent in several letters,
+ * all but the last marked `more`. */
 #define SLAVE_LETTER_BYTES (4u << 20)
 /* A letter from the loop itself: the computation has failed; `data` has the
  * reason. */
@@ -30,7 +30,8 @@ struct slave_letter {
     uint32_t machine; /* the sender or receiver; IPS_CM_ROOT: the master */
     uint32_t scenario;
     uint64_t count;
-    /* only for WALK: the machine whose message the walk follows */
+    /* only for WALK: the walk begins at the send of message number `count` to
+     * this machine; UINT32_MAX: at node number `count` */
     uint32_t of_machine;
     bool more, async;
     struct ips_scenario weights;

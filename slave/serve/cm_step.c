@@ -216,7 +216,8 @@ static void send_blame(struct slave_graph_ask *j)
     drop_engine(c);
 }
 
-/* Phase II: stores the computed values in the graph, as FinishAsk does. */
+/* Stores the computed values in the graph, as FinishAsk does, for phase II: the
+ * walk along the path. */
 static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;

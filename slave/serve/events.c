@@ -481,8 +481,7 @@ static void add_rows_of_record(struct events_job *j,
             j->last = NULL;
         return;
     }
-    /* A MODULE record may stand between a record and its STACK: keep
-     * j->last. */
+    /* A MODULE record may come between a record and its STACK: keep j->last. */
     if (ips_rec_type(rec) == IPS_REC_MODULE)
         return;
     j->last = NULL;
@@ -572,7 +571,8 @@ static void add_rows_of_record(struct events_job *j,
     }
 }
 
-/* Adds rows until the page is full; returns false at the end of all streams. */
+/* Adds rows until the page is full. Returns false if these are the last rows:
+ * at the end of all streams, or when j->limit rows were sent. */
 static bool fill_page(struct events_job *j)
 {
     uint32_t places = j->graph->snap->stream_count;

@@ -15,8 +15,8 @@
 #include "slave/graphs/series.h"
 #include "slave/serve/graph.h"
 
-/* While the master solves the joins, verify the sections that FinishAsk will
- * read. */
+/* After the last reply to Reduce: verifies the sections of the graph's file
+ * that FinishAsk will read, while the master solves the joins. */
 static void verify_sections_for_finish(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
@@ -151,7 +151,7 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     } else {
         const Ips__Request *r = slave_graph_request(j);
         snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
-        j->snap = NULL; /* the call below takes it over */
+        j->snap = NULL; /* slave_graphs_get() takes the snapshot over */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
     return rc < 0 ? rc : verify_sections_of_request(j);
@@ -351,8 +351,8 @@ static void step_ends(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= b->end_count;
 }
 
-/* Notes the machine and end at the other side of each end, for cm-async and
- * cm-sync. */
+/* Sets g->joined: for each channel end, the end on another machine to which it
+ * is joined. cm-async and cm-sync use it. */
 static int set_remote_peers_of_ends(struct slave_graph *g,
                                     const Ips__PeersAsk *ask,
                                     struct ips_err *err)
@@ -427,7 +427,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- making the job ---- */
 
-/* A deep copy: the request itself is freed after its callback. */
+/* Makes a deep copy, because the request itself is freed after its callback. */
 static Ips__Envelope *copy_request(const Ips__Request *request)
 {
     size_t len = ips__request__get_packed_size(request);

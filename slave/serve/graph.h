@@ -68,8 +68,8 @@ struct slave_graph_ask {
     struct slave_path_sums sums;
     uint32_t sums_sent;
     uint64_t path_at;
-    /* expand: ten columns: kind, xkind, chain, from, to, part, and for pairs:
-     * from, its chain, to, its chain */
+    /* expand: ten columns of IPS_PIECE_ITEMS: kind, xkind, chain, from, to and
+     * part of the segments; from, its chain, to and its chain of the pairs */
     uint32_t *columns;
     uint64_t *ns;
     /* procedures, profile: state in serve/procs.h */
@@ -108,8 +108,8 @@ static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
  * none. */
 int slave_graph_use_newest(struct slave_graph_ask *j,
                            struct slave_graphs *gs) IPS_MUST_USE;
-/* Sets j->graph to the graph of that generation. IPS_E_BUSY: the graph's peers
- * changed between two steps of the job. */
+/* Sets j->graph to the graph of that generation. IPS_E_BUSY: the graph was
+ * dropped, or its peers changed between two steps of the job. */
 int slave_graph_use_generation(struct slave_graph_ask *j,
                                struct slave_graphs *gs,
                                uint64_t generation) IPS_MUST_USE;

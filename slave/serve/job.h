@@ -7,15 +7,16 @@
 #include "slave/base/work.h"
 #include "slave/graphs/graphs.h"
 
-/* serve/graph.c, serve/events.c: make the job of a request; its steps run on
- * the worker. They take `snap` over. NULL: out of memory, or a request that the
+/* slave_graph_job() (serve/graph.c) and slave_events_job() (serve/events.c)
+ * make the job that answers a request; its steps run on the worker. They take
+ * `snap` over, also on failure. NULL: out of memory, or a request that the
  * function does not handle. */
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state);
 /* Whether slave_graph_job handles requests of this kind. */
 bool slave_graph_handles_request(const Ips__Request *request);
-/* The request that a job from slave_graph_job answers. */
+/* Returns the request that a job from slave_graph_job answers. */
 const Ips__Request *slave_graph_ask_of(const struct slave_job *job);
 struct slave_job *slave_events_job(const Ips__Request *request,
                                    struct slave_snapshot *snap,

@@ -25,7 +25,8 @@ static bool has_more_requests(const Ips__Request *q)
            (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
-/* Memory of a request: a value of one byte on the wire may take eight here. */
+/* Returns about how much memory a request takes: a value of one byte on the
+ * wire may take eight in memory. */
 static size_t memory_of(const Ips__Request *q)
 {
     size_t bytes = ips__request__get_packed_size(q);

@@ -83,7 +83,7 @@ static void send_piece(struct slave_graph_ask *j)
     j->job.finished = last;
 }
 
-/* Total CPU: the sum over all chain arcs. */
+/* Returns the total CPU time: the sum of the weights of all chain arcs. */
 static uint64_t total_cpu(const struct ips_graph *g)
 {
     uint64_t sum = 0;
@@ -245,7 +245,8 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
     job->finished = true;
 }
 
-/* Storage for one page: ten columns of 32 bits and one of 64. */
+/* Allocates the memory of one page: ten columns of 32-bit numbers and one of
+ * 64-bit numbers. */
 static int allocate_expand_page(struct slave_graph_ask *j)
 {
     if (!j->columns)
@@ -313,7 +314,8 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return rc;
 }
 
-/* Sends all pairs first, then the sums over all pairs. */
+/* Fills the next page: with pairs until all were sent, then with the sums over
+ * all pairs. */
 static int fill_sums(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                      size_t *count, size_t *pairs)
 {

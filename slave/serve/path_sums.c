@@ -32,7 +32,8 @@ static bool is_same_sum(const void *arg, uint32_t number)
            x->chain == y->chain;
 }
 
-/* Adds the last seen segment, now that the chain `before` it is known. */
+/* Adds segment a->later to its sum. `before`: chain of the segment that
+ * precedes it on the path. */
 static int add_piece(const struct adding *a, uint32_t before,
                      struct ips_err *err)
 {

@@ -59,11 +59,13 @@ void slave_serve_report(struct slave_serve *v);
 /* Answers a request with an error about a run. */
 void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
                       const char *run, const char *what);
-/* A snapshot of what is committed of the run. NULL with *err set. */
+/* Makes a snapshot of the run's committed data. NULL with *err set on
+ * failure. */
 struct slave_snapshot *slave_serve_snapshot(struct slave *s,
                                             struct slave_run *run,
                                             struct ips_err *err);
-/* Makes a snapshot and a job for the request. */
+/* Makes a snapshot and a job for the request, and gives the job to the worker.
+ * If that fails, answers the request with the error. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
 /* Continues a job that waited for letters from other slaves, or for its
  * descriptor. */
@@ -71,14 +73,15 @@ void slave_serve_continue_job(struct slave_serve *v, struct slave_job *job);
 /* Gives each parked job back to the worker if its next reply can be sent now.
  * Ends parked jobs that were cancelled. */
 void slave_serve_unpark(struct slave_serve *v);
-/* A deep copy of the request; NULL: out of memory. */
+/* Makes a deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
-/* serve/partial.c. Returns true if `q` belongs to a list that spans several
- * requests. It was then stored, or it completed the list, which was dispatched,
+/* serve/partial.c. If `q` belongs to a list that spans several requests,
+ * returns true: it was stored, or it completed the list, which was dispatched,
  * or an error was sent. Returns false for any other request. */
 bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q);
-/* The request was cancelled: drops the part of its list that has come. */
+/* Call when request `id` is cancelled: drops the part of its list that has
+ * come. */
 void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);
 

@@ -16,8 +16,9 @@ void slave_procs_release(struct slave_graph_ask *j)
     ips_free_large(j->procs);
 }
 
-/* Counts the CPU of the object's threads in the window; the part that no sample
- * stands for is unsampled. */
+/* Sets the totals of the table to the CPU of the object's threads in the
+ * window, and scales the table to it. The part that no sample stands for is
+ * unsampled. */
 static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
                      const Ips__ProceduresAsk *ask, const uint64_t edges[2])
 {

@@ -11,7 +11,9 @@
 #define PIECE_CODES 1024u /* codes in a reply; a code has at most 5.1 KB */
 
 struct step {
-    uint32_t piece, code; /* code: number of the procedure + 1; 0: unsampled */
+    /* code: 1 + number of the procedure among the codes of the answer; 0:
+     * unsampled */
+    uint32_t piece, code;
     uint64_t ns;
 };
 
@@ -80,8 +82,8 @@ static int intern_symbol_code(struct profile *p, uint32_t symbol,
     return 0;
 }
 
-/* Adds the arc into `node`, which took ns: to the last step if that is of the
- * same piece and procedure, else as a new step. */
+/* Adds the arc that leads to `node` and took `ns` to the last step if that has
+ * the same piece and procedure, else as a new step. */
 static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                     uint32_t node, uint64_t ns)
 {
@@ -103,9 +105,9 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* Returns the piece's weight in the window, in ns, and stores it. Without a
- * weighting (`lane`), returns the limit `most` of the request and stores
- * nothing. */
+/* Returns the piece's weight in the window, in ns, at most its limit in the
+ * request; stores it. Without a weighting (`lane`), returns the limit
+ * (UINT64_MAX: none) and stores nothing. */
 static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
                                      uint32_t chain, uint32_t from, uint32_t to)
 {
@@ -142,7 +144,8 @@ static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
     return true;
 }
 
-/* Adds the arcs after `from` up to `to`, all of one chain. */
+/* Adds a piece: the chain arcs from node `from` to node `to`, which are of one
+ * chain. */
 static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                      uint32_t from, uint32_t to)
 {
@@ -168,7 +171,7 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* Adds a piece without chain arcs: it is the cross arc into `node`. */
+/* Adds a piece without chain arcs: the cross arc that leads to `node`. */
 static void add_cross_piece(struct slave_graph_ask *j, uint32_t piece,
                             uint32_t node)
 {

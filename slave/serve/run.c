@@ -74,7 +74,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     }
 }
 
-/* Hash over all fields that may change; never 0. */
+/* Returns a hash over all fields that may change; never 0. */
 static uint64_t hash_of(const Ips__RunState *st)
 {
     const uint64_t fields[] = {
@@ -370,7 +370,8 @@ static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
     return NULL;
 }
 
-/* Reads the run's rows from the database. */
+/* Makes a snapshot of the run from its rows in the database. NULL with *err set
+ * on failure. */
 static struct slave_snapshot *
 read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
 {

@@ -97,8 +97,8 @@ static int sum_series_over_rows(struct slave_graph_ask *j)
     return 0;
 }
 
-/* Adds a row for each bin: the process with the most CPU in it. Returns the
- * number of rows. */
+/* Adds a row for each bin in which CPU was used: the process with the most CPU
+ * in the bin. Returns the number of rows. */
 static size_t add_top_processes(const struct series_answer *a,
                                 Ips__SeriesTop *row)
 {

@@ -81,7 +81,8 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
     for (struct sync_wait *w = v->syncs; w; w = w->next) {
         struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
         if (run)
-            /* another Sync of the run, now answered, may have cleared it */
+            /* want_sync was cleared if another Sync of the run has just been
+             * answered */
             run->want_sync = true;
     }
     slave_precompute_turn(v);
@@ -117,7 +118,8 @@ static void apply_more_request(struct slave_serve *v, const Ips__Request *q)
     slave_serve_unpark(v);
 }
 
-/* Scans the pool now, to find runs that have just started. */
+/* Runs a turn of the drain that scans the pool, to find runs that have just
+ * started. */
 static void scan_pool(struct slave_serve *v)
 {
     v->s->drain.scan_now = true;

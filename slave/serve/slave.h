@@ -44,7 +44,8 @@ struct slave {
     /* graphs of runs; only the worker may use them */
     struct slave_graphs graphs;
     struct slave_work *work;
-    /* queue of new records of the followed run; NULL: none yet */
+    /* queue of new records of the run whose live tables are kept up to date
+     * (serve/precompute.h); NULL: none yet */
     struct slave_record_queue *record_queue;
     struct slave_serve *serve;
     int lock_fd;  /* descriptor of slave.lock, held */

@@ -4,13 +4,14 @@
  *
  * SQLite checks no limit inside one call of an SQL function, so a helper
  * process (`ips-slave --sql`), which a timer kills, answers. The worker never
- * blocks on it, so other requests are answered meanwhile. Its input is
+ * blocks on the helper, so other requests are answered meanwhile. The helper's
+ * input is
  *
  *   database \n run \n ns it may take \n rows \n 1 (there are procedures) or 0
  *   \n the question
  *
- * and its output frames: struct sql_frame, a packed SqlAnswer. Without a helper
- * (tests) the worker answers itself.
+ * and its output is a sequence of frames: struct sql_frame and a packed
+ * SqlAnswer. Without a helper (tests) the worker answers itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -243,7 +244,7 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     free(data);
 }
 
-/* SIGALRM ends this process after that time; 0: stops the timer. */
+/* Starts a timer whose SIGALRM ends this process after `ns`; 0: stops it. */
 static void set_timer(uint64_t ns)
 {
     const struct itimerval t = {
@@ -252,7 +253,8 @@ static void set_timer(uint64_t ns)
     (void)setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* The time limit does not include the time for writing the output. */
+/* Writes the rows of the answer to `out`. left_ns: time limit for reading them;
+ * it does not include the time for writing. */
 static void send_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
 {
     struct ips_err err = {0};
@@ -360,8 +362,8 @@ static int ensure_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* ---- without a helper ---- */
 
-/* Answers without a helper. Returns 0 with a->own.error set if the question is
- * wrong. */
+/* Prepares to answer without a helper. Returns 0 with j->sql->own.error set if
+ * the question is wrong. */
 static int begin_without_helper(struct slave_graph_ask *j,
                                 struct slave_graphs *gs)
 {
@@ -456,8 +458,8 @@ static void report_helper_end(struct slave_graph_ask *j,
     j->job.finished = true;
 }
 
-/* Reads more of the helper's output. 1: a frame is complete; 0: not yet;
- * IPS_E_NOT_FOUND: the output has ended. */
+/* Reads more of the helper's output. Returns 1: a frame is complete; 0: not
+ * yet; IPS_E_NOT_FOUND: the output has ended, or is invalid. */
 static int read_frame(struct sql_ask *a, struct sql_frame *head,
                       struct ips_err *err)
 {

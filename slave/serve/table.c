@@ -109,7 +109,8 @@ static void apply_window_to_thread(struct thread_rows *out,
     }
 }
 
-/* Makes the window's tables. Returns 1 if a window was asked for, else 0. */
+/* Makes the tables of the window if one was asked for. Returns 1: a window was
+ * asked for; 0: none; negative: an error. */
 static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__TableAsk *ask = slave_graph_request(j)->table;
@@ -137,7 +138,8 @@ static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
 #define USER_NONE (-1)
 #define USER_SEVERAL (-2)
 
-/* For each channel end the process that uses it, if exactly one does. */
+/* Returns the process that uses each channel end, or USER_NONE or USER_SEVERAL;
+ * free() it. NULL: out of memory. */
 static int64_t *find_end_users(const struct ips_built *b)
 {
     int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));
@@ -158,8 +160,9 @@ static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
     return j->user[e->peer_end];
 }
 
-/* If several processes use the peer end: its number + 1; else 0. The rows of
- * these processes then show the master which of them received what. */
+/* Returns the number of the peer end + 1 if several processes use that end,
+ * else 0. The rows of these processes then show the master which of them
+ * received what. */
 static uint32_t shared_peer_end(const struct slave_graph_ask *j, uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];
@@ -200,7 +203,7 @@ static void apply_window_to_channel(Ips__ChannelRow *r,
     r->recv_bytes_in = t->recv_bytes;
 }
 
-/* Rows of one kind in a reply; a row has at most about 1 KB. */
+/* Maximum number of rows in a reply; a row has at most about 1 KB. */
 #define TABLE_ROWS 4096u
 
 static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)

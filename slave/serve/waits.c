@@ -246,7 +246,7 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         const struct ips_lock_row *r = &w->lock[p->sent_locks];
         p->lock[n] = r->lock;
         p->lock_node[n] = r->node;
-        /* 0 on the wire stands for IPS_LOCK_AT_NODE */
+        /* IPS_LOCK_AT_NODE, the greatest value of `w`, becomes 0 */
         p->lock_after[n] = r->w + 1;
         p->lock_at_ns[n] = r->t;
         p->lock_does[n] = (r->gives ? 1u : 0u) + r->units * 2u;

@@ -13,13 +13,14 @@
  * us. */
 #define PROGRESS_OPS 1000
 
+/* part of the view `threads`: each thread with its process */
+#define THREAD_OF                                                              \
+    "FROM %2$s.thread t JOIN %2$s.process p ON p.run=t.run AND"                \
+    " p.idx=t.process"
 /* X(view, columns for error messages, select). %1$lld is the run's id, %2$s the
  * name of the attached database. Texts that are "" and numbers that are all
  * ones mean "unknown" and become NULL. Times count from the run's first event
  * on this machine. */
-#define THREAD_OF                                                              \
-    "FROM %2$s.thread t JOIN %2$s.process p ON p.run=t.run AND"                \
-    " p.idx=t.process"
 #define SQL_VIEWS(X)                                                           \
     X(run_info, "run, command, closed, events, first_ns, last_ns",             \
       "SELECT r.name AS run, r.command AS command, r.state AS closed,"         \
@@ -162,11 +163,12 @@ static bool is_secret(const struct slave_sql *q, const char *name)
     return name && strncmp(name, q->secret, strlen(q->secret)) == 0;
 }
 
-/* `inner`: name of the view or common table expression from which the table is
- * read. A question can choose that name, so it proves something only if it
- * begins with the secret. If a statement reads no column of a table, SQLite
- * passes the column "" and the schema as written in the statement: only our
- * views can write the secret schema. */
+/* Decides whether a question may read a column of a table. `inner`: name of the
+ * view or common table expression from which the table is read. A question can
+ * choose that name, so it proves something only if it begins with the secret.
+ * If a statement reads no column of a table, SQLite passes the column "" and
+ * the schema as written in the statement: only our views can write the secret
+ * schema. */
 static int authorize_read(struct slave_sql *q, const char *table,
                           const char *column, const char *schema,
                           const char *inner)
@@ -218,8 +220,9 @@ static int on_progress(void *arg)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Creates two views for each entry: an inner one with a secret name, which
- * reads the tables, and the documented one around it. */
+/* Creates two views for each entry of `views`: an inner one with a secret name,
+ * which reads the tables, and the documented one, which selects from the inner
+ * one. */
 static int make_views(struct slave_sql *q, int64_t run, struct ips_err *err)
 {
     for (size_t i = 0; i < VIEWS; i++) {
@@ -289,8 +292,9 @@ static int attach_database(struct slave_sql *q, const char *db,
     return rc;
 }
 
-/* Hides the names that the query `format` returns: questions must not read
- * them. */
+/* Adds the names that the query `format` returns to q->hidden, so that
+ * questions cannot read such tables. %s in the query stands for the secret
+ * schema. */
 static int add_hidden_names(struct slave_sql *q, const char *format,
                             struct ips_err *err)
 {

@@ -38,15 +38,16 @@ struct slave_sql_limits {
     uint64_t time_ns; /* time limit for all slave_sql_step calls together */
 };
 
-/* `db`: path of the slave's database; `run`: the run's id in it. `stop` is
- * borrowed. */
+/* Opens a connection for one question about a run. `db`: path of the slave's
+ * database; `run`: the run's id in it. `stop` is borrowed: any thread may set
+ * it to stop the question. */
 int slave_sql_open(const char *db, int64_t run,
                    const struct slave_sql_limits *limits, atomic_bool *stop,
                    struct slave_sql **out, struct ips_err *err) IPS_MUST_USE;
 void slave_sql_close(struct slave_sql *q);
 
-/* Prepares one SELECT statement. May be called again after the tables
- * changed. */
+/* Prepares `text`, one SELECT statement. IPS_E_USAGE: it is invalid or not
+ * allowed. May be called again after the tables changed. */
 int slave_sql_prepare(struct slave_sql *q, const char *text,
                       struct ips_err *err) IPS_MUST_USE;
 /* Whether the prepared statement reads the procedures view. */

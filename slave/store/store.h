@@ -23,8 +23,8 @@
  *  procedure(run, process, ...) CPU time of each process by procedure
  *  symbol(module, address, grade, text) names of code addresses (symbols.h),
  *                           shared by all runs; `module` is a build id in hex.
- *                           Above SLAVE_SYMBOLS_KEPT rows the oldest are
- * deleted
+ *                           Of more than SLAVE_SYMBOLS_KEPT rows the oldest
+ *                           are deleted
  *
  * Invariants:
  *  - run.archive_bytes, stream and segment rows of one turn commit together
@@ -151,8 +151,9 @@ int slave_store_drop_segment(struct slave_store *s, int64_t run,
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Each row is borrowed during the call. A callback that returns non-zero ends
- * the iteration, which returns that value. */
+/* slave_store_runs(), _streams() and _segments() call `each` for every row,
+ * which is borrowed during the call. A callback that returns non-zero ends the
+ * iteration, which returns that value. */
 int slave_store_runs(struct slave_store *s,
                      int (*each)(const struct slave_run_row *row, void *arg),
                      void *arg, struct ips_err *err) IPS_MUST_USE;
@@ -167,8 +168,10 @@ int slave_store_segments(struct slave_store *s, int64_t run,
 
 #define SLAVE_SYMBOLS_KEPT 2000000
 
-/* slave_store_get_symbol: the stored name of (module, address). *text is
- * malloc'd, or NULL if none is stored. Defined in store/symbol.c. */
+/* slave_store_get_symbol() gets the stored name of (module, address). *text is
+ * malloc'd, or NULL if no name is stored. slave_store_put_symbol() stores a
+ * name, and deletes the oldest names beyond SLAVE_SYMBOLS_KEPT. Defined in
+ * store/symbol.c. */
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,
                            struct ips_err *err) IPS_MUST_USE;

@@ -1,4 +1,5 @@
-/* Names of code addresses, and the procedure rows of the IRT. */
+/* Stores the names of code addresses, and the procedure rows of the IRT
+ * (intermediate results). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -138,7 +138,8 @@ static bool same_pool(const void *arg, uint32_t number)
     return memcmp(p->pools[number].key, p->key, sizeof(p->pools->key)) == 0;
 }
 
-/* Lookup only: slave_intern_number would add a new entry. */
+/* Returns the number of the pool with this key; NOWHERE: there is none.
+ * (slave_intern_number() would add an entry.) */
 static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
 {
     const struct slave_intern *t = &a->pool_index;
@@ -233,7 +234,8 @@ static int compare_exacts_by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Streams come in any order; within one stream the rows are sorted already. */
+/* Sorts the samples and exacts by node, unless they are sorted. Streams come in
+ * any order, but the rows of one stream are in order. */
 static void sort_rows(struct slave_arcs *a)
 {
     bool samples = true, exacts = true;
@@ -288,7 +290,7 @@ void slave_arcs_release(struct slave_arcs *a)
 /* ---- one arc ---- */
 
 /* Binary search: the first of `n` rows, sorted by node, whose node is at least
- * `node`. In both tables, the node is the first member of a row. */
+ * `node`. The rows are samples or exacts: their first member is the node. */
 static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
                             uint32_t node)
 {

@@ -8,17 +8,17 @@
  *  - exact: its thread has entries and exits. Each procedure gets its own
  *    overlap with the arc; the rest was outside instrumented code and has no
  *    procedure.
- *  - own: the samples taken in the arc divide w by their weights. A sample
- *    counts only for the arc in which it was taken, although the CPU time that
- *    it stands for may have begun in the arc before: neighbouring arcs may run
- *    different code, and one of them may not be on the path.
+ *  - own: the samples taken in the arc divide w in proportion to their weights.
+ *    A sample counts only for the arc in which it was taken, although the CPU
+ *    time that it stands for may have begun in the arc before: neighbouring
+ *    arcs may run different code, and one of them may not be on the path.
  *  - alike: an arc shorter than the sampling period mostly has no sample. Then
  *    the samples of similar arcs divide w: arcs of the same thread between the
  *    same two kinds of nodes on the same two channel ends; if none of these has
  *    a sample, of the same thread between such kinds of nodes on any ends; else
  *    of the same process. In a loop "receive, f, send, receive, g, send" f and
  *    g are distinguished, however short they are. Similar arcs that differ only
- * in the program's data are not.
+ *    in the program's data are not.
  *  - nobody: none of these sources exists, and w is `unsampled`.
  *
  * CPU burnt by spinning belongs to no arc (build.h, struct ips_spun), and a
@@ -70,7 +70,8 @@ struct slave_arcs {
  * slave_arc_walk_begin. */
 struct slave_arc_walk {
     const struct ips_built *b;
-    /* current arc: into `node`; `end`: index after the chain's last node */
+    /* the current arc leads to `node`; `end`: index after the chain's last
+     * node */
     uint32_t chain, node, end;
     uint32_t spun; /* next entry of b->spun */
     uint64_t came; /* CPU clock at the preceding node */
@@ -91,7 +92,9 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err) IPS_MUST_USE;
-/* Call after the last stream. exact[chain]: the chain has entries. */
+/* Call after the last stream: sorts the samples and exacts, and groups the
+ * samples of similar arcs into pools. exact[chain]: whether the chain has
+ * entries. */
 int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
                       const bool *exact, struct ips_err *err) IPS_MUST_USE;
 void slave_arcs_release(struct slave_arcs *a);
@@ -109,10 +112,11 @@ struct slave_arc_view {
     /* range of exacts (may be empty) or samples, for EXACT and OWN */
     uint32_t first, count;
     uint32_t pool; /* index of the pool, for ALIKE */
-    uint64_t ns;   /* ns of these samples or exacts together */
+    uint64_t ns;   /* sum of the ns of the samples or exacts in the range */
 };
-/* The source that divides the arc into `node` of `chain`; `node` must not be
- * the chain's first. O(log samples). */
+/* Returns the source by which the CPU time of an arc is divided: the arc that
+ * leads to `node` of `chain`. `node` must not be the chain's first. O(log
+ * samples). */
 struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
                                           const struct ips_graph *g,
                                           uint32_t chain, uint32_t node);
@@ -123,9 +127,9 @@ struct slave_window {
 };
 #define SLAVE_WINDOW_ALL ((struct slave_window){0, UINT64_MAX})
 
-/* How much of the weight of the arc's k-th own sample, in ns, lies in the
- * window. The sample's weight is spread evenly over the time since the sample
- * before; the last one's up to the arc's end. */
+/* Returns the part, in ns, of the weight of the arc's k-th own sample that is
+ * in the window. The weight is spread evenly over the time since the preceding
+ * sample (or the arc's start); that of the last sample, up to the arc's end. */
 uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
                                        const struct ips_graph *g,
                                        const struct slave_arc_view *v,
@@ -160,12 +164,12 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
                          struct ips_err *err) IPS_MUST_USE;
 void slave_arc_mixes_release(struct slave_arc_mixes *m);
 
-/* Divides `ns` of the arc into `node` (its weight, or the part that lies in the
- * window) by procedure, using the samples in the window if there are any. Calls
- * `put` for parts of more than 0 ns that add up to `ns`; a procedure may come
- * several times. Remainders of the division go to one part or another by a hash
- * of the node, so that sums over many small arcs have no bias. O(log samples +
- * parts). */
+/* Divides `ns`, the weight of the arc that leads to `node` or the part of the
+ * weight in the window, by procedure, using the samples in the window if there
+ * are any. Calls `put` for parts of more than 0 ns that add up to `ns`; a
+ * procedure may come several times. Remainders of the division go to one part
+ * or another by a hash of the node, so that sums over many small arcs have no
+ * bias. O(log samples + parts). */
 void slave_arc_split(const struct slave_profile_cache *costs,
                      const struct slave_proc_names *names,
                      const struct slave_arc_mixes *mixes,
@@ -174,16 +178,17 @@ void slave_arc_split(const struct slave_profile_cache *costs,
                      void (*put)(void *arg, uint32_t symbol, uint64_t ns),
                      void *arg);
 
-/* The procedure in which most of the arc was spent; IPS_NONE: unsampled. */
+/* Returns the procedure in which most of the arc that leads to `node` was
+ * spent; IPS_NONE: unsampled. */
 uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,
                                   const struct slave_proc_names *names,
                                   const struct slave_arc_mixes *mixes,
                                   const struct ips_graph *g, uint32_t chain,
                                   uint32_t node);
 
-/* Divides `ns` in proportion: each call of slave_share_next gets the share of
- * `part` in `whole`. Call slave_share_begin first; the parts must add up to
- * whole > 0. */
+/* Divides `ns` in proportion to parts: each call of slave_share_next() returns
+ * the share of one `part` of `whole`. Call slave_share_begin() first; the parts
+ * must add up to whole > 0. */
 struct slave_share {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;

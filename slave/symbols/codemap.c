@@ -100,8 +100,8 @@ static int compare_images_by_stamp(const void *va, const void *vb, void *arg)
 }
 
 /* Finds the parent of an image that is in another pid namespace than the parent
- * (ppid is then 0, or the pid in another namespace): the only image with that
- * stamp, or IPS_NONE. */
+ * (ppid is then 0, or the pid in another namespace). Returns the only image
+ * with the stamp `stamp`; IPS_NONE: there is none, or there are several. */
 static uint32_t find_parent_by_stamp(const struct ips_codemap *m,
                                      const uint32_t *order, uint64_t stamp)
 {
@@ -157,7 +157,8 @@ static bool same_module(const void *arg, uint32_t number)
            memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
 }
 
-/* The number of the module that a record names; adds it if it is new. */
+/* Sets *number to the number of the module that a record names; adds the module
+ * if it is new. */
 static int intern_module(struct ips_codemap *m, const struct ips_rec_module *r,
                          char *path, uint32_t uid, uint64_t t_ns,
                          uint32_t *number, struct ips_err *err)
@@ -277,8 +278,8 @@ static int compare_spans_by_start(const void *a, const void *b)
     return 0;
 }
 
-/* Ends each span where the same addresses are unloaded or loaded again. Finds
- * the spans of each image. */
+/* Ends each span where its start address is unloaded or loaded again. Sets the
+ * range of spans of each image. */
 static void end_module_spans(struct ips_codemap *m)
 {
     for (uint32_t i = 0; i + 1 < m->span_count; i++) {
@@ -334,7 +335,8 @@ void ips_codemap_release(struct ips_codemap *m)
 /* ---- lookup ---- */
 
 /* Finds, among an image's own spans that cover `address`, the newest one valid
- * at t_ns. If there is none, sets *later to the first one that begins later. */
+ * at t_ns. Of those that have a module and begin after t_ns, sets *later to the
+ * first; leaves *later if there is none. */
 static const struct code_span *own_span(const struct ips_codemap *m,
                                         const struct code_image *im,
                                         uint64_t address, uint64_t t_ns,

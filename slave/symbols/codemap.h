@@ -1,11 +1,12 @@
 /*
- * Maps an address at a time to code: the modules of every image of a run over
- * time, and numbers for code locations (module, address in its file). Pure.
+ * Finds the code that was at an address of an image at a given time: has the
+ * modules of every image of a run over time, and numbers the code locations
+ * (module, address in its file). Pure.
  *
  * Rules:
  *  - an image's modules are those of its MODULE records, from the record's time
  *    until a record with `gone` set, or until another module is loaded at the
- * same start address. If several cover an address, the newest counts.
+ *    same start address. If several cover an address, the newest counts.
  *  - a fork child also has the modules that its parent had at the fork.
  *  - an address that no module covers at the time belongs to the first module
  *    loaded there later: constructors run before dlopen returns and its record
@@ -13,7 +14,7 @@
  *  - a return address is looked up one byte earlier, inside the call
  *    instruction, which may be the last one of its procedure.
  *
- * The records are borrowed: the map holds nothing of the input afterwards.
+ * The map copies what it needs: it has no pointers into the records.
  */
 #ifndef IPS_SLAVE_SYMBOLS_CODEMAP_H
 #define IPS_SLAVE_SYMBOLS_CODEMAP_H
@@ -58,12 +59,13 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_codemap_release(struct ips_codemap *m);
 
-/* The index of a stream's image, or IPS_NONE. */
+/* Returns the index of a stream's image, or IPS_NONE. */
 uint32_t ips_codemap_image(const struct ips_codemap *m,
                            const struct ips_segment_header *head);
 
-/* The code location of an address in an image at a time. `ret`: it is a return
- * address. */
+/* Sets *place to the number of the code location that was at `address` of the
+ * image at t_ns (this machine's raw clock); adds the location if it is new.
+ * `ret`: `address` is a return address. */
 int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
                        uint64_t t_ns, bool ret, uint32_t *place,
                        struct ips_err *err) IPS_MUST_USE;

@@ -74,7 +74,8 @@ static bool array_reserve(void *list, size_t count, size_t *room, size_t item,
     return true;
 }
 
-/* Bytes from `at` to the end of its section; 0 if it is not in that section. */
+/* Returns the number of bytes from address `at` to the end of section number
+ * `section`; 0: `at` is not in that section. */
 static uint64_t section_rest(Elf *elf, size_t section, uint64_t at)
 {
     GElf_Shdr h;
@@ -129,8 +130,8 @@ static void load_symbols(struct reader *r)
               compare_symbols_by_start);
 }
 
-/* The symbol that covers the address. A symbol without a size (assembler)
- * extends to the next one. */
+/* Returns the symbol that covers the address, or NULL. A symbol without a size
+ * (assembler) extends to the next one. */
 static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
 {
     size_t low = 0, high = r->symbol_count;
@@ -205,7 +206,8 @@ struct text {
     unsigned frames;
 };
 
-/* Appends a field; characters that would break lines or fields become '?'. */
+/* Appends a field and the character `end`. Characters of the field that would
+ * break lines or fields become '?'. */
 static void put_field(struct text *t, const char *s, char end)
 {
     for (size_t i = 0; s && s[i] && i < SLAVE_SYMBOL_NAME_MAX; i++) {
@@ -297,7 +299,8 @@ static int compare_ranges_by_start(const void *va, const void *vb)
     return a->end < b->end ? 1 : a->end > b->end ? -1 : 0;
 }
 
-/* Loads the code ranges of all units; not every file has .debug_aranges. */
+/* Loads the code ranges of all units from the units themselves, because not
+ * every file has .debug_aranges. */
 static void load_ranges(struct reader *r, Dwarf *dwarf)
 {
     Dwarf_CU *cu = NULL;
@@ -424,8 +427,8 @@ static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
 }
 
 /* Builds the name of a procedure without a linkage name: a lambda, or a member
- * of a local class. `out` is "" if there is none. `at`: the DIE with its
- * declaration line, for a lambda that of its class. */
+ * of a local class. `out` is "" if there is none. *at is set to the DIE that
+ * has the declaration line: for a lambda, the DIE of its class. */
 static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
                         Dwarf_Die *at)
 {
@@ -464,8 +467,9 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* Finds the innermost scope below `die` that contains `at`. Also searches
- * procedures within types within procedures, which libdw does not find. */
+/* Finds the innermost scope below `die` that contains `at`; false: there is
+ * none. Also searches procedures within types within procedures, which libdw
+ * does not find. */
 static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
                                  Dwarf_Die *out)
 {
@@ -497,7 +501,8 @@ static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
     return false;
 }
 
-/* The scopes that contain the code at `at`, the innermost first. */
+/* Sets *own to the scopes that contain the code at `at`, the innermost first;
+ * free() it. Returns their number; < 0: an error. */
 static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
                      Dwarf_Die **own)
 {
@@ -560,8 +565,8 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
     free(own);
     if (t->frames > 0)
         return true;
-    /* Only line numbers (assembler with -g): take the name from the symbol
-     * table. */
+    /* If there are only line numbers (assembler with -g), take the name from
+     * the symbol table. */
     const struct symbol *s = at_line ? find_symbol(r, at) : NULL;
     if (s) {
         put_name(t, s->name);

@@ -7,7 +7,8 @@
 
 #include "agent/pool/format.h"
 
-/* Text of a channel: "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771". */
+/* Writes the text of a channel, such as "tcp 10.0.0.1:80-10.0.0.2:4000" or
+ * "pipe 13:771". */
 void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c);
 const char *slave_op_text(uint16_t op); /* name of an enum ips_op */
 /* name of an enum ips_lost_cause */

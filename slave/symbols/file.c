@@ -12,7 +12,8 @@
 #include "common/paths.h"
 
 #define FILE_MAX_BYTES ((off_t)2 << 30)
-/* A debug file without a build id is checked by a checksum over all of it. */
+/* Debug files without a build id are checked by a checksum over the whole file;
+ * larger ones are not used. */
 #define CRC_MAX_BYTES ((off_t)512 << 20)
 
 /* ---- files ---- */
@@ -71,8 +72,8 @@ static bool has_build_id(const struct symbol_file *o, const uint8_t *id,
     return n > 0 && own && (size_t)n >= len && memcmp(own, id, len) == 0;
 }
 
-/* The vdso, kernel code that is mapped in every process, is the same in this
- * process. */
+/* Opens the vdso of this process. The vdso is kernel code that is mapped in
+ * every process, so the measured program's is the same. */
 static int vdso_open(struct symbol_file *o, struct ips_err *err)
 {
     unsigned long start, end;
@@ -135,7 +136,8 @@ Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
     return NULL;
 }
 
-/* The checksum that .gnu_debuglink holds (CRC-32 of the whole file). */
+/* Returns the CRC-32 of the whole file, which .gnu_debuglink contains as its
+ * checksum. */
 static uint32_t file_crc(int fd)
 {
     uint8_t buf[16384];
@@ -155,8 +157,9 @@ static uint32_t file_crc(int fd)
     return ~crc;
 }
 
-/* Opens `path` if it is the module's debug file: by build id if the module has
- * one, else by the checksum of .gnu_debuglink. */
+/* Opens `path` if it is the module's debug file: it must have the module's
+ * build id or, if the module has none, the checksum `crc` of .gnu_debuglink.
+ * *why is set if the file is too large. */
 static bool try_debug(const struct symbol_file *o, const char *path,
                       const uint32_t *crc, struct symbol_file *debug,
                       struct ips_err *why)

@@ -27,13 +27,13 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
 void symbol_file_close(struct symbol_file *o);
 
 /* Opens the debug file of `o`. `debug` stays closed if there is none. `why` is
- * set if each debug file that was found is too large to read. */
+ * set if debug files were found, but all of them are too large to read. */
 void symbol_file_open_debug(const struct symbol_file *o,
                             const struct slave_symbol_ask *a,
                             struct symbol_file *debug, struct ips_err *why);
 
-/* The section of that name, or NULL if it does not exist or has no bytes in the
- * file. `header` may be NULL. */
+/* Returns the section called `name` and copies its header; NULL if it does not
+ * exist or has no bytes in the file. `header` may be NULL. */
 Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
                              GElf_Shdr *header);
 

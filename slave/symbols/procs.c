@@ -35,7 +35,7 @@ struct making {
     bool begun;        /* an earlier CPU clock reading is known */
     uint64_t cpu;      /* CPU clock at the last sample or at START */
     uint64_t exact_ns; /* CPU of this thread that was attributed to calls */
-    /* exact: CPU clock up to which time was attributed */
+    /* CPU clock up to which entries and exits have attributed the time */
     uint64_t last_cpu;
     /* CPU clock when the timers started, and at the end */
     uint64_t timers_cpu, end_cpu;
@@ -155,8 +155,8 @@ static int intern_exact(struct making *m, uint32_t place, uint32_t *number)
 
 /* ---- samples ---- */
 
-/* The weight of a sample (procs.h); m->cpu is the CPU clock at the sample
- * before. */
+/* Returns the weight of a sample, in ns (procs.h has the rule); m->cpu is the
+ * CPU clock at the preceding sample. */
 static uint64_t sample_weight(const struct making *m,
                               const struct ips_rec_sample *r)
 {
@@ -233,8 +233,8 @@ static int charge_innermost(struct making *m, uint64_t cpu)
                                m->err);
 }
 
-/* Leaves the innermost call. Total time of a recursive procedure counts
- * once. */
+/* Leaves the innermost call, and adds its time to the procedure's total unless
+ * an outer call of the same procedure is still active. */
 static void leave_procedure(struct making *m)
 {
     const struct call *c = &m->calls.v[--m->calls.n];
@@ -280,8 +280,8 @@ static int add_enter_or_exit_record(struct making *m, uint32_t type,
     return 0;
 }
 
-/* The chain of thread `tid` of the current image at time `t`, for a COUNT
- * record. */
+/* Returns the chain that thread `tid` of the current image had at time `t`, for
+ * a COUNT record. `tid` 0 is the thread of the current stream. */
 static uint32_t chain_of_thread(const struct making *m, uint32_t tid,
                                 uint64_t t)
 {
@@ -324,8 +324,8 @@ static bool may_have_entries(const struct ips_stream_in *in)
            b_may_have(in, IPS_REC_EXIT_SHORT);
 }
 
-/* Whether the stream has samples, entries or counts. Without them START and END
- * do not matter. */
+/* Whether the stream may have samples, entries or counts. Without them its
+ * START and END do not matter. */
 static bool may_have_costs(const struct ips_stream_in *in)
 {
     return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||

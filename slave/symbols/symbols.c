@@ -23,7 +23,7 @@
 #define LIMIT_AGAIN_S 3600
 #define AGAIN_S 60
 #define FAILURES_MAX 1024u
-/* most time spent on the files of one user within LIMIT_AGAIN_S */
+/* maximum time spent on the files of one user within LIMIT_AGAIN_S */
 #define USER_MOST_NS (120 * SLAVE_SECOND_NS)
 
 /* ---- texts ---- */
@@ -83,9 +83,10 @@ static void batch_release(struct batch *b)
     free(b->symbol);
 }
 
-/* The database key of a module: its build id; without one, run and path, which
- * are valid for this run only. Root's slave prefixes the user, because names
- * that one user's file gives for a build id must not be used for others. */
+/* Makes the key of a module in the database: its build id; without one, run and
+ * path, which are valid for this run only. Root's slave prefixes the user,
+ * because names that one user's file gives for a build id must not be used for
+ * others. */
 static void module_key(const struct ips_code_module *m, const char *run,
                        char *out, size_t room)
 {
@@ -149,8 +150,8 @@ static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
     return &f->of[f->count++];
 }
 
-/* Remembers why the helper could not read a file. Each reason is logged
- * once. */
+/* Remembers until when the helper does not try the file again, and logs why it
+ * could not read it, once for each new reason. */
 static void log_and_remember_failure(struct slave_symbol_failures *f,
                                      const char *key, const char *path,
                                      const struct ips_err *why)
@@ -178,8 +179,8 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
     old->retry_s = time(NULL) + wait_s;
 }
 
-/* In root's slave, the time account of this hour for user `uid`. NULL for
- * root's own files, and in the slave of any other user. */
+/* Returns, or begins, the time account of this hour for user `uid`, in root's
+ * slave. NULL for root's own files, and in the slave of any other user. */
 static struct slave_symbol_user *
 time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
 {
@@ -230,9 +231,9 @@ static void read_names_from_store(struct batch *b, const char *key,
     }
 }
 
-/* Asks the helper about addresses without a name, or with one from a symbol
- * table only, because debug information may have been installed since. Stores
- * new names. */
+/* Asks the helper about the addresses of the batch that have no name, or only
+ * one from a symbol table, because debug information may have been installed
+ * since. Stores new names in the batch and in the database. */
 static void ask_helper_for_names(struct batch *b,
                                  const struct ips_code_module *m,
                                  const char *key, const char *file,

@@ -42,8 +42,8 @@ struct slave_symbol_ask {
     size_t build_id_bytes; /* 0: no build id; then the file's age is checked */
     /* user with whose rights root's helper reads the file */
     uint32_t uid;
-    /* without a build id, a file modified later is not the one that was mapped;
-     * 0: do not check */
+    /* if there is no build id, a file modified after this time is not the one
+     * that was mapped; 0: do not check */
     uint64_t not_after_real_ns;
     const char *debug_root;
     const uint64_t *addresses; /* addresses in the file's symbol table */
@@ -75,10 +75,10 @@ struct slave_symbol {
     char *text; /* lines of the symbol; NULL: unknown */
     enum slave_symbol_grade grade;
 };
-/* Fills out[count], which must be zeroed. `helper` is the program to run. If
- * the helper fails, the addresses it had not answered stay empty; that is no
- * error, and `why` (zeroed before) says what happened (IPS_E_LIMIT: it reached
- * a limit). */
+/* Asks the helper for the names of ask->addresses. Fills out[ask->count], which
+ * must be zeroed. `helper` is the program to run. If the helper fails, the
+ * addresses it had not answered stay empty; that is no error, and `why` (zeroed
+ * before) says what happened (IPS_E_LIMIT: it reached a limit). */
 int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
                       struct slave_symbol *out, struct ips_err *why,
                       struct ips_err *err) IPS_MUST_USE;
