@@ -27,14 +27,14 @@
 
 #include "master/base/mtimes.h"
 
-/* bytes of the shortest message used for the slope */
+/* bytes of the shortest message from which the time per byte is computed */
 #define MTIME_WIRE_LONG 16384u
 #define MTIME_WIRE_DATA 1448u /* bytes of data per packet */
 #define MTIME_WIRE_HEAD 66u
 
 struct mtime_wire {
     struct ips_curve curve; /* link time by message length */
-    /* link time that a message saves after an idle period; 0: nothing */
+    /* link time that a message saves after an idle period; 0: none */
     uint64_t burst_ns;
 };
 /* Returns false, and leaves *out unchanged, if the measurements of the pair do

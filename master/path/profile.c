@@ -46,8 +46,9 @@ static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
 }
 
 /* Sets the ns of each piece in `cut`: those of the whole piece, or of its part
- * inside the window. Adds up how much of them was CPU time, which the slaves
- * report in weightings other than `cpu`. */
+ * inside the window. Sets the profile's sums: how much of these ns was on the
+ * CPU (reported by the slaves) and off it. In the weighting `cpu` all computing
+ * is on the CPU. */
 static int cut_pieces(struct query *q, struct path_piece *cut,
                       struct ips_err *err)
 {

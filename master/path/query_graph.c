@@ -199,7 +199,7 @@ static int choose_nodes(struct query *q)
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Fills in the weights of node i in the other weightings. */
+/* Fills in the weights of node i in the weightings sched and wall. */
 static void fill_weightings(struct query *q, uint32_t i, bool first,
                             bool present, Ips__GraphNode *out)
 {

@@ -46,8 +46,8 @@ weighting_scenario_of_merged(const struct query *q,
  * reason. */
 int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
-/* Returns the time that threads were off the CPU between waits, and no kernel
- * recorded whether they were runnable. */
+/* Returns the time for which threads were off the CPU between waits while no
+ * kernel recorded whether they were runnable, summed over all machines. */
 uint64_t weighting_unattributed_ns(const struct query *q);
 
 /* Asks the slaves how the computing of the main scenario's pieces divides into
@@ -55,8 +55,9 @@ uint64_t weighting_unattributed_ns(const struct query *q);
  * then calls `after`. In the weighting `cpu` nothing is asked. */
 void weighting_split_computing(struct query *q, void (*after)(struct query *q));
 
-/* Sets d->window to (from_ns, to_ns] as the question gives it; both 0: no
- * window. To be called when the clocks are known. */
+/* Sets d->window to (from_ns, to_ns] as the question gives it (both 0: no
+ * window); in `wall` converts it to times since the run's origin. To be called
+ * when the clocks are known. */
 void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns);
 /* Converts a window relative to the first event of the run's first machine to
  * one relative to the run's origin, which `wall` needs. To be called when the

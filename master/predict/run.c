@@ -90,8 +90,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
     }
 }
 
-/* Where a thread waited for the disk or a timer in its own call, cuts the arc
- * down to the wait: the delay after the wake-up is left out. */
+/* Shortens arcs for the disk or a timer, if the thread waited in its own call,
+ * to that wait: the delay after the wake-up is left out. */
 static void trim_outside_waits(struct query *q, const struct whatif_solving *s,
                                struct predict_run *run)
 {
@@ -261,7 +261,8 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
     return rc;
 }
 
-/* Orders by node and w; equal ones keep their order. */
+/* Orders by the node and the position (w) of the cut in the arc into it, then
+ * as in the question. */
 static int compare_cuts(const void *va, const void *vb)
 {
     const struct moved *a = va, *b = vb;

@@ -20,7 +20,8 @@ int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 int machine_shares_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void machine_shares_release(struct query *q);
 
-/* Appends `n` rows to a growing table of pointers; false: no memory. */
+/* Appends `n` rows to a growing array of pointers; `table` is the address of
+ * the pointer to the array. False: no memory. */
 bool machine_share_append(void *table, uint32_t *count, void *const *rows,
                           size_t n);
 
@@ -35,7 +36,7 @@ void machine_share_write_object_name(const struct machine_share *p,
                                      uint32_t process, char out[OBJECT_BYTES]);
 const char *machine_share_process(const struct machine_share *p,
                                   uint32_t process);
-/* Length of the program name in a process name: of "cc" in "cc.812". */
+/* Returns the length of the program name in a process name: 2 for "cc.812". */
 size_t machine_share_program_len(const char *process);
 bool machine_share_same_program(const char *process, const char *other);
 

@@ -68,7 +68,7 @@ struct machine_share {
     bool expected;   /* the machine is known to have the run */
     uint64_t ask_id; /* id of the request whose reply is awaited; 0: none */
     uint64_t asked_ns, heard_ns, awake_ns;
-    /* shortest time from request to first reply; 0: none yet */
+    /* shortest time from a request to a reply; 0: none yet */
     uint64_t round_trip_ns;
     bool was_silent;
     uint32_t reply_count; /* replies since the reply window was last widened */
@@ -112,8 +112,9 @@ struct gather {
 struct query_kind {
     const char *name;
     bool exclusive;
-    /* Answers without asking the slaves, where possible. It is called before
-     * the question gets its turn, when no parts exist. May be NULL. */
+    /* Answers without asking the slaves, where possible; returns whether it
+     * did. It is called before the question gets its turn, when no parts exist.
+     * May be NULL. */
     bool (*at_once)(struct query *q);
     /* Starts or restarts the question; the parts exist already. */
     void (*start)(struct query *q);
@@ -125,8 +126,8 @@ struct query_kind {
     bool keeps; /* its answers may be cached (query/answer_cache.h) */
 };
 
-/* A time window in ns since the run's first event on that machine, by its own
- * clock. */
+/* A time window in ns since the run's first event on `machine`, by that
+ * machine's clock. */
 struct query_window {
     char machine[ROSTER_NAME_BYTES];
     /* from_ns 0: from the start; to_ns 0: to the end. Events and traffic
@@ -144,7 +145,7 @@ struct query {
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];
-    /* start of the question; last progress message to the client */
+    /* when the question started; when the client last got a progress message */
     uint64_t begun_ns, progress_ns;
     struct machine_share *machines; /* sorted by machine name */
     uint32_t machine_count;
@@ -228,8 +229,8 @@ void query_open_round(struct query *q,
                                   const Ips__Reply *reply, struct ips_err *err),
                       void (*after)(struct query *q));
 /* Sends a request to a part, after setting its id and run. Several requests
- * that form one ask (`more`) share the id: pass first = false for all but the
- * first. */
+ * that form one ask share the id; all but the last have `more` set. Pass first
+ * = false for all but the first. */
 void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first);
 /* Closes the round; if no reply is expected, `after` is called at once. */
@@ -239,16 +240,17 @@ void query_await(struct query *q);
  * more. */
 void query_stop_slaves(struct query *q);
 
-/* Within `take`: keeps the message that holds the reply until the question
- * ends. Returns false if the memory limit is exceeded. */
+/* To be called within the `take` function of a round: keeps the message that
+ * holds the reply until the question ends. Returns false if the memory limit is
+ * exceeded or there is no memory. */
 bool query_keep_message(struct query *q, struct machine_share *p);
 
-/* Within `take`, for answers with a reply window: allows the slave as many
- * more replies as were taken, in batches. */
+/* To be called within the `take` function of a round, for answers with a reply
+ * window: allows the slave as many more replies as were taken, in batches. */
 void query_widen_reply_window(struct query *q, struct machine_share *p);
 
-/* Marks the part as failed, without failing the question. After the first round
- * the question restarts. */
+/* Marks the part as failed, without failing the question. If this happens after
+ * the first round, the question restarts. */
 void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why);
 
@@ -288,7 +290,7 @@ bool query_incomplete(const struct query *q);
 /* Whether the question is `why` about the requests of a service. */
 bool query_asks_why_requests(const Ips__Request *r);
 
-/* The kind of question for the case of the request; NULL: not a question of
+/* Returns the kind of question that the request asks; NULL: not a question of
  * clients. */
 const struct query_kind *query_kind_of(const Ips__Request *r);
 extern const struct query_kind query_runs;

@@ -26,7 +26,7 @@ void self_check_path(struct arena *a, struct certificate *c,
                      const Ips__PathAnswer *answer, bool command);
 /* `computed_ns`: the length of the path of a run on one machine if messages
  * take no time; IPS_UNMEASURED: not known. Tolerates an error of the CPU clock
- * of 1% and 1 ms, plus the guessed CPU time. */
+ * of 1% and 1 ms, plus the known error of guessed CPU times. */
 void self_check_computed(struct arena *a, struct certificate *c,
                          const Ips__PathAnswer *answer, uint64_t computed_ns);
 /* `last_ns`: when the last thread ends in the prediction. `least_ns`: the lower

@@ -76,7 +76,7 @@ static int by_end(const void *a, const void *b)
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
-    /* At equal ends, the thread with more received messages comes first. */
+    /* At equal ends, the process with more received messages comes first. */
     return (x->recv_messages < y->recv_messages) -
            (x->recv_messages > y->recv_messages);
 }
@@ -242,7 +242,8 @@ static bool group_requests_by_service(struct requests_data *d)
     return true;
 }
 
-/* for compare_requests_by_duration(); used only in the worker's thread */
+/* the requests whose indexes compare_requests_by_duration() compares; used only
+ * in the worker's thread */
 static const struct ips_request *sorting;
 
 static int compare_requests_by_duration(const void *a, const void *b)
