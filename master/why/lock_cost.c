@@ -59,8 +59,8 @@ static int by_caller(const void *a, const void *b)
     return compare_symbols(p->caller, q->caller);
 }
 
-/* Lists the lock times of all machines, sorted by site and caller. Leaves out
- * innermost procedures that occur in no arc. */
+/* Lists the lock times of all machines, sorted by site and caller, without
+ * those whose innermost procedure occurs in no arc. */
 static int list_uses(struct why_solving *y, struct uses *u)
 {
     const struct entities *t = &y->d->w.t;
@@ -185,8 +185,9 @@ static void put_symbol(const struct entity_symbol *s, double ns,
         ns < 1e18 ? (uint64_t)ns : UINT64_C(1000000000000000000);
 }
 
-/* Finds the site with the most time on the path, its most frequent caller, and
- * the site with the most time releasing contended locks. */
+/* Sets the locations in `cost`: the site with the most time on the path, its
+ * most frequent caller, and the site with the most time releasing contended
+ * locks. */
 static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
 {
     size_t best = 0, best_end = 0;
