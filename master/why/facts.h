@@ -111,10 +111,9 @@ struct why_solving {
     /* [processes] whether the process exchanges small messages on the path */
     bool *chatty;
     uint32_t *process_of; /* [chain_count] number of the chain's process */
-    uint32_t
-        /* [chain_count] number of the chain's role; threads with the same role
-         * are alike */
-        *role;
+    /* [chain_count] number of the chain's role; threads with the same role are
+     * alike */
+    uint32_t *role;
     /* [chain_count] whether the chain uses enough CPU time to be one of its
      * role's workers */
     bool *worker;

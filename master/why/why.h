@@ -293,8 +293,8 @@ struct why_finding {
 struct why_findings {
     struct why_finding finding[WHY_TOP];
     size_t count;
-    /* of the findings that were left out for their small gain, the one with the
-     * largest */
+    /* the finding with the largest gain among those left out because their gain
+     * is too small */
     struct why_finding nearest;
     bool has_nearest;
     size_t left_out;    /* number of findings beyond WHY_TOP */
