@@ -27,14 +27,12 @@
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
 #define CONTRACT_TRIPS 3u /* round trips for joins, values, pieces */
-#define CM_TRIPS                                                               \
-/* round trips to connect, agree on links, start and end the scenario, and     \
- * walk back */
-8u
+/* round trips to connect, agree on links, start and end the scenario, and walk
+ * back */
+#define CM_TRIPS 8u
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */
 
-    static uint64_t
-    add_sat(uint64_t a, uint64_t b)
+static uint64_t add_sat(uint64_t a, uint64_t b)
 {
     return ips_add_sat(a, b);
 }
