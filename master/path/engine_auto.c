@@ -27,9 +27,8 @@
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
 #define CONTRACT_TRIPS 3u /* round trips for joins, values, pieces */
-/* round trips to connect, agree on links, start and end the scenario, and walk
- * back */
-#define CM_TRIPS 8u
+#define CM_TRIPS                                                               \
+    8u /* round trips to connect, agree on links, start, end and walk back */
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */
 
 static uint64_t add_sat(uint64_t a, uint64_t b)
