@@ -37,8 +37,9 @@ struct mtime_wire {
     /* link time that a message saves after an idle period; 0: none */
     uint64_t burst_ns;
 };
-/* Returns false, and leaves *out unchanged, if the measurements of the pair do
- * not show how fast the link is. */
+/* Sets *out to how long messages occupy the pair's link. Returns false, and
+ * leaves *out unchanged, if the measurements of the pair do not show how fast
+ * the link is. */
 bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out);
 
 /* Returns the throughput of the pair's link in bytes of messages per us, at

@@ -47,8 +47,9 @@ struct calibration { /* stored in query.data */
     /* [machine_count] the machines that are asked whether they are idle */
     struct machine_share **machine;
     uint32_t machine_count, machine_at;
-    uint64_t wake_ns;  /* the wake-up cost of machine[machine_at] */
-    char (*busy)[160]; /* [parts] why the machine is not idle; "": it is */
+    uint64_t wake_ns; /* the wake-up cost of machine[machine_at] */
+    /* [q->machine_count] why the machine is not idle; "": it is */
+    char (*busy)[160];
     bool force;
     uint64_t lengths[LENGTHS_MAX];
     uint32_t length_count;

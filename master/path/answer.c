@@ -332,7 +332,8 @@ static void fill_segment(const struct query *q, struct arena *a,
     s->ns = p->ns;
 }
 
-/* The pieces to be sent to the client. */
+/* Returns the pieces to be sent to the client, and sets *count to their number.
+ */
 static const struct path_piece *shown_pieces(const struct query *q,
                                              uint64_t *count)
 {

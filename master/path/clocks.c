@@ -57,8 +57,8 @@ static bool add_point(struct pair *p, struct ips_clock_point point)
     return true;
 }
 
-/* Adds a message that left part `s` at `sent` and reached part `r` at
- * `received`, each by the part's own clock. */
+/* Adds a message that left machine `s` at `sent` and reached machine `r` at
+ * `received`, each by the machine's own clock. */
 static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                         uint32_t r, uint64_t received)
 {

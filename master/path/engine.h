@@ -91,7 +91,8 @@ struct path_data { /* stored in query.data of a path question */
     struct path_piece *work;
     uint64_t work_count, work_cap;
     struct ips_est est;
-    uint32_t *node_base;      /* [parts] first node of each part in `merged` */
+    /* [machines] first node of each machine in `merged` */
+    uint32_t *node_base;
     struct ips_joined joined; /* solved joins, for the contract engine */
     /* contract engine: the path, machine by machine */
     struct ips_visit *visit;

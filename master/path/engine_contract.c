@@ -189,8 +189,8 @@ static int take_expansion(struct query *q, struct machine_share *p,
     return sums ? add_sums_to_shares(d, p, a, err) : keep_pieces(p, a, err);
 }
 
-/* The piece for the message that leads from the end of the previous visit
- * (`before`) to `visit`. */
+/* Returns the piece for the message that leads from the end of the previous
+ * visit (`before`) to `visit`. */
 static struct path_piece message_of(struct query *q,
                                     const struct ips_visit *visit,
                                     const struct engine_pair *pair,

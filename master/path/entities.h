@@ -76,7 +76,7 @@ struct entities {
     struct entity_feature *feature; /* [f.count] one per feature */
     /* number of features that are processes; they come first */
     uint32_t process_features;
-    /* [part_count] first process feature of each part */
+    /* [machine_count] first process feature of each machine */
     uint32_t *process_base;
     struct entity_symbol *procedure;
     uint32_t procedure_count;
@@ -86,7 +86,7 @@ struct entities {
 };
 
 /* Makes the features and entities. `clip`: shares that exceed the weight of an
- * arc are cut off instead of being refused. On an error *blame is the part
+ * arc are cut off instead of being refused. On an error *blame is the machine
  * whose shares or chains are wrong (THING_NONE: none). */
 int entities_make(const struct ips_graph *g,
                   const struct machine_entities *part, uint32_t part_count,
@@ -94,9 +94,9 @@ int entities_make(const struct ips_graph *g,
                   struct ips_err *err) IPS_MUST_USE;
 void entities_release(struct entities *t);
 
-/* Writes the entity's name: "/m1", "/m1/a.3", "f", "m1/a.3 -> m2/b.7", "m1/a.3
- * -> external". */
 #define THING_BYTES 1024
+/* Writes the entity's name to `out` and returns it: "/m1", "/m1/a.3", "f",
+ * "m1/a.3 -> m2/b.7", "m1/a.3 -> external". */
 const char *entities_name(const struct entities *t, const struct entity *thing,
                           char out[THING_BYTES]);
 const char *entities_feature_name(const struct entities *t, uint32_t feature,

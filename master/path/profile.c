@@ -110,7 +110,7 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
             /* The paths of the other scenarios were not cut to the window, so
-             * whether its shares are stable is not known. */
+             * whether the window's shares are stable is not known. */
             row->stable = false;
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }

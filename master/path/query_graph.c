@@ -47,9 +47,9 @@ struct graph_window {
 struct graph_data {
     /* must be first: the engine's helpers work on it */
     struct path_data path;
-    struct names *names; /* [parts] channel names of each machine */
+    struct names *names; /* [machines] channel names of each machine */
     uint32_t chain;      /* chain of the next node to be sent */
-    /* [parts] windows by each machine's own clock, in ns; NULL: none */
+    /* [machines] windows by each machine's own clock, in ns; NULL: none */
     struct graph_window *window;
     /* [count] numbers of the nodes to be sent; NULL: all nodes */
     uint32_t *shown_node;

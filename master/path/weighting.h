@@ -21,15 +21,15 @@ int weighting_set_goal(struct query *q, const char *object,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the machine whose clock defines the start of the run, and sets that
- * part's clock. NULL: no machine is left. */
+ * machine's clock. NULL: no machine is left. */
 const struct machine_share *weighting_set_origin_clock(struct query *q);
-/* Sets the clock of every part if the weighting needs the clocks, then calls
+/* Sets the clock of every machine if the weighting needs the clocks, then calls
  * `after`. With several machines this takes a round of questions. */
 void weighting_align_clocks(struct query *q, void (*after)(struct query *q));
 /* The certificate's text about the clocks; NULL: none was used. */
 const char *weighting_clock_text(const struct path_data *d);
 
-/* Writes `scenario` in the form that is sent to part p. */
+/* Writes `scenario` in the form that is sent to the slave of `p`. */
 void weighting_write_scenario(const struct query *q,
                               const struct machine_share *p,
                               const struct ips_scenario *scenario,

@@ -35,9 +35,9 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Time off the CPU in the arc into raw node k, outside the node's own wait. It
- * includes run delay: the kernel's figures are for periods that may be longer
- * than the arc. */
+/* Returns the time off the CPU in the arc into raw node k; `linked`: without
+ * the node's own wait, which an arc ends. The time includes run delay: the
+ * kernel's figures are for periods that may be longer than the arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);

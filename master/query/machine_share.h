@@ -13,10 +13,10 @@
  * run. */
 int machine_shares_choose_run(struct query *q,
                               struct ips_err *err) IPS_MUST_USE;
-/* (Re)makes the parts of the question: machines that had the run, and
- * connected slaves that might have it. */
+/* (Re)makes q->machines: the machines that had the run, and those of connected
+ * slaves that might have it. */
 int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
-/* Makes a part for every connected slave, whichever runs it has. */
+/* Makes q->machines of all connected slaves, whichever runs they have. */
 int machine_shares_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void machine_shares_release(struct query *q);
 
@@ -29,9 +29,9 @@ bool machine_share_append(void *table, uint32_t *count, void *const *rows,
  * t.threads; malloc'd; NULL: no memory. */
 uint32_t *machine_share_order_threads(const struct machine_share *p);
 
-/* Writes the object name of a process, as "/m1/redis.812". `process` is an
- * index of the part's tables; an unknown one prints "?". */
 #define OBJECT_BYTES 512
+/* Writes the object name of a process, as "/m1/redis.812". `process` is an
+ * index of p->t.procs; for an unknown one the name ends with "?". */
 void machine_share_write_object_name(const struct machine_share *p,
                                      uint32_t process, char out[OBJECT_BYTES]);
 const char *machine_share_process(const struct machine_share *p,

@@ -17,9 +17,9 @@
  * needs message times and their file is damaged. */
 int mtimes_plan(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
-/* The curves of message times that are sent to part p (PeersAsk); none unless
- * q->gather.calibrated. They point into the master's table, so they must be
- * sent at once. */
+/* The curves of message times that are sent to one slave (PeersAsk); none
+ * unless q->gather.calibrated. They point into the master's table, so they must
+ * be sent at once. */
 struct mtimes_curves {
     Ips__MtimeCurve *row, **list;
     size_t count;

@@ -37,7 +37,8 @@ struct request_service {
     const char *name;
     size_t name_len;
     uint32_t process; /* one of the serving processes of the machine */
-    uint32_t family;  /* the oldest ancestor process with the same name */
+    /* the oldest ancestor of `process` with the same program name */
+    uint32_t family;
     uint32_t processes, connections;
     uint32_t first, count; /* range of its requests in `by_service` */
 };

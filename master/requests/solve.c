@@ -37,8 +37,8 @@ static uint32_t oldest_ancestor_of_same_program(const struct machine_tables *t,
     return process;
 }
 
-/* Every Unix connection has its own name; those of one program form one
- * service. */
+/* Whether a connection called `name` belongs to service `s`. Every Unix
+ * connection has its own name, so all those of one program form one service. */
 static bool same_service(const struct machine_share *p,
                          const struct request_service *s, const char *name,
                          size_t len, uint32_t family)

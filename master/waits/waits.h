@@ -102,8 +102,8 @@ struct waits {
  * *w must be zero except for `cut` and `callers`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
-/* In the worker: places all waits in arcs of d->merged, and converts the times
- * `at` of its nodes to one scale by the machines' clocks. On an error
+/* In the worker: places all waits in arcs of path_of(q)->merged, and converts
+ * the times `at` of its nodes to one scale by the machines' clocks. On an error
  * path_of(q)->blame is the machine with wrong rows. */
 int waits_lay_on_graph(struct query *q, struct waits *w,
                        struct ips_err *err) IPS_MUST_USE;

@@ -79,7 +79,8 @@ struct why_votes {
 struct why_solving {
     struct whatif_solving s; /* must be first: the what-if works on it */
     struct why_data *d;
-    uint32_t processes, procedures; /* number of them, over all machines */
+    /* number of processes and procedures on all machines */
+    uint32_t processes, procedures;
     /* [machines] number of the machine's first process */
     uint32_t *process_base;
     /* Columns of the merged graph, [node_count]. */

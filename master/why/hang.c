@@ -39,7 +39,7 @@ struct blocked {
      * own */
     size_t next;
     bool has_next;
-    uint32_t seen; /* number of the last search that visited it */
+    uint32_t seen; /* number of the last search that visited this thread */
 };
 struct hang {
     struct query *q;

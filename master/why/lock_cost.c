@@ -23,8 +23,9 @@
 
 struct use {
     const struct entity_symbol *site, *caller;
-    uint32_t leaf, how; /* leaf: innermost procedure; how: bits as above */
-    uint64_t ns;        /* time in all samples */
+    /* leaf: innermost procedure; how: bits CONTENDED to YIELDS */
+    uint32_t leaf, how;
+    uint64_t ns; /* time in all samples */
     double path_ns;
     bool counts; /* its site has contended locks */
 };

@@ -57,7 +57,7 @@ const char *why_kind_name(enum why_kind kind);
 /* PROCEDURE: least share of the path */
 #define WHY_HOT_PPM 250000u
 #define WHY_HALF_PPM 500000u /* what-if "twice as fast" */
-/* CHATTY: least messages of one pair on the path */
+/* CHATTY: least number of messages on the path between two processes */
 #define WHY_CHATTY_COUNT 200u
 /* CHATTY: most bytes of a mean message; larger ones are payload */
 #define WHY_CHATTY_BYTES 4096u
@@ -66,7 +66,7 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_UNEVEN_PPM 150000u /* IMBALANCE: least gain */
 #define WHY_CHATTY_PPM 250000u /* CHATTY: least gain */
 #define WHY_BATCH_PPM 900000u  /* what-if "ten messages in one" */
-/* SERIAL: least similar children that run one after another */
+/* SERIAL: least number of similar children that run one after another */
 #define WHY_SERIAL_CHILDREN 4u
 /* SERIAL: least part of the children's path in which no other thread works */
 #define WHY_SERIAL_PPM 800000u
@@ -77,13 +77,13 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_TOP 10u
 /* SPREAD: least share of the path in procedures */
 #define WHY_SPREAD_CPU_PPM 500000u
-/* common caller: least share of the sampled path under it */
+/* common caller: least share of the sampled path under the caller */
 #define WHY_COMMON_PPM 500000u
 /* common caller: least time of the path per request */
 #define WHY_REQUEST_NS 1000000u
 #define WHY_PHASES 3u         /* most phases that are examined */
 #define WHY_PHASE_PPM 400000u /* PHASE: least share of the path */
-/* PHASE: least share of the path of the phases with more busy cores */
+/* PHASE: least share of the path in phases with more busy cores */
 #define WHY_PHASE_REST_PPM 100000u
 /* PHASE: most busy cores of the phase, relative to the phases with more */
 #define WHY_PHASE_BUSY_PPM 666667u
@@ -122,8 +122,9 @@ struct why_location {   /* borrowed texts; NULL or "": not known */
 
 /* Something on the path that could be improved. All zero: it does not occur. */
 struct why_amount {
-    uint64_t ns;                  /* its time on the path */
-    uint64_t gain_ns;             /* gain by the what-if for its kind */
+    uint64_t ns; /* its time on the path */
+    /* gain, by the what-if for this kind of finding */
+    uint64_t gain_ns;
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
     /* the process that waits for that of `location`; or the other end of the
@@ -171,7 +172,8 @@ struct why_lock_cost {
 
 /* A phase in which fewer cores are busy than in others. */
 struct why_phase {
-    struct why_amount amount; /* its part of the path; `phase`: this phase */
+    /* the phase's part of the path; amount.phase is this phase */
+    struct why_amount amount;
     /* number of this phase in `ipsq phases`; number of phases */
     uint32_t number, phases;
     uint64_t from_ns, to_ns; /* since the run started */
@@ -283,7 +285,7 @@ struct why_finding {
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
     uint32_t gain_ppm; /* gain in ppm of the elapsed time */
-    bool awaits_space; /* LATE: slow to read, not slow to send */
+    bool awaits_space; /* LATE: the process is slow to read, not slow to send */
     uint32_t phase;    /* PHASE: number of the phase; else 0 */
     /* PHASE: its begin and end, since the run started */
     uint64_t from_ns, to_ns;
