@@ -34,17 +34,15 @@
  * PREDICT_HELD_BYTES and took PREDICT_HELD_NS to PREDICT_HELD_MOST (ns) longer
  * than expected. */
 #define PREDICT_HELD_NS                                                        \
-/* shortest delayed acknowledgement, 40 ms, less a tick of 10 ms */
-30000000u
+    30000000u /* shortest delayed ACK of TCP, 40 ms, less a tick of 10 ms */
 #define PREDICT_HELD_MOST 210000000u
 #define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
 #define PREDICT_MOVES_MAX 1000u
 
-    /* ---- the run ----------------------------------------------------------
-     */
+/* ---- the run ---------------------------------------------------------- */
 
-    struct predict_own { /* one machine of the recorded run */
+struct predict_own { /* one machine of the recorded run */
     const char *name;
     uint32_t cores;    /* number of cores as recorded; 0: not known */
     uint64_t delay_ns; /* time ready to run without a core, over all threads */
