@@ -44,9 +44,8 @@ void answer_cache_discard_recording(struct query *q);
 /* Asks the question of `ipsq path RUN` without a client, so that its answer is
  * in the cache. */
 void answer_cache_precompute(struct master *m, const char *run);
-/* Ends internal questions about the run of `q`, so that `q` need not wait for
- * them; not those that ask the same as `q`. Does nothing if the kind of `q` is
- * not `exclusive`. */
+/* Ends the precomputation of another answer about the run of `q`, so that `q`
+ * need not wait for it. Does nothing if the kind of `q` is not `exclusive`. */
 void answers_end_precomputation(struct master *m, const struct query *q);
 
 uint64_t answers_count(const struct master *m);

@@ -391,9 +391,9 @@ static void after_table(struct query *q)
         on_gathered(q);
 }
 
-/* Sets *from_ns and *to_ns to the window in the question; both are 0 if it
- * names a phase instead. Returns false if there is no window; only `ls` and
- * `metrics` have tables of a window. */
+/* Sets *from_ns and *to_ns to the window in the question. Returns false if it
+ * names neither a window nor a phase; only `ls` and `metrics` have tables of a
+ * window. */
 static bool asked_window(const struct query *q, uint64_t *from_ns,
                          uint64_t *to_ns)
 {
