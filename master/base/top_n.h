@@ -21,8 +21,8 @@ struct top_n {
     const ProtobufCFieldDescriptor *sort, *object, *level_field;
 };
 
-/* Sets *s to the rows that `ask` selects from rows of type `row`. Returns false
- * if all rows must be sent: `ask` is NULL or has no top, or `row` has no
+/* Sets up *s to select what `ask` asks for from rows of type `row`. Returns
+ * false if all rows must be sent: `ask` is NULL or has no top, or `row` has no
  * suitable field to sort by. `shown_otherwise`: names of fields for which the
  * client displays a different value, so the master cannot sort by them; NULL
  * ends the list. `fallback`: the field to sort by if the client named none. */

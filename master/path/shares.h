@@ -30,7 +30,7 @@ struct path_piece {
     uint8_t kind;  /* values of enum ips_segment_kind */
     uint8_t xkind; /* values of enum ips_xkind */
     /* set with a window, for pieces without arcs that end outside the window:
-     * as messages or resource arcs they do not count */
+     * `messages` and `resources` do not count them */
     bool elsewhere;
     struct path_thread at; /* thread of the node `to` */
     /* `from` IPS_NO_NODE: the piece starts before the chain's first node */

@@ -199,8 +199,8 @@ struct predict_setup {
 };
 void predict_setup_release(struct predict_setup *s);
 /* Sets `err` to IPS_E_NOT_FOUND and returns it: `what` matches no process of
- * the run. The text names the option as "OPTION WHATREST", from `option`,
- * `what` and `rest`, and suggests the most similar process. */
+ * the run. The text begins with `option`, `what` and `rest`, as in "--map a=m2:
+ * ...", and suggests the most similar process. */
 int predict_set_no_process_error(const struct predict_run *run,
                                  const char *option, const char *what,
                                  const char *rest, struct ips_err *err);

@@ -35,9 +35,9 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Returns the time off the CPU in the arc into raw node k; `linked`: without
- * the node's own wait, which an arc ends. The time includes run delay: the
- * kernel's figures are for periods that may be longer than the arc. */
+/* Returns the time off the CPU in the arc into raw node k, without the node's
+ * own wait if an arc ends that wait (`linked`). The time includes run delay:
+ * the kernel's figures are for periods that may be longer than the arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
@@ -90,8 +90,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
     }
 }
 
-/* Shortens arcs for the disk or a timer, if the thread waited in its own call,
- * to that wait: the delay after the wake-up is left out. */
+/* Shortens the arcs of waits for the disk or a timer to the wait itself, if the
+ * thread waited in its own call: the delay after the wake-up is left out. */
 static void trim_outside_waits(struct query *q, const struct whatif_solving *s,
                                struct predict_run *run)
 {

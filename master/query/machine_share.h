@@ -13,10 +13,11 @@
  * run. */
 int machine_shares_choose_run(struct query *q,
                               struct ips_err *err) IPS_MUST_USE;
-/* (Re)makes q->machines: the machines that had the run, and those of connected
+/* Sets q->machines anew: the machines that had the run, and those of connected
  * slaves that might have it. */
 int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
-/* Makes q->machines of all connected slaves, whichever runs they have. */
+/* Sets q->machines to the machines of all connected slaves, whichever runs they
+ * have. */
 int machine_shares_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void machine_shares_release(struct query *q);
 

@@ -30,8 +30,8 @@ int mtimes_plan_curves(struct query *q, const struct machine_share *p,
 void mtimes_curves_release(struct mtimes_curves *c);
 
 /* To be called after the gathering. If the slaves got measured times
- * (q->gather.calibrated), a `calibrated` scenario takes these, apart from its
- * scale, unchanged; otherwise the scenario becomes uncalibrated. */
+ * (q->gather.calibrated), a `calibrated` scenario uses these, multiplied only
+ * by its own scale; otherwise it becomes uncalibrated. */
 void mtimes_plan_set_scenario(const struct query *q,
                               struct ips_scenario *scenario);
 

@@ -79,7 +79,7 @@ struct requests_data {     /* stored in query.data */
      * and after last_ns */
     uint64_t *outside_wait;
     struct ips_lock_holds lock_holds; /* how long locks were held */
-    /* value of --by; "": the requests that the run has decide; borrowed */
+    /* value of --by; "": chosen by the requests that the run has; borrowed */
     const char *by;
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;

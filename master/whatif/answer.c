@@ -10,8 +10,8 @@
 #include "master/tables/procs.h"
 #include "master/whatif/whatif.h"
 
-/* oversubscription is reported if it takes at least one of so many parts of the
- * path's time */
+/* oversubscription is reported if it takes at least 1/CROWD_PARTS of the path's
+ * time */
 #define CROWD_PARTS 1000u
 
 struct filling {

@@ -106,7 +106,7 @@ const char *why_kind_name(enum why_kind kind);
 /* A program that accepted connections and waited for unrecorded causes for this
  * share of the path looks like a service. */
 #define WHY_SERVICE_IDLE_PPM 250000u
-/* A service has at least so many requests from unrecorded clients. */
+/* A service has at least this many requests from unrecorded clients. */
 #define WHY_SERVICE_ASKED 100u
 /* A service has at least this share of its requests from unrecorded clients. */
 #define WHY_SERVICE_ASKED_PPM 500000u
@@ -127,7 +127,7 @@ struct why_amount {
     uint64_t gain_ns;
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
-    /* the process that waits for that of `location`; or the other end of the
+    /* the process that waits for the one in `location`; or the other end of the
      * messages; or the cause of the waits */
     const char *other;
     uint64_t other_ns; /* sum of the waits of `other` */
