@@ -57,7 +57,7 @@ static int parse_idle(const char *text, unsigned *out)
     return 0;
 }
 
-/* Returns 0: continue; 1: done, exit; -1: wrong usage. */
+/* Returns 0: continue; 1: exit with status 0; -1: wrong usage. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
     enum {

@@ -152,9 +152,9 @@ static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
 
 static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
-/* A restarted slave may send Hello before the master has noticed the end of its
- * old connection. Closes that connection, so that it is no reason to refuse the
- * new one. */
+/* A restarted slave may send Hello before the master has noticed that its old
+ * connection ended. If the other side has closed the old connection, closes it
+ * here too, so that it is no reason to refuse the new one. */
 static void drop_stale_connection(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);

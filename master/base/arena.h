@@ -18,7 +18,8 @@ struct arena {
 
 /* Returns zeroed memory, aligned for any type. */
 void *arena_alloc(struct arena *a, size_t size);
-/* Never returns NULL: without memory it returns "" (and sets `failed`). */
+/* Formats like printf, at most 2047 characters; the rest is cut off. Never
+ * returns NULL: without memory it returns "" (and sets `failed`). */
 char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void arena_release(struct arena *a);

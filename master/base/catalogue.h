@@ -23,8 +23,8 @@ int catalogue_open(const char *dir, struct catalogue **out,
                    struct ips_err *err) IPS_MUST_USE;
 void catalogue_close(struct catalogue *c);
 
-/* Stores all runs of one report in one transaction; writes only what changed.
- */
+/* Stores all runs of one report in one transaction. Writes only runs that
+ * changed, and skips runs with an invalid name. */
 int catalogue_put(struct catalogue *c, const char *machine,
                   Ips__RunState *const *runs, size_t count,
                   struct ips_err *err) IPS_MUST_USE;
@@ -45,8 +45,8 @@ int catalogue_each(struct catalogue *c, const char *run,
 /* Sums over all machines that have the run, as of their last reports. */
 struct catalogue_sum_run {
     uint64_t events;
-    /* the latest of all machines; it changes if another run is recorded under
-     * the same name */
+    /* the latest that a machine reported; it changes if another run is recorded
+     * under the same name */
     uint64_t created_real_ns;
     bool open;
 };
@@ -55,13 +55,13 @@ int catalogue_sum_run(struct catalogue *c, const char *run,
                       struct ips_err *err) IPS_MUST_USE;
 
 /* Stores the machine and program rows of a run, packed as one MetricsAnswer,
- * and the number of events from which they were computed. A run without
- * results has an answer with 0 rows. */
+ * and the number of events from which they were computed. */
 int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,
                           const Ips__MetricsAnswer *answer,
                           struct ips_err *err) IPS_MUST_USE;
-/* Returns NULL if nothing is stored; free the result with
- * ips__metrics_answer__free_unpacked. */
+/* Returns the rows that catalogue_put_results() stored, and sets *events to
+ * their number of events. NULL: nothing usable is stored, and *events may be
+ * unset. Free the result with ips__metrics_answer__free_unpacked. */
 Ips__MetricsAnswer *catalogue_get_results(struct catalogue *c, const char *run,
                                           uint64_t *events);
 

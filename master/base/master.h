@@ -77,14 +77,15 @@ void session_on_accept(struct ips_peer *peer, void *arg);
 /* Closes every connection; no callback follows. */
 void session_release(struct master *m);
 
-/* setup.c: starts the daemon except for options and signals, so that tests can
- * run a master inside their process. On failure it releases everything. */
+/* Options of master_start(). */
 struct master_options {
     const char *listen; /* address; NULL: STATE/master.sock */
     const char *state;
     bool private_mode;
     unsigned idle_s;
 };
+/* setup.c: starts the daemon except for options and signals, so that tests can
+ * run a master inside their process. On failure it releases everything. */
 int master_start(struct master *m, struct event_base *base,
                  const struct master_options *options,
                  struct ips_err *err) IPS_MUST_USE;

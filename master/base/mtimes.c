@@ -231,7 +231,7 @@ const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
     if (!p)
         p = mtimes_find(t, to, from, over);
     /* Within a machine, its other kind of connection is a better estimate than
-     * another machine. */
+     * the times of another machine. */
     if (!p && inside)
         p = mtimes_find(t, from, to,
                         over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);

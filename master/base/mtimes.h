@@ -119,10 +119,11 @@ void mtimes_set_directory(struct mtimes *t, const char *dir);
 int mtimes_load(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
 int mtimes_save(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
 
-/* Chooses the pair whose curve is used for messages from `from` to `to` (may be
- * the same machine): that pair; else the opposite direction; else, within one
- * machine, its other transport; else a measured pair with the same transport
- * that is likewise within one machine, or between two. NULL: there is none. */
+/* Returns the pair whose curve is used for messages from `from` to `to` (both
+ * may be the same machine). The first of these that was measured: the pair
+ * itself; the opposite direction; within one machine, its other transport; a
+ * pair with the same transport that is likewise within one machine, or between
+ * two. NULL: there is none. */
 const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
                                        const char *to, enum mtime_over over);
 static inline bool mtime_pair_is(const struct mtime_pair *p, const char *from,

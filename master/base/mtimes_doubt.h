@@ -24,24 +24,25 @@
 /* The measurement from which one point of a mtime_pair was computed. */
 struct mtime_trip {
     uint64_t trip_ns; /* median round trip; 0: not known */
-    /* of the all_ns that all rounds of the point took, the ends were runnable
-     * without running for delay_ns */
+    /* delay_ns: how long the ends were runnable without running, of the all_ns
+     * that all rounds of the point took */
     uint64_t delay_ns, all_ns;
 };
 
-/* Checks the rule idle, before the measurement. Returns true, with the text in
- * `out`, if the machine is not idle. A load of UINT32_MAX is not known and
- * raises no doubt. */
+/* Checks the rule `idle` (see the top of this file), before the measurement.
+ * Returns true, with the text in `out`, if the machine is not idle. load_milli
+ * UINT32_MAX: the load is not known, which raises no doubt. */
 bool mtimes_is_busy(const char *machine, uint32_t load_milli,
                     uint32_t processors, char *out, size_t room);
-/* Checks the rules delay and spread. Returns true, with the text in `out`, if
- * the pair is in doubt. `trip` has p->count elements. */
+/* Checks the rules `delay` and `spread` (see the top of this file). Returns
+ * true, with the text in `out`, if the pair is in doubt. `trip` has p->count
+ * elements. */
 bool mtimes_has_doubtful_trips(const struct mtime_pair *p,
                                const struct mtime_trip *trip, char *out,
                                size_t room);
-/* Checks the rule both ways, for the message lengths that both `p` and `back`,
- * the opposite direction, have. Returns true, with the text in `out`, if the
- * pair is in doubt. */
+/* Checks the rule `both ways` (see the top of this file), for the message
+ * lengths that both `p` and `back`, the opposite direction, have. Returns true,
+ * with the text in `out`, if the pair is in doubt. */
 bool mtimes_has_differing_directions(const struct mtime_pair *p,
                                      const struct mtime_pair *back, char *out,
                                      size_t room);

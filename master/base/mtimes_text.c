@@ -19,7 +19,8 @@ struct reader {
     struct mtime_pair now;
     /* a `pair` line was read into `now`, and points for it may follow */
     bool open;
-    unsigned open_line; /* the line number of that `pair` line */
+    /* line number of the `pair` line that was read into `now` */
+    unsigned open_line;
     bool headed;
 };
 

@@ -27,18 +27,19 @@
 
 #include "master/base/mtimes.h"
 
-/* bytes of the shortest message used for the slope */
+/* bytes of the shortest message from which the time per byte is computed */
 #define MTIME_WIRE_LONG 16384u
 #define MTIME_WIRE_DATA 1448u /* bytes of data per packet */
 #define MTIME_WIRE_HEAD 66u
 
 struct mtime_wire {
     struct ips_curve curve; /* link time by message length */
-    /* link time that a message saves after an idle period; 0: nothing */
+    /* link time that a message saves after an idle period; 0: none */
     uint64_t burst_ns;
 };
-/* Returns false, and leaves *out unchanged, if the measurements of the pair do
- * not show how fast the link is. */
+/* Sets *out to how long messages occupy the pair's link. Returns false, and
+ * leaves *out unchanged, if the measurements of the pair do not show how fast
+ * the link is. */
 bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out);
 
 /* Returns the throughput of the pair's link in bytes of messages per us, at

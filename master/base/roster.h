@@ -28,9 +28,10 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    /* computations in which the slave takes part, by its last report */
+    /* number of computations in which the slave takes part, by its last report
+     */
     uint32_t computations;
-    /* questions that the slave is answering, by its last report */
+    /* number of questions that the slave is answering, by its last report */
     uint32_t questions;
     /* request for which the slave builds a graph, by its last report */
     uint64_t building_for;
@@ -51,10 +52,11 @@ struct roster {
 
 void roster_release(struct roster *r);
 
-/* A slave sent Hello on `peer`. Returns IPS_E_REFUSED, with the text for the
- * slave, if a living slave has its name or the name is invalid. If the slave
- * replaces an older connection, *old is that connection and the caller closes
- * it; else *old is NULL. */
+/* To be called when a slave sent Hello on `peer`. Sets *out to the entry of its
+ * machine, which is connected by `peer` from now on. If the slave replaces an
+ * older connection, *old is that connection and the caller closes it; else *old
+ * is NULL. IPS_E_REFUSED, with the text for the slave: a living slave has its
+ * name, or the name is invalid. IPS_E_LIMIT: too many machines. */
 int roster_admit(struct roster *r, const Ips__Hello *hello,
                  struct ips_peer *peer, uint64_t now_ns, struct ips_peer **old,
                  struct slave **out, struct ips_err *err) IPS_MUST_USE;
@@ -68,8 +70,8 @@ void roster_store_report(struct slave *s, const Ips__Report *report,
                          uint64_t now_ns);
 void roster_mark_disconnected(struct slave *s);
 
-/* Whether the slave is connected and sent something within ROSTER_MISSING_NS.
- */
+/* Whether the slave is connected and sent something within the last
+ * ROSTER_MISSING_NS. */
 bool roster_alive(const struct slave *s, uint64_t now_ns);
 
 /* Whether `text` can be a machine name: not empty, printable, without '/' and

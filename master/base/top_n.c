@@ -87,7 +87,7 @@ struct choosing {
     size_t group_count, group_capacity, last;
 };
 
-/* Whether the row at x comes before the row at y. */
+/* Whether the row at x comes before the row at y in the client's order. */
 static bool goes_before(const struct choosing *c, size_t x, size_t y)
 {
     int d = compare_rows(c->s, c->rows[x], c->rows[y]);

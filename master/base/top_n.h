@@ -21,19 +21,19 @@ struct top_n {
     const ProtobufCFieldDescriptor *sort, *object, *level_field;
 };
 
-/* Returns false if all rows must be sent: nothing is to be left out (`ask` is
- * NULL or has no top), or `row` has no suitable field to sort by.
- * `shown_otherwise`: names of fields for which the client displays a different
- * value; NULL ends the list. `fallback`: the field to sort by if the client
- * named none. */
+/* Sets up *s to select what `ask` asks for from rows of type `row`. Returns
+ * false if all rows must be sent: `ask` is NULL or has no top, or `row` has no
+ * suitable field to sort by. `shown_otherwise`: names of fields for which the
+ * client displays a different value, so the master cannot sort by them; NULL
+ * ends the list. `fallback`: the field to sort by if the client named none. */
 bool top_n_init(struct top_n *s, const Ips__Select *ask,
                 const ProtobufCMessageDescriptor *row,
                 const char *const *shown_otherwise, const char *fallback);
 
-/* Puts the selected ones of the `count` rows into *list (in the arena); `rows`
- * is unchanged. Adds the number of other rows to left_out[level] (a single
- * entry without per_level). O(count log top). Returns 0 with a->failed set if
- * there is no memory. */
+/* Puts the selected ones of the `count` rows into *list (in the arena) and
+ * returns their number; `rows` is unchanged. Adds the number of other rows to
+ * left_out[level]; without per_level to left_out[0]. O(count log top). Returns
+ * 0 with a->failed set if there is no memory. */
 size_t top_n_select_rows(const struct top_n *s, struct arena *a,
                          void *const *rows, size_t count, void ***list,
                          uint64_t left_out[SELECT_LEVELS]);

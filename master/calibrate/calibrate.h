@@ -9,15 +9,16 @@
 
 struct calibration; /* stored in query.data */
 
-/* Measures what the request names; ends with calibrate_answer() or a failure.
- */
+/* Measures the message times between the machines that the request names (all,
+ * if it names none); ends with calibrate_answer() or a failure. */
 void calibrate_measure(struct query *q);
 /* Adds the result of the measurement to the answer; nothing if none was made.
  */
 void calibrate_fill(const struct query *q, Ips__CalibrateAnswer *out);
 void calibrate_release(struct query *q);
 
-/* Sends the last reply: the rows of the table, or its text. */
+/* Sends the last reply: the rows of the table (with_rows), and `text` unless it
+ * is NULL. */
 void calibrate_answer(struct query *q, bool with_rows, char *text);
 
 #endif

@@ -47,8 +47,9 @@ struct calibration { /* stored in query.data */
     /* [machine_count] the machines that are asked whether they are idle */
     struct machine_share **machine;
     uint32_t machine_count, machine_at;
-    uint64_t wake_ns;  /* the wake-up cost of machine[machine_at] */
-    char (*busy)[160]; /* [parts] why the machine is not idle; "": it is */
+    uint64_t wake_ns; /* the wake-up cost of machine[machine_at] */
+    /* [q->machine_count] why the machine is not idle; "": it is */
+    char (*busy)[160];
     bool force;
     uint64_t lengths[LENGTHS_MAX];
     uint32_t length_count;
@@ -145,8 +146,8 @@ static const char *by_whom(const struct calibration *c)
     return c->force ? "ipsq calibrate --force" : "ipsq calibrate";
 }
 
-/* Puts the pair or the wake row (either may be NULL) into the current table
- * and saves it. */
+/* Puts the pair or the wake row (either may be NULL) into the current table and
+ * saves it. On an error it fails the question. */
 static int store_pair(struct query *q, const struct mtime_pair *pair,
                       const struct mtime_wake *wake)
 {
@@ -165,8 +166,9 @@ static int store_pair(struct query *q, const struct mtime_pair *pair,
     return rc;
 }
 
-/* If the opposite direction shows that the previous job's result, already
- * saved, is in doubt: marks it (`force`), or restores the entry from before. */
+/* Checks the result of the previous job, already saved, against the opposite
+ * direction, now measured. If it is in doubt, marks it (with `force`), or
+ * restores or removes its entry in the table. */
 static void recheck_previous_job(struct query *q)
 {
     struct calibration *c = calibration_of(q);
@@ -189,7 +191,8 @@ static void recheck_previous_job(struct query *q)
     c->at++;
 }
 
-/* Why one of the two machines was not idle; "": both were. */
+/* Returns why one of the job's two machines was not idle; "": both were idle.
+ */
 static const char *busy_of(const struct query *q, const struct job *j)
 {
     const struct calibration *c = q->data;
@@ -400,8 +403,8 @@ static void on_ready(struct query *q)
         if (store_pair(q, NULL, &wake) < 0)
             return;
     }
-    /* If the slave cannot measure the wake-up cost, the jobs of its pairs will
-     * report that. */
+    /* If the slave could not measure the wake-up cost, that is no error here:
+     * the jobs of its pairs will fail, too, and report the reason. */
     p->state = PART_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;

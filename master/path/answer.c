@@ -81,8 +81,8 @@ static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
         struct scenario_result *r = &d->scenarios[id];
         bool same = true;
         if ((id == SCENARIO_NO_ANY || id == SCENARIO_NO_PROBE) && !r->wanted)
-            /* not computed, mostly because the run has no such arcs: not
-             * listed */
+            /* not computed, mostly because the run has no order-dependent arcs
+             * or no probe cost: not listed */
             continue;
         if (id == SCENARIO_NO_EXTERNAL &&
             r->scenario.weighting == IPS_WEIGH_WALL)
@@ -163,8 +163,8 @@ uint64_t path_command_elapsed_ns(const struct query *q)
     return IPS_UNMEASURED;
 }
 
-/* For a run on one machine: the time from the start of its command to its last
- * record. */
+/* Returns the time from the start of the run's command to the last record, for
+ * a run on one machine; else IPS_UNMEASURED. */
 static uint64_t run_length_ns(const struct query *q)
 {
     const Ips__SyncAnswer *s =
@@ -174,8 +174,8 @@ static uint64_t run_length_ns(const struct query *q)
                : IPS_UNMEASURED;
 }
 
-/* The rho of DPM-10: parallelism per core, with the actual number of cores; the
- * papers assume one per machine. */
+/* The rho of DPM-10: parallelism per core. It uses the actual number of cores;
+ * the papers assume one core per machine. */
 static double compute_rho(const struct query *q, double parallelism)
 {
     uint64_t cores = 0;
@@ -332,7 +332,8 @@ static void fill_segment(const struct query *q, struct arena *a,
     s->ns = p->ns;
 }
 
-/* The pieces to be sent to the client. */
+/* Returns the pieces to be sent to the client, and sets *count to their number.
+ */
 static const struct path_piece *shown_pieces(const struct query *q,
                                              uint64_t *count)
 {

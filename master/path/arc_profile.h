@@ -1,6 +1,6 @@
 /*
- * Fetches with PortionsAsk what the arcs of one machine were spent on, and
- * checks that the master has memory for queries that need every node.
+ * Fetches with PortionsAsk which procedures spent the time of one machine's
+ * arcs, and checks that the master has memory for queries that need every node.
  */
 #ifndef IPS_MASTER_PATH_ARC_PROFILE_H
 #define IPS_MASTER_PATH_ARC_PROFILE_H
@@ -14,8 +14,8 @@ struct arc_profile {
     /* its texts are borrowed from kept messages */
     struct entity_symbol *symbol;
     uint32_t symbol_count, symbol_cap;
-    /* [count] the node at which the arc ends; the symbol that spent `ns` of
-     * it */
+    /* [count] the node at which each arc ends; the index of the symbol that
+     * spent `ns` of the arc */
     uint32_t *node, *of;
     uint64_t *ns;
     uint64_t count, cap;
@@ -24,10 +24,14 @@ struct arc_profile {
     uint32_t *window_node;
     uint64_t *ns_after_window_end, *ns_after_window_start;
     uint64_t window_node_count, window_node_cap;
-    uint32_t *leaf, *caller; /* [callers] symbol indexes (PortionsAnswer) */
+    /* [callers] symbol indexes of a procedure and of a caller on its stack
+     * (PortionsAnswer) */
+    uint32_t *leaf, *caller;
     uint64_t *caller_ns, *caller_steps;
     uint64_t callers, callers_cap;
-    struct arc_lock_time { /* symbol indexes; `how`: bits (PortionsAnswer) */
+    /* CPU time in the C library's lock functions (PortionsAnswer): symbol
+     * indexes, and bits in `how` */
+    struct arc_lock_time {
         uint32_t leaf, site, caller, how;
         uint64_t ns;
     } * lock;
@@ -54,7 +58,7 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
                         struct ips_err *err) IPS_MUST_USE;
 void arc_profile_release(struct arc_profile *w);
 
-/* Returns IPS_E_LIMIT if this machine has less than `bytes` of memory
+/* Returns IPS_E_LIMIT if the master's machine has less than `bytes` of memory
  * available. */
 int query_check_memory(const struct query *q, uint64_t bytes,
                        struct ips_err *err) IPS_MUST_USE;

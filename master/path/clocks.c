@@ -8,8 +8,8 @@
 #include "analysis/graph/clock_align.h"
 #include "master/path/weighting.h"
 
-/* Limit for the messages of a pair of machines. If there are more, an even
- * selection of them is used, which bounds the clocks equally well. */
+/* Limit for the messages of a pair of machines. Whenever it is reached, every
+ * second message is dropped, and the rest bounds the clocks nearly as well. */
 #define POINTS_MAX (1u << 20)
 
 struct pair {
@@ -57,8 +57,8 @@ static bool add_point(struct pair *p, struct ips_clock_point point)
     return true;
 }
 
-/* Adds a message that left part `s` at `sent` and reached part `r` at
- * `received`, each by the part's own clock. */
+/* Adds a message that left machine `s` at `sent` and reached machine `r` at
+ * `received`, each by the machine's own clock. */
 static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                         uint32_t r, uint64_t received)
 {
@@ -76,7 +76,8 @@ static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
 
 /* ---- fits ---------------------------------------------------------------- */
 
-/* The fit of the same pair with the machines exchanged: it gives A from B. */
+/* Returns the fit of the same pair with its machines exchanged, which gives
+ * clock A from clock B. */
 static struct ips_clock_fit invert_clock_fit(const struct ips_clock_fit *f)
 {
     struct ips_clock_fit t = *f;

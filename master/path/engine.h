@@ -91,12 +91,13 @@ struct path_data { /* stored in query.data of a path question */
     struct path_piece *work;
     uint64_t work_count, work_cap;
     struct ips_est est;
-    uint32_t *node_base;      /* [parts] first node of each part in `merged` */
+    /* [machines] first node of each machine in `merged` */
+    uint32_t *node_base;
     struct ips_joined joined; /* solved joins, for the contract engine */
     /* contract engine: the path, machine by machine */
     struct ips_visit *visit;
     uint64_t visit_count;
-    uint64_t sent; /* pieces sent to the client */
+    uint64_t sent; /* number of pieces sent to the client so far */
     /* the longest pieces, if the client wants only these; NULL: all */
     struct path_piece *top_segments;
     struct cm_run *cm; /* state of cm-async and cm-sync */
@@ -130,7 +131,7 @@ struct engine_collect_joins {
     size_t len, cap;
 };
 /* contract engine: one visit of the path to a machine, from the node at which
- * it enters to the node at which it leaves */
+ * the path enters to the node at which it leaves */
 struct engine_pair {
     uint32_t from, from_chain, to, to_chain;
     /* the pieces of the visit: their first index, and their number, in `piece`
@@ -224,7 +225,8 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
  */
 bool engine_make_graphs(struct query *q);
 bool engine_merge(struct query *q);
-/* Releases the parts' graphs and receive buffers, and d->merged and d->est. */
+/* Releases the parts' graphs and receive buffers, and what was computed from
+ * them: d->merged, d->node_base, d->est, d->joined and d->visit. */
 void engine_drop_graphs(struct query *q);
 /* Releases the buffers for the pieces of the path that the slaves send. To be
  * called after the last scenario. */
@@ -233,7 +235,8 @@ void engine_drop_pieces(struct query *q);
 /* Appends to d->work a piece that starts in thread `came`. If the last piece
  * and this one are COMPUTE pieces of the same thread and adjoin, the two are
  * merged. In scenarios other than the main one, pieces that are produced in
- * forward order are added to the shares in batches and then dropped. */
+ * forward order are added to the shares in batches and then dropped. Returns
+ * false with the reason in d->err. */
 bool engine_push(struct path_data *d, struct path_thread came,
                  const struct path_piece *piece);
 struct path_thread engine_locate(const struct ips_graph *g, uint32_t node);

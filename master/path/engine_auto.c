@@ -28,7 +28,7 @@
 #define CM_ROUND_NS 40000u
 #define CONTRACT_TRIPS 3u /* round trips for joins, values, pieces */
 #define CM_TRIPS                                                               \
-    8u /* connecting, agreeing on links, scenario, OVER, the walk */
+    8u /* round trips to connect, agree on links, start, end and walk back */
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */
 
 static uint64_t add_sat(uint64_t a, uint64_t b)

@@ -31,8 +31,9 @@ static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
     return ok;
 }
 
-/* Checks that the paper's algorithm (label correcting) gives the same result.
- */
+/* Checks that the paper's algorithm (label correcting) gives the same result;
+ * if not, d->err has the reason. Returns true with a note if there is not
+ * enough memory for the check. */
 static bool compare_with_pdm_algorithm(struct path_data *d,
                                        const struct ips_scenario *scenario)
 {

@@ -119,7 +119,7 @@ void cm_finish_walked_scenario(struct query *q)
 }
 
 /* All slaves have reported their latest END. The path ends at the latest of
- * all; among equal ones the first wins. */
+ * all; among equal ones, at that of the first machine. */
 static void start_walk_from_latest_end(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -265,8 +265,8 @@ static int take_reported(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* Asks with TELL, so that the root notices a stall and hears from slaves that
- * compute for long. */
+/* Asks all slaves for their counts (TELL), so that the root notices a stall and
+ * hears from slaves that compute for long. */
 static void on_tick(struct query *q)
 {
     struct cm_run *r = run_of(q);

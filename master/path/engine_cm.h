@@ -38,7 +38,8 @@ struct cm_run { /* stored in path_data.cm */
     uint64_t next_est;
 };
 
-/* Sends a message of the root to a part. */
+/* Sends `m` as a message of the root, of the given kind, to the slave of `p`.
+ */
 void cm_send_message(struct query *q, const struct machine_share *p,
                      Ips__CmMessage *m, Ips__CmMessage__Kind kind);
 /* To be called when the values of the scenario are final: walks the path back

@@ -98,8 +98,8 @@ static int push_crossing(struct path_data *d, const struct machine_share *p,
     return 0;
 }
 
-/* Remembers where the walk leaves this machine. All answers of one walk have
- * this; it is taken from the first. */
+/* Remembers where the walk leaves this machine. All answers of one walk contain
+ * this exit; that of the first is used. */
 static void remember_walk_exit(struct cm_run *r, const struct machine_share *p,
                                const Ips__CmAnswer *a)
 {

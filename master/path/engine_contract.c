@@ -189,8 +189,8 @@ static int take_expansion(struct query *q, struct machine_share *p,
     return sums ? add_sums_to_shares(d, p, a, err) : keep_pieces(p, a, err);
 }
 
-/* The piece for the message that leads from the end of the previous visit
- * (`before`) to `visit`. */
+/* Returns the piece for the message that leads from the end of the previous
+ * visit (`before`) to `visit`. */
 static struct path_piece message_of(struct query *q,
                                     const struct ips_visit *visit,
                                     const struct engine_pair *pair,
@@ -207,7 +207,8 @@ static struct path_piece message_of(struct query *q,
         .ns = visit->from_ns - visit[-1].to_ns};
 }
 
-/* Appends the pieces of one visit, as reported by its slave. */
+/* Appends the pieces of one visit, as reported by its slave, and checks that
+ * they have the ns and the end that the joins gave. */
 static bool push_visit(struct query *q, const struct ips_visit *visit,
                        const struct engine_pair *pair)
 {
@@ -260,7 +261,7 @@ static bool assemble_path(struct query *q)
     return true;
 }
 
-/* Adds the message between two visits. */
+/* Adds to the shares the message from the previous visit to `visit`. */
 static bool add_message(struct query *q, const struct ips_visit *visit,
                         const struct engine_pair *pair,
                         const struct engine_pair *before)

@@ -16,7 +16,7 @@ struct making {
     /* map (process, receiver) and (process, procedure) to the feature */
     struct ips_idmap messages, procedures;
     uint32_t feature_cap;
-    /* [parts][symbols] number of each symbol's procedure */
+    /* [machines][symbols] number of each symbol's procedure */
     uint32_t **procedure_of;
 };
 

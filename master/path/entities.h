@@ -76,7 +76,7 @@ struct entities {
     struct entity_feature *feature; /* [f.count] one per feature */
     /* number of features that are processes; they come first */
     uint32_t process_features;
-    /* [part_count] first process feature of each part */
+    /* [machine_count] first process feature of each machine */
     uint32_t *process_base;
     struct entity_symbol *procedure;
     uint32_t procedure_count;
@@ -86,7 +86,7 @@ struct entities {
 };
 
 /* Makes the features and entities. `clip`: shares that exceed the weight of an
- * arc are cut off instead of being refused. On an error *blame is the part
+ * arc are cut off instead of being refused. On an error *blame is the machine
  * whose shares or chains are wrong (THING_NONE: none). */
 int entities_make(const struct ips_graph *g,
                   const struct machine_entities *part, uint32_t part_count,
@@ -94,9 +94,9 @@ int entities_make(const struct ips_graph *g,
                   struct ips_err *err) IPS_MUST_USE;
 void entities_release(struct entities *t);
 
-/* Writes the name: "/m1", "/m1/a.3", "f", "m1/a.3 -> m2/b.7", "m1/a.3 ->
- * external". */
 #define THING_BYTES 1024
+/* Writes the entity's name to `out` and returns it: "/m1", "/m1/a.3", "f",
+ * "m1/a.3 -> m2/b.7", "m1/a.3 -> external". */
 const char *entities_name(const struct entities *t, const struct entity *thing,
                           char out[THING_BYTES]);
 const char *entities_feature_name(const struct entities *t, uint32_t feature,
@@ -105,7 +105,8 @@ const char *entities_feature_name(const struct entities *t, uint32_t feature,
  * THING_NONE if there is none. */
 uint32_t entities_find_procedure(const struct entities *t,
                                  const struct entity_symbol *symbol);
-/* Module and file of a procedure entity; NULL for other entities. */
+/* Returns the name, module and file of a procedure entity; NULL for other
+ * entities. */
 const struct entity_symbol *entities_symbol(const struct entities *t,
                                             const struct entity *thing);
 
@@ -119,16 +120,16 @@ const struct entity_symbol *entities_symbol(const struct entities *t,
 struct entity_selector {
     const char *procedure, *process, *message, *object;
 };
-/* Returns the features that match the selector, malloc'd. If none matches,
- * *count is 0 and the caller must report that. IPS_E_USAGE: a message pattern
- * without " -> ". */
+/* Sets *feature to the numbers of the features that match the selector,
+ * malloc'd, and *count to how many. If none matches, *count is 0 and the caller
+ * must report that. IPS_E_USAGE: a message pattern without " -> ". */
 int entities_choose(const struct entities *t, const struct entity_selector *s,
                     uint32_t **feature, uint32_t *count,
                     struct ips_err *err) IPS_MUST_USE;
 
+struct ips_nearest;
 /* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or
  * all procedure names, as candidates for "did you mean". */
-struct ips_nearest;
 void entities_offer_processes(const struct entities *t, const char *word,
                               struct ips_nearest *near);
 void entities_offer_procedures(const struct entities *t,

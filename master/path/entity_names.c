@@ -84,7 +84,8 @@ static bool matches_pattern(const char *pattern, const char *text)
     return fnmatch(pattern, text, 0) == 0;
 }
 
-/* Matches "a.3", "a" or, if the pattern has a /, "/m1/a.3". */
+/* Whether the pattern matches the process: by its name "a.3" or its program "a"
+ * or, if the pattern has a /, by "/m1/a.3" or "m1/a.3". */
 static bool process_fits(const struct entities *t, const char *pattern,
                          uint32_t feature)
 {

@@ -46,8 +46,9 @@ static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
 }
 
 /* Sets the ns of each piece in `cut`: those of the whole piece, or of its part
- * inside the window. Adds up how much of them was CPU time, which the slaves
- * report in weightings other than `cpu`. */
+ * inside the window. Sets the profile's sums: how much of these ns was on the
+ * CPU (reported by the slaves) and off it. In the weighting `cpu` all computing
+ * is on the CPU. */
 static int cut_pieces(struct query *q, struct path_piece *cut,
                       struct ips_err *err)
 {
@@ -109,7 +110,7 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
             /* The paths of the other scenarios were not cut to the window, so
-             * whether its shares are stable is not known. */
+             * whether the window's shares are stable is not known. */
             row->stable = false;
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }

@@ -24,8 +24,9 @@ struct profile_step { /* one step, as received */
 struct profile_face {
     uint32_t *piece; /* [count] for the path: index in the path's pieces */
     uint32_t *from, *to;
-    /* [count] CPU time of the piece, with a window only inside it; for a piece
-     * without arcs: 1 if its end is inside the window, else 0 */
+    /* [count] CPU time of the piece (with a window: of its part inside the
+     * window); for a piece without arcs: 1 if its end is inside the window,
+     * else 0 */
     uint64_t *ns;
     /* [count] weight of the piece inside the window; used only with a window */
     uint64_t *weight_ns;
@@ -86,8 +87,9 @@ static inline struct path_profile *profile_of(const struct query *q)
     return d ? d->profile : NULL;
 }
 
-/* Called in the worker when everything was received. Returns 0, or an error in
- * *err. */
+/* Called in the worker when everything was received: combines it to rows,
+ * sequences, sums and, with a window, shares. Returns 0, or an error in *err.
+ */
 int path_profile_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

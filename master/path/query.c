@@ -120,7 +120,7 @@ static void plan_scenarios(struct query *q)
     off->name = "external off";
     off->scenario = d->scenarios[SCENARIO_MAIN].scenario;
     /* In `wall`, a wait for something not recorded takes time like any other
-     * arc, so it is not left out. */
+     * arc, so there is no scenario without such waits. */
     off->wanted = off->scenario.external != IPS_EXTERNAL_OFF && external > 0 &&
                   off->scenario.weighting != IPS_WEIGH_WALL;
     off->scenario.external = IPS_EXTERNAL_OFF;

@@ -47,9 +47,9 @@ struct graph_window {
 struct graph_data {
     /* must be first: the engine's helpers work on it */
     struct path_data path;
-    struct names *names; /* [parts] channel names of each machine */
+    struct names *names; /* [machines] channel names of each machine */
     uint32_t chain;      /* chain of the next node to be sent */
-    /* [parts] windows by each machine's own clock, in ns; NULL: none */
+    /* [machines] windows by each machine's own clock, in ns; NULL: none */
     struct graph_window *window;
     /* [count] numbers of the nodes to be sent; NULL: all nodes */
     uint32_t *shown_node;
@@ -199,7 +199,7 @@ static int choose_nodes(struct query *q)
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* Fills in the weights of node i in the other weightings. */
+/* Fills in the weights of node i in the weightings sched and wall. */
 static void fill_weightings(struct query *q, uint32_t i, bool first,
                             bool present, Ips__GraphNode *out)
 {

@@ -265,7 +265,7 @@ static void no_such_phase(struct query *q, uint32_t phase)
 }
 
 /* Gives the waiting question the phase as its window, converted to every
- * machine's clock. */
+ * machine's clock, and ends this question. */
 static void set_waiter_window(struct query *q, uint32_t phase)
 {
     struct phases_data *d = data_of(q);
@@ -301,7 +301,7 @@ static void set_waiter_window(struct query *q, uint32_t phase)
     query_end_without_reply(q);
 }
 
-/* Gives the waiting question the ends of all phases. */
+/* Gives the waiting question the ends of all phases, and ends this question. */
 static void set_waiter_phase_ends(struct query *q)
 {
     struct phases_data *d = data_of(q);

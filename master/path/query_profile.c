@@ -269,7 +269,8 @@ static void next_round(struct query *q)
 
 /* ---- beginning ---- */
 
-/* Columns that are not asked for stay empty. */
+/* Allocates the columns of `f` for `count` pieces; columns that the question
+ * does not need stay empty. */
 static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
                          uint32_t count)
 {
@@ -286,16 +287,16 @@ static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
     return f->piece && f->from && f->to && f->ns && f->weight_ns && f->most;
 }
 
-/* Whether the piece consists of arcs of a chain. Otherwise it only ends at its
- * node and started on another chain or (in `wall`) before the chain's first
- * node. */
+/* Whether the piece consists of arcs of a chain. A message or a wait has none,
+ * and neither has the time before a chain's first node (in `wall`). */
 static bool has_arcs(const struct path_piece *p)
 {
     return p->kind == IPS_SEG_COMPUTE && p->from != IPS_NO_NODE;
 }
 
-/* Collects each machine's part of the path: of computing pieces the arcs; with
- * a window, of all other pieces the node at which they end. */
+/* Collects the pieces of the path by machine, as ranges of nodes. A piece
+ * without arcs is collected only with a window, as the node at which it ends.
+ * For the whole graph, reserves an entry for each chain. */
 static bool collect_pieces_by_machine(struct query *q)
 {
     const struct path_data *d = path_of(q);

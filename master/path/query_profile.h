@@ -16,8 +16,8 @@
 #include "master/path/engine.h"
 #include "master/query/certificate.h"
 
-/* Checks by what the question asks for shares (`by`). IPS_E_USAGE: an unknown
- * word. */
+/* Checks the words by which the question asks for shares (`by`). IPS_E_USAGE:
+ * an unknown word. */
 int path_profile_check(const Ips__PathAsk *ask,
                        struct ips_err *err) IPS_MUST_USE;
 /* path_profile_wanted: whether the slaves must be asked for a profile; to be
@@ -31,19 +31,22 @@ bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what);
 void path_profile_start(struct query *q, void (*after)(struct query *q));
 void path_profile_release(struct query *q);
 
-/* What to show: the shares and the pieces of the main scenario or, with a
- * window, their parts inside it. *ns receives the total of which they are
+/* Returns the shares to show: those of the main scenario or, with a window, of
+ * the parts of the path inside it. Sets *ns to the total of which they are
  * shares. */
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
 /* Fills in how the computing on the path divides into running and waiting for
  * a CPU; only inside the window, if there is one. */
 void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out);
+/* Returns the pieces to show, in the same way, and sets *count to their number.
+ */
 const struct path_piece *path_profile_pieces(const struct query *q,
                                              uint64_t *count);
 
 /* Sends rows while the client reads them; true: all are sent. */
 bool path_profile_pump(struct query *q);
-/* Fills the last reply; its pointers point into the arena or `q`. */
+/* Fills in the profile's part of the last reply; its pointers point into the
+ * arena or `q`. */
 void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
                        Ips__PathAnswer *out);
 

@@ -29,7 +29,8 @@ struct path_thread {  /* identifies a thread */
 struct path_piece {
     uint8_t kind;  /* values of enum ips_segment_kind */
     uint8_t xkind; /* values of enum ips_xkind */
-    /* with a window: the piece does not end inside it and does not count */
+    /* set with a window, for pieces without arcs that end outside the window:
+     * `messages` and `resources` do not count them */
     bool elsewhere;
     struct path_thread at; /* thread of the node `to` */
     /* `from` IPS_NO_NODE: the piece starts before the chain's first node */
@@ -73,7 +74,7 @@ struct shares {
 };
 
 /* Adds `count` pieces with `p->ns` in total, which follow a piece that ended in
- * thread `before`. Either all of them have a weight or none. Sums may be added
+ * thread `before`. Either all of them have a weight or none. The calls may come
  * in any order. O(1). */
 int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct path_thread before, uint64_t count,

@@ -43,8 +43,8 @@ static void set_goal(struct path_data *d, const struct machine_share *p,
     d->goal_node = (uint32_t)node;
 }
 
-/* Returns the thread of `process` that ended last, or the one with the given
- * tid. */
+/* Returns the thread of `process` that ended last; if `tid` is not "", of the
+ * threads with that number. */
 static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
                                          uint32_t process, const char *tid)
 {

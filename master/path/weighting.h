@@ -21,15 +21,15 @@ int weighting_set_goal(struct query *q, const char *object,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the machine whose clock defines the start of the run, and sets that
- * part's clock. NULL: no machine is left. */
+ * machine's clock. NULL: no machine is left. */
 const struct machine_share *weighting_set_origin_clock(struct query *q);
-/* Sets the clock of every part if the weighting needs the clocks, then calls
+/* Sets the clock of every machine if the weighting needs the clocks, then calls
  * `after`. With several machines this takes a round of questions. */
 void weighting_align_clocks(struct query *q, void (*after)(struct query *q));
 /* The certificate's text about the clocks; NULL: none was used. */
 const char *weighting_clock_text(const struct path_data *d);
 
-/* Writes `scenario` in the form that is sent to part p. */
+/* Writes `scenario` in the form that is sent to the slave of `p`. */
 void weighting_write_scenario(const struct query *q,
                               const struct machine_share *p,
                               const struct ips_scenario *scenario,
@@ -46,8 +46,8 @@ weighting_scenario_of_merged(const struct query *q,
  * reason. */
 int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
-/* Returns the time that threads were off the CPU between waits, and no kernel
- * recorded whether they were runnable. */
+/* Returns the time for which threads were off the CPU between waits while no
+ * kernel recorded whether they were runnable, summed over all machines. */
 uint64_t weighting_unattributed_ns(const struct query *q);
 
 /* Asks the slaves how the computing of the main scenario's pieces divides into
@@ -55,8 +55,9 @@ uint64_t weighting_unattributed_ns(const struct query *q);
  * then calls `after`. In the weighting `cpu` nothing is asked. */
 void weighting_split_computing(struct query *q, void (*after)(struct query *q));
 
-/* Sets d->window to (from_ns, to_ns] as the question gives it; both 0: no
- * window. To be called when the clocks are known. */
+/* Sets d->window to (from_ns, to_ns] as the question gives it (both 0: no
+ * window); in `wall` converts it to times since the run's origin. To be called
+ * when the clocks are known. */
 void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns);
 /* Converts a window relative to the first event of the run's first machine to
  * one relative to the run's origin, which `wall` needs. To be called when the

@@ -36,8 +36,8 @@ struct changing {
     uint64_t less, more; /* total ns by which arcs became shorter, and longer */
 };
 
-/* Changes the arc after node i of its chain; for the chain's last node, the
- * arc into it. */
+/* Adds `ns`, which may be negative, to the arc after node i of its chain; for
+ * the chain's last node, to the arc into it. Counts the change. */
 static void change_arc_after_node(struct changing *c, uint32_t chain,
                                   uint32_t i, int64_t ns)
 {

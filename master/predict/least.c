@@ -12,8 +12,8 @@ struct unit_taker {
 struct holding {
     const struct ips_replay_locks *locks;
     struct unit_taker *taker; /* [lock_count] the thread that holds each lock */
-    /* [lock_count] CPU time while holding the lock; IPS_UNMEASURED: released
-     * by another thread than took it */
+    /* [lock_count] CPU time while holding the lock; IPS_UNMEASURED: a thread
+     * released the lock that another had taken */
     uint64_t *hold_ns;
     uint32_t next; /* index of the next lock event */
 };

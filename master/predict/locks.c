@@ -90,7 +90,8 @@ static void mark_locks_without_node(const struct predict_lock_rows *rows,
     }
 }
 
-/* Marks locks with two events at one node: the replay allows one a node. */
+/* Marks the locks that have an event at the same node as another event: the
+ * replay allows one event per node. */
 static void mark_locks_that_share_node(struct ips_replay_lock_event *e,
                                        uint32_t count, bool *bad)
 {

@@ -60,9 +60,9 @@ static int allocate_media(struct predict_setup *s, size_t nets,
 
 /* ---- measured times --------------------------------------------------- */
 
-/* Groups the pairs of machines without measurements of their own by the pair
- * whose times they use, or by using none, so that one sentence covers each
- * group. */
+/* A group of pairs of machines without measurements of their own, which all use
+ * the times of the same other pair, or none. One sentence reports each group.
+ */
 struct unmeasured {
     /* the pair whose times are used; NULL: messages take no time */
     const struct mtime_pair *as;
@@ -122,7 +122,7 @@ static void say_pairs(const struct saying *s, struct predict_said *said)
     }
 }
 
-/* Whether a thread is placed on machine m. */
+/* Whether a thread is placed on machine m, or moves there. */
 static bool is_used(const struct predict_run *run,
                     const struct predict_setup *s, uint32_t m)
 {

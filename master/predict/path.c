@@ -28,7 +28,7 @@ struct summing {
     struct sums *procedure; /* [procedures] sum per procedure */
 };
 
-/* Changes the graph to how it was replayed: each unit of a lock comes from the
+/* Sets *out to the graph as it was replayed: each unit of a lock comes from the
  * thread that released it. */
 static int apply_lock_order(struct summing *s, struct ips_graph *out,
                             struct ips_err *err)
@@ -96,7 +96,8 @@ static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
     const struct entities *t = s->run->t;
     const struct predict_run *run = s->run;
     const struct ips_replay_graph *r = &run->replay;
-    if (run->recorded) { /* use the arc that followed this node as recorded */
+    /* use the arc that followed node k - 1 in the recorded run */
+    if (run->recorded) {
         k = run->recorded_of[k - 1] + 1;
         r = &run->recorded->replay;
     }

@@ -109,8 +109,8 @@ static void add_chains(const struct predict_run *run,
     }
 }
 
-/* Sums the use of the machines; a machine is used if a thread started there or
- * moved to it. */
+/* Sums the use of the machines and media, and the cores of the machines that
+ * are used: a thread started there or moved there. */
 static void sum_machines(const struct predict_setup *setup,
                          const struct ips_replay *r, struct predict_answer *out)
 {

@@ -31,9 +31,10 @@
 /* in place of a machine's index: several machines, or none */
 #define PREDICT_NOWHERE UINT32_MAX
 /* delayed_messages.c: a message counts as held back by TCP if it has at most
- * HELD_BYTES and took HELD_NS to HELD_MOST longer than expected. */
+ * PREDICT_HELD_BYTES and took PREDICT_HELD_NS to PREDICT_HELD_MOST (ns) longer
+ * than expected. */
 #define PREDICT_HELD_NS                                                        \
-    30000000u /* the least such delay, 40 ms, less a tick of 10 ms */
+    30000000u /* shortest delayed ACK of TCP, 40 ms, less a tick of 10 ms */
 #define PREDICT_HELD_MOST 210000000u
 #define PREDICT_HELD_BYTES 65536u
 #define PREDICT_ASSUMED_MAX 64u
@@ -96,8 +97,8 @@ struct predict_run {
     uint64_t held_back_ns; /* delay of messages that TCP held back
                               (delayed_messages.c) */
     uint64_t held_back_count;
-    /* [replay.g.node_count] the thread slept until this message came; NULL:
-     * not known */
+    /* [replay.g.node_count] whether the thread slept until the message into the
+     * node came; NULL: not known */
     uint8_t *slept;
     bool outside;    /* some arc is IDLE or comes from something not recorded */
     uint64_t off_ns; /* time off the CPU for no known reason; not replayed */
@@ -197,13 +198,14 @@ struct predict_setup {
     bool path;
 };
 void predict_setup_release(struct predict_setup *s);
-/* Sets and returns IPS_E_NOT_FOUND: `what`, in the option "OPTION WHATREST",
- * matches no process of the run. The text suggests the most similar process. */
+/* Sets `err` to IPS_E_NOT_FOUND and returns it: `what` matches no process of
+ * the run. The text begins with `option`, `what` and `rest`, as in "--map a=m2:
+ * ...", and suggests the most similar process. */
 int predict_set_no_process_error(const struct predict_run *run,
                                  const char *option, const char *what,
                                  const char *rest, struct ips_err *err);
-/* Writes "one, two": the machines for which `fits` returns true, as many as
- * there is space for. Returns false if there are none. */
+/* Writes "m1, m2": the names of the machines for which `fits` returns true, as
+ * many as there is space for. Returns false if there are none. */
 bool predict_write_machine_names(const struct predict_setup *s,
                                  bool (*fits)(const struct predict_setup *s,
                                               uint32_t m),
@@ -302,10 +304,11 @@ int predict_replay(const struct predict_run *run,
 void predict_answer_release(struct predict_answer *a);
 /* Returns the CPU time on machine m for `work` ns at speed 1. */
 uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
-/* predict/least.c: a lower bound of the end of the last thread, at the speed
- * of the machines: the CPU time of any thread, and the CPU time under any lock
- * divided by the lock's units. A lock that threads release for others is left
- * out. `locks` may be NULL. */
+/* predict/least.c: sets *least_ns to a lower bound of the end of the last
+ * thread, at the speed of the machines. It is the largest of: the CPU time of
+ * any thread; the CPU time under any lock divided by the lock's units. A lock
+ * that threads release for others is left out. `place`: as for predict_path().
+ * `locks` may be NULL. */
 int predict_lower_bound(const struct predict_run *run,
                         const struct predict_setup *setup,
                         const uint32_t *place,
@@ -322,7 +325,8 @@ int predict_set_message_times(const struct predict_run *run,
                               struct predict_said *said,
                               struct predict_setup *out,
                               struct ips_err *err) IPS_MUST_USE;
-/* Applies what the question says about message times and media. */
+/* Sets the measured message times (predict_set_message_times), then applies
+ * what the question says about message times and media. */
 int predict_apply_networks(const struct predict_run *run,
                            const Ips__PredictAsk *ask,
                            struct predict_said *said, struct predict_setup *out,
@@ -335,8 +339,8 @@ void predict_adapt_message_cpu(struct predict_run *run,
                                const struct predict_setup *s, bool keep,
                                struct predict_said *said);
 /* predict/path.c: computes the rows of the longest path of the graph with the
- * times of `replay`. `place`: [nodes of replay.g] the machine of each arc;
- * NULL: as mapped. */
+ * times of `replay`. `place`: [nodes of replay.g] the machine of the arc into
+ * each node; NULL: as mapped. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
                  const struct ips_replay *replay, const uint32_t *place,

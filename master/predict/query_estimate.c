@@ -83,7 +83,8 @@ static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
     return rc;
 }
 
-/* Replays with a medium that the machines of the run share. */
+/* Replaces the estimate by that of a replay in which the run's machines share
+ * one medium. */
 static int replay_with_shared_medium(struct query *q,
                                      const struct ips_scenario *scenario)
 {

@@ -35,9 +35,9 @@ static bool waits_traced(const struct ips_graph *g, uint32_t i)
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Time off the CPU in the arc into raw node k, outside the node's own wait. It
- * includes run delay: the kernel's figures are for periods that may be longer
- * than the arc. */
+/* Returns the time off the CPU in the arc into raw node k, without the node's
+ * own wait if an arc ends that wait (`linked`). The time includes run delay:
+ * the kernel's figures are for periods that may be longer than the arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
@@ -90,8 +90,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
     }
 }
 
-/* Where a thread waited for the disk or a timer in its own call, cuts the arc
- * down to the wait: the delay after the wake-up is left out. */
+/* Shortens the arcs of waits for the disk or a timer to the wait itself, if the
+ * thread waited in its own call: the delay after the wake-up is left out. */
 static void trim_outside_waits(struct query *q, const struct whatif_solving *s,
                                struct predict_run *run)
 {
@@ -261,7 +261,8 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
     return rc;
 }
 
-/* Orders by node and w; equal ones keep their order. */
+/* Orders by the node and the position (w) of the cut in the arc into it, then
+ * as in the question. */
 static int compare_cuts(const void *va, const void *vb)
 {
     const struct moved *a = va, *b = vb;

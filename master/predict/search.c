@@ -34,7 +34,8 @@ struct asking {
 
 /* ---- items ------------------------------------------------------------ */
 
-/* Numbers the free processes as items; the chains of a process are adjacent. */
+/* Numbers the free processes, which --map does not place, as items; the chains
+ * of a process are adjacent. */
 static void number_free_processes(struct predict_query *d)
 {
     const struct ips_graph *g = &d->run.replay.g;

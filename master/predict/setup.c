@@ -258,8 +258,8 @@ static bool is_number(const char *text)
     return p > text && !*p;
 }
 
-/* Matches "m1", "m1/a.3", "m1/a.3/TID" or "m1/a.3/NAME", without the first
- * slash. */
+/* Whether the pattern (without its first slash) matches the thread as "m1",
+ * "m1/a.3", "m1/a.3/TID" or "m1/a.3/NAME". */
 static bool thread_matches_object_path(const struct predict_run *run,
                                        const struct predict_thread *t,
                                        const char *pattern)
@@ -378,7 +378,7 @@ static int place_moves(const struct predict_run *run,
     return 0;
 }
 
-/* Reports moves of threads that had all ended before. */
+/* Reports moves that move nothing, because the threads had ended before. */
 static void say_unmoved(const Ips__PredictAsk *ask,
                         const struct predict_run *run,
                         struct predict_said *said)

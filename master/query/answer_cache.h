@@ -28,7 +28,7 @@
 #define ANSWERS_BYTES_MOST (16u << 20)
 /* limit for one answer; a larger one is not cached */
 #define ANSWER_BYTES_MOST (2u << 20)
-/* path segments in the precomputed answer */
+/* number of path segments in the precomputed answer */
 #define ANSWERS_TOP 10u
 
 /* Answers the question from the cache and ends it; false: not cached. */
@@ -41,10 +41,11 @@ void answers_record_reply(struct query *q, const Ips__Reply *reply);
  * question ends or restarts. */
 void answer_cache_discard_recording(struct query *q);
 
-/* Asks the question of `ipsq path RUN` without a client. No client's question
- * waits for it: answers_end_precomputation ends it if `q` is another question
- * about the same run. */
+/* Asks the question of `ipsq path RUN` without a client, so that its answer is
+ * in the cache. */
 void answer_cache_precompute(struct master *m, const char *run);
+/* Ends the precomputation of another answer about the run of `q`, so that `q`
+ * need not wait for it. Does nothing if the kind of `q` is not `exclusive`. */
 void answers_end_precomputation(struct master *m, const struct query *q);
 
 uint64_t answers_count(const struct master *m);

@@ -72,8 +72,8 @@ bool certificate_is_lack_of_space(const char *cause)
            strcmp(cause, lost_names[IPS_LOST_OVERWRITTEN]) == 0;
 }
 
-/* Rows of the list of losses after the known causes: causes that only newer
- * agents know, counted together; and damaged segments. */
+/* Further rows of the list of losses, after the known causes. OTHER: causes
+ * that only newer agents know, counted together; DAMAGED: damaged segments. */
 enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
 
 static void add_lost_count(struct arena *a, struct certificate *c, size_t cause,
@@ -180,7 +180,8 @@ static void add_untraced(struct arena *a, struct certificate *c,
     }
 }
 
-/* The overhead of recording relative to the program's own CPU time. */
+/* Returns the overhead of recording in millionths of the program's own CPU
+ * time; UINT64_MAX: the program has none. */
 static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
 {
     uint64_t own = ips_sub_sat(cpu_ns, overhead_ns);
@@ -311,9 +312,10 @@ void certificate_fill(const struct query *q, struct arena *a,
                          c->msg.pending));
 }
 
-/* Smaller amounts are only a note. Less than 1% of the path does not change any
- * displayed share. And a call during which other threads had the CPU for a time
- * slice looks like a wait without a known waker. */
+/* Unended waits below a 100th of the path, or below UNENDED_NS, are only a
+ * note. Less than 1% of the path does not change any displayed share. And a
+ * call during which other threads had the CPU for a time slice looks like a
+ * wait without a known waker. */
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 

@@ -37,9 +37,9 @@ uint64_t gather_sample_ns(const struct query *q)
     return ns;
 }
 
-/* Calls `stop` with the name of each machine, process and thread that answered,
- * with a thread twice: by its number and by its name. Ends at the first name
- * for which `stop` returns true, and returns true. */
+/* Calls `stop` with the name of each machine that answered, and of each of its
+ * processes and threads; for a thread twice, with its number and with its name.
+ * Ends at the first name for which `stop` returns true, and returns true. */
 static bool each_object(const struct query *q,
                         bool (*stop)(const char *object, void *arg), void *arg)
 {
@@ -352,8 +352,8 @@ static int check_tables(const struct machine_share *p, struct ips_err *err)
     return 0;
 }
 
-/* Makes the elapsed time of the run's command that of the window, to which the
- * slave has limited the rows of the processes. */
+/* Limits the elapsed time of the run's command to the window: adds up that of
+ * the command's process rows, which the slave has limited to the window. */
 static void limit_goal_to_window(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
@@ -391,8 +391,9 @@ static void after_table(struct query *q)
         on_gathered(q);
 }
 
-/* Gets the window in the question. Returns false if there is none; only `ls`
- * and `metrics` have tables of a window. */
+/* Sets *from_ns and *to_ns to the window in the question. Returns false if it
+ * names neither a window nor a phase; only `ls` and `metrics` have tables of a
+ * window. */
 static bool asked_window(const struct query *q, uint64_t *from_ns,
                          uint64_t *to_ns)
 {

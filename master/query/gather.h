@@ -31,17 +31,17 @@ void gather_release(struct query *q);
 /* Lists the missing machines with the reason: "m1 (not connected), m2 (why)";
  * "" if none is missing. */
 void gather_missing_text(const struct query *q, char *out, size_t cap);
-/* Returns the CPU time between two samples, in ns; 0: no machine that answered
- * took samples. */
+/* Returns the CPU time between two samples, in ns, the longest of all machines;
+ * 0: no machine that answered took samples. */
 uint64_t gather_sample_ns(const struct query *q);
 /* Whether `object` (a pattern, common/object.h) matches a machine that
  * answered, or a process or thread of its tables. A thread matches by its
  * number or its name. A pattern with more than one component needs
  * GATHER_TABLE. */
 bool gather_has_object(const struct query *q, const char *object);
-/* Sets `err` and returns its code: no machine that was asked has the object.
- * The text names the machines that were not asked and the most similar name
- * that was gathered. */
+/* Sets `err` to say that no machine that was asked has the object, and returns
+ * its code. The text names the machines that were not asked and the most
+ * similar name that was gathered. */
 int gather_set_no_object_error(const struct query *q, const char *object,
                                struct ips_err *err);
 

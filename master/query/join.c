@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit for the ends with equal keys among which the other side of an end is
- * searched, so that a maliciously made list costs no more than a long one. */
+/* How many ends with the same key are tried as the other side of one end, at
+ * most. It bounds the time for a list that was made to take long. */
 #define SEARCH_MAX 256
 #define NAMED_MAX 4096
 

@@ -36,8 +36,9 @@ struct join_end {
     uint32_t peer;
 };
 
-/* Sets `peer` of all ends. *ambiguous counts joins for which a different
- * pairing is equally possible. O(n log n), but O(n^2) within one key. */
+/* Sets `peer` of all ends, and *ambiguous to the number of joins for which a
+ * different pairing is equally possible. O(n log n), but O(n^2) within one key.
+ */
 int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
               struct ips_err *err) IPS_MUST_USE;
 

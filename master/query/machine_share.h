@@ -13,14 +13,16 @@
  * run. */
 int machine_shares_choose_run(struct query *q,
                               struct ips_err *err) IPS_MUST_USE;
-/* (Re)makes the parts of the question: machines that had the run, and
- * connected slaves that might have it. */
+/* Sets q->machines anew: the machines that had the run, and those of connected
+ * slaves that might have it. */
 int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
-/* Makes a part for every connected slave, whichever runs it has. */
+/* Sets q->machines to the machines of all connected slaves, whichever runs they
+ * have. */
 int machine_shares_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void machine_shares_release(struct query *q);
 
-/* Appends `n` rows to a growing table of pointers; false: no memory. */
+/* Appends `n` rows to a growing array of pointers; `table` is the address of
+ * the pointer to the array. False: no memory. */
 bool machine_share_append(void *table, uint32_t *count, void *const *rows,
                           size_t n);
 
@@ -28,14 +30,14 @@ bool machine_share_append(void *table, uint32_t *count, void *const *rows,
  * t.threads; malloc'd; NULL: no memory. */
 uint32_t *machine_share_order_threads(const struct machine_share *p);
 
-/* Writes the object name of a process, as "/m1/redis.812". `process` is an
- * index of the part's tables; an unknown one prints "?". */
 #define OBJECT_BYTES 512
+/* Writes the object name of a process, as "/m1/redis.812". `process` is an
+ * index of p->t.procs; for an unknown one the name ends with "?". */
 void machine_share_write_object_name(const struct machine_share *p,
                                      uint32_t process, char out[OBJECT_BYTES]);
 const char *machine_share_process(const struct machine_share *p,
                                   uint32_t process);
-/* Length of the program name in a process name: of "cc" in "cc.812". */
+/* Returns the length of the program name in a process name: 2 for "cc.812". */
 size_t machine_share_program_len(const char *process);
 bool machine_share_same_program(const char *process, const char *other);
 

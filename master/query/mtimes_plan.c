@@ -8,8 +8,8 @@
 
 /* ---- which pairs are needed ------------------------------------------- */
 
-/* Returns an array by part number, malloc'd: true if p and that part exchange
- * messages. NULL: no memory. */
+/* Returns an array by machine_share.number, malloc'd: whether `p` and that
+ * machine exchange messages. NULL: no memory. */
 static bool *find_partners(const struct query *q, const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));

@@ -13,13 +13,13 @@
 #include "master/query/query.h"
 
 /* To be called when the ends are joined: sets q->gather.calibrated, whether
- * measured times are used, and its text. Fails if the question needs message
- * times and their file is damaged. */
+ * measured times are used, and q->gather.mtimes_text. Fails if the question
+ * needs message times and their file is damaged. */
 int mtimes_plan(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
-/* The curves of message times that are sent to part p (PeersAsk); none unless
- * q->gather.calibrated. They point into the master's table, so they must be
- * sent at once. */
+/* The curves of message times that are sent to one slave (PeersAsk); none
+ * unless q->gather.calibrated. They point into the master's table, so they must
+ * be sent at once. */
 struct mtimes_curves {
     Ips__MtimeCurve *row, **list;
     size_t count;
@@ -29,8 +29,9 @@ int mtimes_plan_curves(struct query *q, const struct machine_share *p,
                        struct ips_err *err) IPS_MUST_USE;
 void mtimes_curves_release(struct mtimes_curves *c);
 
-/* To be called after the gathering: sets the message time of a scenario that
- * is `calibrated`. If none is known, the scenario becomes uncalibrated. */
+/* To be called after the gathering. If the slaves got measured times
+ * (q->gather.calibrated), a `calibrated` scenario uses these, multiplied only
+ * by its own scale; otherwise it becomes uncalibrated. */
 void mtimes_plan_set_scenario(const struct query *q,
                               struct ips_scenario *scenario);
 

@@ -5,7 +5,8 @@
 
 #include "common/types.h"
 
-/* The fields of a request that hold its window, and the phase that it names. */
+/* The fields of a request that hold its window (NULL: it has none), and the
+ * phase that it names. */
 struct slots {
     uint64_t *from_ns, *to_ns;
     uint32_t phase;

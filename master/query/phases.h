@@ -19,7 +19,7 @@
  * 0: it names none. */
 uint32_t phases_number_in_request(const Ips__Request *request);
 /* Whether the question waits for the phases: for the one that it names or, for
- * `why`, for all. */
+ * `why` about the elapsed time, for all. */
 bool phases_wanted(const Ips__Request *request);
 /* Makes the internal question about phases, with the id and run of `r`. NULL:
  * no memory. */

@@ -5,9 +5,10 @@
 
 #define PROGRESS_NS 1000000000ull
 
-/* Finds the machine that is furthest behind: among those that build their
+/* Returns the machine that is furthest behind: among those that build their
  * graph the one with the smallest fraction built, else any that has not
- * answered. */
+ * answered. NULL: all have answered. Also counts the active machines and those
+ * that have answered. */
 static const struct machine_share *
 slowest_machine(const struct query *q, uint32_t *active, uint32_t *answered)
 {

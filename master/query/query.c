@@ -30,8 +30,9 @@ static void query_destroy(struct query *q)
 
 static void query_begin_due(struct master *m);
 
-/* Frees questions that ended and that no job uses. Called at the end of every
- * entry point, so that a question is never freed during its own callback. */
+/* Frees questions that ended and that no job uses, then starts those whose turn
+ * has come. Called at the end of every entry point, so that a question is never
+ * freed during its own callback. */
 static void query_reap(struct master *m)
 {
     for (struct query **at = &m->queries; *at;) {
@@ -264,7 +265,8 @@ void query_machine_failed(struct query *q, struct machine_share *p,
     snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, why->msg);
     if (!q->in_graph)
         return;
-    /* The other slaves got data about this one that is no longer valid. */
+    /* The other slaves got data about the failed one that is no longer valid.
+     */
     q->restart_needed = true;
     if (q->fail_as_group)
         query_stop_slaves(q);
@@ -358,7 +360,8 @@ static bool timed_out(const struct master *m, const struct machine_share *p,
 }
 
 /* A private slave exits two seconds after its last request. It must not exit
- * while its question waits that long for other slaves or for the master. */
+ * while its question waits that long for other slaves or for the master, so it
+ * gets a request without an answer every AWAKE_NS. */
 #define AWAKE_NS (500 * 1000 * 1000ULL)
 static void keep_awake(struct machine_share *p, uint64_t now)
 {
@@ -422,8 +425,8 @@ static void query_begin(struct query *q)
 {
     struct ips_err err = {0};
     q->running = true;
-    /* A question that names no phase may be in the cache. Then the phases, for
-     * which it waits, are not needed. */
+    /* If the question that waits for these phases names no phase, its answer
+     * may be in the cache, and the phases are not needed. */
     if (q->waiter && phases_number_in_request(q->waiter->request) == 0 &&
         answers_replay(q->waiter)) {
         query_end(q);
@@ -444,8 +447,8 @@ static void query_begin_due(struct master *m)
         if (!q->running && !q->over && may_begin(q))
             query_begin(q);
     }
-    /* Some may have ended at once; then it is the turn of the questions after
-     * them. */
+    /* Some questions may have ended at once; then it is the turn of the
+     * questions after them. */
     for (struct query *q = m->queries; q; q = q->next) {
         if (q->over && !q->working) {
             query_reap(m);
@@ -526,8 +529,8 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         return;
     }
     uint64_t id = request->id;
-    /* Questions about one run are answered in order, so the phases come first.
-     */
+    /* Questions about one run are answered in order, so the question about
+     * phases goes before the one that needs them. */
     bool wanted = phases_wanted(request);
     struct query *first =
         wanted ? append_question(m, client, phases_make_envelope(request))

@@ -68,7 +68,7 @@ struct machine_share {
     bool expected;   /* the machine is known to have the run */
     uint64_t ask_id; /* id of the request whose reply is awaited; 0: none */
     uint64_t asked_ns, heard_ns, awake_ns;
-    /* shortest time from request to first reply; 0: none yet */
+    /* shortest time from a request to a reply; 0: none yet */
     uint64_t round_trip_ns;
     bool was_silent;
     uint32_t reply_count; /* replies since the reply window was last widened */
@@ -81,7 +81,8 @@ struct machine_share {
     struct machine_tables t;
     struct ips_peer_end *peer; /* [peer_count] indexed by end */
     uint32_t peer_count;
-    uint32_t number; /* index among the active parts, in machine order */
+    /* index among the question's active machines, in order of their names */
+    uint32_t number;
     /* data of the kind of question, whose `release` frees it */
     void *own;
     /* tables, sync, peers and peer belong to the table cache */
@@ -103,7 +104,7 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* number of ambiguous joins of ends */
     uint64_t untraced_ends;
-    /* message times were sent to the slaves (mtimes_plan.h) */
+    /* measured message times were sent to the slaves (mtimes_plan.h) */
     bool calibrated;
     /* where the message times come from, for the certificate */
     char mtimes_text[1300];
@@ -112,12 +113,13 @@ struct gather {
 struct query_kind {
     const char *name;
     bool exclusive;
-    /* Answers without asking the slaves, where possible. It is called before
-     * the question gets its turn, when no parts exist. May be NULL. */
+    /* Answers without asking the slaves, where possible; returns whether it
+     * did. It is called before the question gets its turn, when q->machines is
+     * still empty. May be NULL. */
     bool (*at_once)(struct query *q);
-    /* Starts or restarts the question; the parts exist already. */
+    /* Starts or restarts the question, after q->machines was made. */
     void (*start)(struct query *q);
-    /* Frees what `data` and the parts' `own` hold. */
+    /* Frees what q->data and the `own` of each machine_share hold. */
     void (*release)(struct query *q);
     /* Makes more of the answer; called while the client has little unsent
      * data. */
@@ -125,8 +127,8 @@ struct query_kind {
     bool keeps; /* its answers may be cached (query/answer_cache.h) */
 };
 
-/* A time window in ns since the run's first event on that machine, by its own
- * clock. */
+/* A time window in ns since the run's first event on `machine`, by that
+ * machine's clock. */
 struct query_window {
     char machine[ROSTER_NAME_BYTES];
     /* from_ns 0: from the start; to_ns 0: to the end. Events and traffic
@@ -144,7 +146,7 @@ struct query {
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];
-    /* start of the question; last progress message to the client */
+    /* when the question started; when the client last got a progress message */
     uint64_t begun_ns, progress_ns;
     struct machine_share *machines; /* sorted by machine name */
     uint32_t machine_count;
@@ -161,7 +163,7 @@ struct query {
     bool calibrate;
     /* after the first round: a failure now restarts the question */
     bool in_graph;
-    bool fail_as_group; /* in this round: if one part fails, all are stopped */
+    bool fail_as_group; /* in this round: if one slave fails, all are stopped */
     /* called every second of a round; or NULL */
     void (*on_tick)(struct query *q);
     /* called every second of a worker's job; or NULL */
@@ -176,10 +178,10 @@ struct query {
                       const Ips__Reply *reply, struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
-    /* the cache from which the question's parts borrow, or NULL */
+    /* the cache from which the machine_shares borrow their tables, or NULL */
     struct cached_tables *table_cache;
-    /* called after the parts were released, to give back `table_cache`, from
-     * which they borrowed; or NULL */
+    /* called after the machine_shares were released, to give back
+     * `table_cache`, from which they borrowed; or NULL */
     void (*let_go)(struct query *q);
     /* query/answer_cache.h: the answer sent so far, or NULL */
     struct cached_answer *answer;
@@ -191,8 +193,8 @@ struct query {
     /* in a question that names a phase: that phase on each machine */
     struct query_window *windows;
     uint32_t window_count;
-    /* in a question about all phases: [phase_count] their ends, in ns since the
-     * start of the run, ascending */
+    /* in a `why` question: [phase_count] the ends of all phases, ascending, in
+     * ns since the start of the run */
     uint64_t *phase_ends;
     uint32_t phase_count;
 };
@@ -227,9 +229,9 @@ void query_open_round(struct query *q,
                       int (*take)(struct query *q, struct machine_share *p,
                                   const Ips__Reply *reply, struct ips_err *err),
                       void (*after)(struct query *q));
-/* Sends a request to a part, after setting its id and run. Several requests
- * that form one ask (`more`) share the id: pass first = false for all but the
- * first. */
+/* Sends a request to the slave of `p`, after setting its id and run. Several
+ * requests that form one ask share the id; all but the last have `more` set.
+ * Pass first = false for all but the first. */
 void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first);
 /* Closes the round; if no reply is expected, `after` is called at once. */
@@ -239,16 +241,17 @@ void query_await(struct query *q);
  * more. */
 void query_stop_slaves(struct query *q);
 
-/* Within `take`: keeps the message that holds the reply until the question
- * ends. Returns false if the memory limit is exceeded. */
+/* To be called within the `take` function of a round: keeps the message that
+ * holds the reply until the question ends. Returns false if the memory limit is
+ * exceeded or there is no memory. */
 bool query_keep_message(struct query *q, struct machine_share *p);
 
-/* Within `take`, for answers with a reply window: allows the slave as many
- * more replies as were taken, in batches. */
+/* To be called within the `take` function of a round, for answers with a reply
+ * window: allows the slave as many more replies as were taken, in batches. */
 void query_widen_reply_window(struct query *q, struct machine_share *p);
 
-/* Marks the part as failed, without failing the question. After the first round
- * the question restarts. */
+/* Marks the machine `p` as failed, without failing the question. If this
+ * happens after the first round, the question restarts. */
 void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why);
 
@@ -276,19 +279,20 @@ void query_start_streaming(struct query *q);
 bool query_client_full(const struct query *q);
 
 /* Calls `run` in the worker and then, unless the question ended, `done` in the
- * loop. Meanwhile the loop does not touch q->data and the parts. */
+ * loop. Meanwhile the loop does not touch q->data and q->machines. */
 int query_submit_work(struct query *q, void (*run)(struct query *q),
                       void (*done)(struct query *q),
                       struct ips_err *err) IPS_MUST_USE;
 
 /* Number of active parts. */
 uint32_t query_count_active(const struct query *q);
-/* Whether parts are missing or failed, or machines were excluded. */
+/* Whether a machine that is known to have the run is missing or failed, so that
+ * the answer is incomplete. */
 bool query_incomplete(const struct query *q);
 /* Whether the question is `why` about the requests of a service. */
 bool query_asks_why_requests(const Ips__Request *r);
 
-/* The kind of question for the case of the request; NULL: not a question of
+/* Returns the kind of question that the request asks; NULL: not a question of
  * clients. */
 const struct query_kind *query_kind_of(const Ips__Request *r);
 extern const struct query_kind query_runs;

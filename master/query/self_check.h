@@ -21,16 +21,17 @@
 
 void self_check_why(struct arena *a, struct certificate *c,
                     const Ips__WhyAnswer *answer);
-/* `command`: the path ends with the run's command and is not cut off. */
+/* Checks a `path` answer. `command`: the path covers all of the time that the
+ * run's command took, so the two must be equal. */
 void self_check_path(struct arena *a, struct certificate *c,
                      const Ips__PathAnswer *answer, bool command);
 /* `computed_ns`: the length of the path of a run on one machine if messages
  * take no time; IPS_UNMEASURED: not known. Tolerates an error of the CPU clock
- * of 1% and 1 ms, plus the guessed CPU time. */
+ * of 1% and 1 ms, plus the known error of guessed CPU times. */
 void self_check_computed(struct arena *a, struct certificate *c,
                          const Ips__PathAnswer *answer, uint64_t computed_ns);
-/* `last_ns`: when the last thread ends in the prediction. `least_ns`: the lower
- * bound from predict_lower_bound(). */
+/* Checks a prediction. `last_ns`: when the last thread ends in it. `least_ns`:
+ * the lower bound from predict_lower_bound(). */
 void self_check_predicted(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,

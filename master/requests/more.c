@@ -119,8 +119,8 @@ static void on_step(void *arg, const struct ips_request_step *s)
                  share_of(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
-/* Adds the items of at most REQUESTS_LOOKED of the requests; returns of how
- * many. */
+/* Adds the items of at most REQUESTS_LOOKED of the requests, evenly selected;
+ * returns the number of selected requests. */
 static uint32_t add_items_of_requests(struct looking *l, const uint32_t *index,
                                       uint32_t count, int which)
 {

@@ -12,7 +12,7 @@
 #define REQUESTS_LOOKED 2000u
 
 /* In the worker, after the requests are sorted: sets d->more and d->typical.
- * What is not known (no procedures, no waits) is left out. */
+ * Procedures and waits that were not recorded are left out. */
 int requests_explain_slowest(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -18,7 +18,8 @@ struct reported_requests {
     size_t capacity;
     uint64_t unended;
     struct reported_machine {
-        /* number of the service that is its first name; number of names */
+        /* the service of the machine's first name, those of its other names
+         * follow; number of names */
         uint32_t service, names;
     } * machine;
     void (*after)(struct query *q);
@@ -198,7 +199,8 @@ static int compare_rows_by_service_and_chain(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* Makes an end for each thread of each name. */
+/* Makes an end for each thread of each service, and lists the requests, with
+ * these ends, in told[]. */
 static int make_ends(struct query *q, struct ips_marked_request *told,
                      struct ips_err *err)
 {

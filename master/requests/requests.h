@@ -37,14 +37,15 @@ struct request_service {
     const char *name;
     size_t name_len;
     uint32_t process; /* one of the serving processes of the machine */
-    uint32_t family;  /* the oldest ancestor process with the same name */
+    /* the oldest ancestor of `process` with the same program name */
+    uint32_t family;
     uint32_t processes, connections;
     uint32_t first, count; /* range of its requests in `by_service` */
 };
 
 /* Something on which the slowest 1% of a service's requests spend more time.
- * cause "": CPU time in the procedure; else a wait there. procedure NULL:
- * none. */
+ * cause "": CPU time in the procedure; else a wait there. procedure NULL: the
+ * entry is empty. */
 struct request_more {
     /* strings are borrowed from kept messages */
     const char *cause, *procedure, *module, *file;
@@ -59,9 +60,11 @@ struct requests_data {     /* stored in query.data */
     struct ips_served_end *ends;
     uint32_t *end_process; /* [end_count] index of the process on its machine */
     uint32_t end_count;
-    /* [machines][processes] received requests on connections it accepted */
+    /* [machines][processes] whether the process received requests on
+     * connections that it accepted */
     bool **serving;
-    /* [machines][processes] is at the other end of such a connection */
+    /* [machines][processes] whether the process is at the other end of a
+     * connection that a process accepted */
     bool **client;
     struct ips_requests result;
     /* [result.count] requests ordered by service, then duration */
@@ -72,10 +75,12 @@ struct requests_data {     /* stored in query.data */
     uint64_t first_ns, last_ns;
     /* [merged chains] CPU time before first_ns and after last_ns */
     uint64_t *outside_cpu;
-    /* [merged chains] the same for waits that keep a thread busy */
+    /* [merged chains] time of waits that keep a thread busy, before first_ns
+     * and after last_ns */
     uint64_t *outside_wait;
     struct ips_lock_holds lock_holds; /* how long locks were held */
-    const char *by; /* as asked; "": chosen by what the run has; borrowed */
+    /* value of --by; "": chosen by the requests that the run has; borrowed */
+    const char *by;
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
     /* as fetched, without waits_lay_on_graph(); with the arc profiles */
@@ -119,7 +124,8 @@ static inline uint32_t requests_tail_count(uint32_t count)
 
 /* Finds services and ends in the tables; false: no memory. */
 bool requests_find_services(struct query *q);
-/* In the worker: on failure d->path.err has the reason and d->path.blame the
+/* In the worker: finds the requests, sorts them by service and duration, and
+ * explains them. On failure d->path.err has the reason and d->path.blame the
  * machine whose data was wrong. */
 void requests_solve(struct query *q);
 /* In the loop: sends the reply. */

@@ -37,8 +37,8 @@ static uint32_t oldest_ancestor_of_same_program(const struct machine_tables *t,
     return process;
 }
 
-/* Every Unix connection has its own name; those of one program form one
- * service. */
+/* Whether a connection called `name` belongs to service `s`. Every Unix
+ * connection has its own name, so all those of one program form one service. */
 static bool same_service(const struct machine_share *p,
                          const struct request_service *s, const char *name,
                          size_t len, uint32_t family)
@@ -76,7 +76,7 @@ static int by_end(const void *a, const void *b)
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
-    /* At equal ends, the thread with more received messages comes first. */
+    /* At equal ends, the process with more received messages comes first. */
     return (x->recv_messages < y->recv_messages) -
            (x->recv_messages > y->recv_messages);
 }
@@ -242,7 +242,8 @@ static bool group_requests_by_service(struct requests_data *d)
     return true;
 }
 
-/* for compare_requests_by_duration(); used only in the worker's thread */
+/* the requests whose indexes compare_requests_by_duration() compares; used only
+ * in the worker's thread */
 static const struct ips_request *sorting;
 
 static int compare_requests_by_duration(const void *a, const void *b)

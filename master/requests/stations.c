@@ -232,7 +232,7 @@ static void add_link(struct filling *f, uint32_t of, uint32_t at,
             "link", ns, 1);
 }
 
-/* Returns when the message was sent that is the first request to arrive. */
+/* Returns the time at which the first request to arrive was sent. */
 static uint64_t first_sent(const struct requests_data *d)
 {
     const struct ips_graph *g = &d->path.merged;
@@ -246,8 +246,8 @@ static uint64_t first_sent(const struct requests_data *d)
     return first;
 }
 
-/* With a window: counts the messages sent between machines from the first
- * request that arrives in it to the last answer. */
+/* Adds one link for each direction between two machines, for the messages sent
+ * from the first request that arrives in the window to the last answer. */
 static void add_link_stations_of_window(struct filling *f)
 {
     const uint64_t *est = f->d->path.est.est;

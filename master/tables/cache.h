@@ -26,8 +26,8 @@ bool table_cache_use(struct query *q, unsigned want);
  * q->from_cache stays unset, because the question asks the slaves for more. */
 void table_cache_or_gather(struct query *q, unsigned want,
                            void (*after)(struct query *q));
-/* Moves the question's gathered tables (with all its data) to the cache, if
- * allowed; its parts then borrow from the cache. */
+/* Moves the question's gathered tables, with the messages that hold them, to
+ * the cache, if allowed; its parts then borrow from the cache. */
 void table_cache_store(struct query *q);
 /* Returns the rows of the question's tables: the cached ones, or rows of its
  * own, which must be given back. NULL: no memory. */

@@ -76,8 +76,9 @@ static uint64_t share_of_sent(uint64_t before, uint64_t sent, uint64_t sum,
     return later - (uint64_t)((ips_u128)before * sum / total);
 }
 
-/* If several processes share an end, distributes the bytes that came over it
- * in proportion to what each received, without a remainder. */
+/* Distributes what `row` sent over the processes that share the end at which it
+ * arrives, in proportion to the bytes that each received, without a remainder.
+ */
 static int spread_bytes(struct matrix *m, uint64_t from,
                         const Ips__ChannelRow *row,
                         const struct machine_share *to, uint32_t end,

@@ -35,8 +35,9 @@ int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
 /* Copies the cells and sorts them by `to`, then `from`. */
 int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
                             struct ips_err *err) IPS_MUST_USE;
-/* Index of the first cell whose `from` is not less than `who`; turned: whose
- * `to` is not less, in a matrix that is sorted by receiver. */
+/* Returns the index of the first cell whose `from` is not less than `who`. With
+ * `turned`, for a matrix that is sorted by receiver: whose `to` is not less
+ * than `who`. */
 size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);
 void matrix_release(struct matrix *m);
 

@@ -20,7 +20,7 @@ struct sums {
     uint64_t delay_ns, blocked_ns, unknown_ns;
     uint64_t rusage_ns, rusage_own_ns, rusage_processes;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    uint64_t cores_ns; /* sum over machines of usable cores x T */
+    uint64_t cores_ns; /* sum over machines of usable cores x elapsed time */
     struct {
         const char *name;
         uint64_t ns, count;
@@ -107,8 +107,8 @@ static void add_sums(struct sums *s, const struct sums *more)
                   more->cause[i].count);
 }
 
-/* Adds the traffic of process or machine `who`: its row and its column.
- * `by_from` is sorted by sender, `by_to` by receiver. */
+/* Adds the traffic of process or machine `who`, that is its row and its column
+ * of the matrix `t`. */
 static void add_traffic(struct sums *s, const struct metrics_traffic *t,
                         uint64_t who)
 {
@@ -251,14 +251,15 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
     if (run && s->machines > 0)
         row->rho_dpm /= (double)s->machines;
     row->progress_ratio = compute_ratio(s->cpu_ns, s->wait_ns);
-    /* Averages per second over T, not current rates. */
+    /* Averages per second over the elapsed time, not current rates. */
     row->message_rate = compute_ratio(s->messages_out, t) * 1e9;
     row->byte_rate = compute_ratio(s->bytes_out, t) * 1e9;
     row->message_bytes_mean =
         s->messages_out ? s->bytes_out / s->messages_out : IPS_UNMEASURED;
 }
 
-/* Adds an empty row. NULL: there is no room for more rows. */
+/* Adds an empty row. NULL: there is no memory or, counted in k->cut, no room
+ * for more rows. */
 static Ips__MetricsRow *add_empty_row(struct metrics_maker *k)
 {
     Ips__MetricsAnswer *out = k->out;

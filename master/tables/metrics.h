@@ -32,8 +32,8 @@
 /* Makes the rows of `level` ("run", "machine", "process", "thread") within
  * `object` ("", "/", "/m", "/m/p", "/m/p/t"). level "": the object itself and
  * its direct children; NULL: everything within it. `pending`: a machine is
- * missing, so that an end without a peer may not be external. *cut: number of
- * rows or cells left out; cut may be NULL: then none are. Errors:
+ * missing, so an end without a peer counts as pending, not as external. *cut:
+ * number of rows or cells left out; cut may be NULL: then none are. Errors:
  * IPS_E_NOT_FOUND, IPS_E_USAGE. */
 int metrics_make(struct machine_share *const *parts, uint32_t count,
                  bool pending, const char *object, const char *level,

@@ -5,7 +5,7 @@
 #include "master/tables/matrix.h"
 #include "master/tables/metrics.h"
 
-/* A matrix sorted by sender and by receiver. */
+/* The same matrix twice: sorted by sender, and by receiver. */
 struct metrics_traffic {
     struct matrix by_from, by_to;
 };
@@ -30,8 +30,9 @@ struct metrics_maker {
 char *metrics_process_name(struct metrics_maker *k,
                            const struct machine_share *p, uint32_t i);
 
-/* Adds a matrix as cells; for processes only the cells of the requested
- * object. */
+/* Adds the cells of `m` to *list. `machine`: `m` is the matrix of machines. Of
+ * the matrix of processes only the cells that involve the requested object are
+ * added. */
 void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
                         bool machine, Ips__MatrixCell ***list, size_t *count);
 /* Adds the sum of each row and column of a matrix, including "external" and

@@ -104,7 +104,8 @@ static void add_thread(struct tree *t, const struct machine_share *p,
     row->open = r->open;
 }
 
-/* Adds a machine, then each of its processes followed by its threads. */
+/* Adds a machine, then each of its processes followed by its threads. Returns
+ * the machine's CPU time. */
 static uint64_t add_machine(struct tree *t, const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];

@@ -22,7 +22,8 @@
 
 #include "master/query/query.h"
 
-/* Fills the row's pop_ fields. elapsed_ns is T; ~0: not known. */
+/* Fills the row's pop_ fields. elapsed_ns: T in the formulas above;
+ * IPS_UNMEASURED: not known. */
 void pop_fill(struct machine_share *const *parts, uint32_t count,
               uint64_t elapsed_ns, Ips__MetricsRow *row);
 

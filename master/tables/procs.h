@@ -31,9 +31,9 @@ bool procs_set_path_ns(Ips__ProcedureRow **rows, size_t count,
  */
 void procs_wilson(double p, double n, double *low, double *high);
 
-/* Explains why no procedure is known, and what helps. sample_ns: CPU time
- * between two samples; 0: no samples were taken. */
 #define PROCS_NONE_BYTES 160
+/* Writes why no procedure is known, and what helps. sample_ns: CPU time between
+ * two samples; 0: no samples were taken. */
 void procs_none_text(uint64_t sample_ns, char out[PROCS_NONE_BYTES]);
 
 #endif

@@ -13,8 +13,8 @@
 
 #define ROWS_A_REPLY 8192
 
-/* Sends one reply if everything fits in a frame; else several, the last with
- * the other fields. */
+/* Sends one reply if everything fits in a frame. Else sends several; only the
+ * last has the certificate. */
 static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
 {
     struct certificate c;

@@ -1,10 +1,10 @@
 /*
  * Table 2 of the paper. The rows of the run and its machines come from the
  * master's own table (category 1 of IPS-9) in three cases: the run is closed
- * and unchanged since; it is open and so large that computing would take long
- * (refresh.h keeps the table up to date, and the answer gives its age); or no
- * slave of the run is connected any more. Otherwise they come from the slaves'
- * tables (category 2).
+ * and has not changed since that table was made; it is open and so large that
+ * computing would take long (refresh.h keeps the table up to date, and the
+ * answer gives its age); or no slave of the run is connected any more.
+ * Otherwise they come from the slaves' tables (category 2).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@
  * table, however old that is; for a smaller one the rows are computed. */
 #define OPEN_EVENTS 200000u
 
-/* Sends one reply if everything fits in a frame; else several, the last with
- * the other fields. */
+/* Sends one reply if everything fits in a frame. Else sends several with only
+ * rows; the last has all else, too. */
 static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 {
     Ips__MetricsAnswer rest = *answer;
@@ -182,8 +182,9 @@ static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
     arena_release(&a);
 }
 
-/* Answers from the master's own table if that is correct. `nobody`: no slave
- * of the run is connected, so any table is better than none. */
+/* Answers from the master's own table if that is up to date. `nobody`: no slave
+ * of the run is connected, so any table is better than none. Returns whether it
+ * has answered. */
 static bool answer_from_own_table(struct query *q, bool nobody)
 {
     struct catalogue_sum_run k = {0};

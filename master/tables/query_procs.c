@@ -29,7 +29,7 @@ struct asked {
     Ips__ProcedureTotals totals;
 };
 
-struct machine_procedures { /* procedures of one part */
+struct machine_procedures { /* the procedures of one machine */
     /* the rows and totals are borrowed from kept messages */
     Ips__ProcedureRow **rows;
     uint32_t count;
@@ -81,8 +81,8 @@ static void put_notes(const struct query *q, struct arena *a,
                          100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
 }
 
-/* Sends one reply if everything fits in a frame; else several, the last with
- * the other fields. */
+/* Sends one reply if everything fits in a frame. Else sends several with only
+ * rows; the last also has certificate and totals. */
 static void send_rows(struct query *q, struct arena *arena,
                       Ips__ProcedureRow **rows, size_t count)
 {
@@ -115,8 +115,8 @@ static void send_rows(struct query *q, struct arena *arena,
     query_answer(q, &reply);
 }
 
-/* If there is nothing to show, fails with the reason and what to do. Returns
- * false if there are rows. */
+/* If there is nothing to show, fails the question with the reason and what to
+ * do, and returns true. Returns false if there are rows. */
 static bool refuse_empty(struct query *q)
 {
     const struct asked *a = q->data;
@@ -141,7 +141,8 @@ static bool refuse_empty(struct query *q)
     return err.code != 0;
 }
 
-/* Reduces the sorted rows to those that the client shows. */
+/* Reduces the sorted rows to those that the client shows; returns their number.
+ */
 static size_t shown_rows(const Ips__ProceduresAsk *ask, struct arena *arena,
                          Ips__ProcedureRow ***rows, size_t count)
 {
@@ -228,7 +229,7 @@ static int take_procs_reply(struct query *q, struct machine_share *p,
 }
 
 /* Adds up the totals in the order of machines, because sums of fractions depend
- * on the order. */
+ * on the order; then answers. */
 static void on_answered(struct query *q)
 {
     struct asked *a = q->data;

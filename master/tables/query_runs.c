@@ -75,8 +75,8 @@ static void on_row(const struct catalogue_row *r, void *arg)
     if (!s || !s->peer)
         add_text(&l->a, &row->missing, &row->n_missing, &l->missing_cap,
                  r->machine);
-    /* The row of the root's machine describes the run; without one, the first
-     * row. */
+    /* The row of the machine on which the run's command started describes the
+     * run; if there is none, the first row. */
     if (r->has_root || row->n_machines == 1)
         row->command = arena_printf(&l->a, "%s", r->command);
     if (r->has_root || row->n_tags == 0) {

@@ -24,7 +24,7 @@
 #define SQL_TIME_MOST_NS 600000000000ULL
 #define SQL_TEXT_BYTES 65536u
 
-struct machine_rows {             /* rows of one part */
+struct machine_rows {             /* the rows of one machine */
     const Ips__SqlAnswer **piece; /* rows are borrowed from kept messages */
     uint32_t count;
 };
@@ -66,7 +66,8 @@ static bool same_columns(const Ips__SqlAnswer *a, const Ips__SqlAnswer *b)
     return true;
 }
 
-/* Fails the question if a machine reports an error in the question itself. */
+/* Fails the question, and returns true, if a machine reports an error in the
+ * question itself, or if the machines answer with different columns. */
 static bool fail_on_sql_error(struct query *q)
 {
     struct ips_err err = {0};

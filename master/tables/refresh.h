@@ -23,9 +23,12 @@
 #define REFRESH_EVENTS_MOST 5000000u
 #define REFRESH_RUNS_MOST 1024u
 
-/* To be called when a slave has sent a report. */
+/* To be called when a slave has sent a report: the open runs that it names are
+ * refreshed from now on. */
 void refresh_note_report(struct master *m, const Ips__Report *report);
-/* Starts a refresh that is due; called every second. */
+/* Called every second: starts a refresh that is due. For a closed run whose
+ * tables are up to date it precomputes the path instead (query/answer_cache.h),
+ * and refreshes the run no more. */
 void refresh_tick(struct master *m);
 void refresh_release(struct master *m);
 

@@ -79,7 +79,7 @@ static void mark_unmeasured_in_window(Ips__MetricsAnswer *m)
         r->load = IPS_UNMEASURED_REAL;
         r->pop_threads = 0;
         if (strcmp(r->level, "thread") != 0)
-            continue; /* messages in a window are known only for processes */
+            continue; /* messages in a window are unknown only for threads */
         r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
             r->message_bytes_mean = IPS_UNMEASURED;
         r->message_rate = r->byte_rate = IPS_UNMEASURED_REAL;

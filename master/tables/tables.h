@@ -16,12 +16,13 @@
 
 struct tables {
     struct arena a;
-    /* each machine, its processes, and the threads of each process */
+    /* the run, then each machine, its processes, and the threads of each
+     * process */
     Ips__ObjectRow **objects;
     size_t object_count;
     bool has_metrics;
     Ips__MetricsAnswer metrics; /* for every object at every level */
-    /* [metrics.n_rows + 1] index in metrics.waits */
+    /* [metrics.n_rows + 1] index in metrics.waits of each row's first wait */
     size_t *first_wait;
 };
 
@@ -41,7 +42,7 @@ int tables_make_metrics(struct tables *t, const struct query *q,
 
 /* Puts the requested part of t->metrics into `out`: its lists are allocated in
  * `a`, its rows belong to t. Like metrics_make, but nothing is cut off, and
- * `waits` has the waits of all rows. */
+ * out->waits lists the waits of all selected rows. */
 int tables_select_metrics(const struct tables *t, const char *object,
                           const char *level, struct arena *a,
                           Ips__MetricsAnswer *out,

@@ -51,7 +51,8 @@ static uint32_t count_of(const struct ips_idmap *m)
 
 /* ---- groups ------------------------------------------------------------- */
 
-/* Returns the process of the thread that ended the wait. */
+/* Returns the process of the thread that ended the wait; WAITS_NONE: no
+ * recorded thread did. */
 static uint32_t peer_of(const struct waits *w, const struct ips_wait *x)
 {
     uint32_t i = x->arc, u = w->g->xpred[i];
@@ -101,9 +102,9 @@ static struct waits_group *find_or_add_wait_group(struct grouping *k,
 {
     struct waits_groups *o = k->out;
     uint32_t waiter = key.chain == WAITS_NONE ? key.process : key.chain;
-    /* Groups by cause or peer have neither waiter nor call site. The key
-     * (NONE, NONE) is the one that the map cannot hold: every wait would
-     * become a group of its own. */
+    /* Groups by cause or peer have neither waiter nor call site. The map cannot
+     * hold the key (NONE, NONE): with it, every wait would become a group of
+     * its own. */
     if (waiter == WAITS_NONE)
         waiter = 0;
     uint32_t a = find_or_number_pair(&k->call_sites, waiter, key.call_site,

@@ -89,7 +89,8 @@ static bool matches_pattern(const char *pattern, const char *text)
     return !*pattern || fnmatch(pattern, text, 0) == 0;
 }
 
-/* Matches the name of a process, such as "a.3", or of its program, "a". */
+/* Whether the pattern matches the name of a process, such as "a.3", or of its
+ * program, "a". */
 static bool process_fits(const char *pattern, const char *name)
 {
     char program[128];
@@ -128,7 +129,7 @@ static int choose_waits(struct query *q, const struct waits *w,
             (!*o.word[2] || thread_fits(p, o.word[2], ch));
         some |= chain[c];
     }
-    /* whether some wait is in a procedure with that name */
+    /* whether a wait is in a procedure that word[3] matches */
     bool waited = !*o.word[3];
     for (uint32_t i = 0; i < w->call_site_count; i++) {
         place[i] = matches_pattern(o.word[3], w->call_site[i].procedure);

@@ -8,7 +8,7 @@
 #include "master/query/machine_share.h"
 
 #define MAX_PLACES (1u << 22) /* limit of call sites per machine */
-/* limit per machine: threads in a call at the end */
+/* limit per machine of threads that were in a blocking call at the end */
 #define MAX_BLOCKED (1u << 12)
 /* Limit of rows per machine: an average per node, plus an allowance for small
  * graphs. */

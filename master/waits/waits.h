@@ -6,7 +6,7 @@
  *  - gather tables and peers;
  *  - weighting_align_clocks with SCENARIO_MAIN's weighting `wall`;
  *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
- * then waits_fetch (WaitRowsAsk and PortionsAsk to every part);
+ *    then waits_fetch (WaitRowsAsk and PortionsAsk to every part);
  *  - in the worker engine_make_graphs, engine_merge, waits_lay_on_graph, and
  *    waits_group as often as needed;
  *  - waits_release in any case.
@@ -30,7 +30,8 @@
 #define WAITS_STEPS 400000000ull
 
 struct waits_lock_row { /* as struct ips_lock_row of the slave */
-    /* CPU time of the arc before the event, plus 1; 0: it is at the node */
+    /* CPU time of the arc before the event, plus 1; 0: the event is at `node`
+     */
     uint64_t after;
     uint64_t at_ns; /* time by the machine's own clock */
     uint32_t lock, node;
@@ -49,7 +50,7 @@ struct waits_rows {
     uint8_t *why, *of_node;
     uint64_t *ns, *end_ns, *unended_ns; /* columns of WaitRowsAnswer */
     uint64_t count, cap;
-    /* lock rows by node, then by position in its arc */
+    /* lock rows, ordered by node, then by their position in the arc into it */
     struct waits_lock_row *lock_row;
     uint64_t lock_count, lock_cap;
     Ips__BlockedCall **blocked; /* rows are borrowed from kept messages */
@@ -101,8 +102,8 @@ struct waits {
  * *w must be zero except for `cut` and `callers`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
-/* In the worker: places all waits in arcs of d->merged, and converts the times
- * `at` of its nodes to one scale by the machines' clocks. On an error
+/* In the worker: places all waits in arcs of path_of(q)->merged, and converts
+ * the times `at` of its nodes to one scale by the machines' clocks. On an error
  * path_of(q)->blame is the machine with wrong rows. */
 int waits_lay_on_graph(struct query *q, struct waits *w,
                        struct ips_err *err) IPS_MUST_USE;
@@ -125,8 +126,9 @@ struct waits_choice {
     const bool *call_site;
     uint64_t from_ns, to_ns; /* since the run's origin; 0 and UINT64_MAX: all */
 };
-/* Process numbers run through all machines (process_base). WAITS_NONE: the
- * grouping does not distinguish it; for a peer also: no recorded thread. */
+/* Process numbers run through all machines (process_base). WAITS_NONE in a
+ * field: the groups are not divided by that field; in `peer` also: no recorded
+ * thread ended the waits. */
 struct waits_group {
     uint32_t process, chain, call_site, cause, peer;
     enum ips_lateness late;

@@ -10,7 +10,8 @@
 #include "master/tables/procs.h"
 #include "master/whatif/whatif.h"
 
-/* oversubscription is reported from this part of the path's time on */
+/* oversubscription is reported if it takes at least 1/CROWD_PARTS of the path's
+ * time */
 #define CROWD_PARTS 1000u
 
 struct filling {

@@ -139,7 +139,7 @@ static void on_waits_fetched(struct query *q)
     start_solving_whatif(q);
 }
 
-/* The arc profiles come with the waits. */
+/* Fetches the waits; the arc profiles come with them. */
 static void ask_waits(struct query *q)
 {
     waits_fetch(q, whatif_of(q)->waits, on_waits_fetched);

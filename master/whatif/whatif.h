@@ -84,13 +84,13 @@ static inline struct whatif_data *whatif_of(struct query *q)
 }
 
 /* Gathers what d->ask needs, calls d->solve in the worker and then d->answer.
- * The caller must zero the rest of whatif_data. */
+ * The caller must zero the fields of whatif_data that it does not set. */
 void whatif_begin(struct query *q);
 /* Frees whatif_data and everything in it. */
 void whatif_release(struct query *q);
 
-/* In the worker: on failure d->path.err has the reason and d->path.blame the
- * machine whose data was wrong. */
+/* In the worker: computes what d->ask asks for. On failure d->path.err has the
+ * reason and d->path.blame the machine whose data was wrong. */
 void whatif_solve(struct query *q);
 
 struct whatif_solving {
@@ -107,7 +107,8 @@ struct whatif_solving {
     struct ips_err *err;
 };
 /* The steps with which every computation starts: merges the graph and makes
- * entities and shares (d->path.est, d->t). */
+ * entities and shares (d->path.est, d->t). whatif_finish() must follow, also
+ * after a failure. */
 int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
 void whatif_finish(struct whatif_solving *s);
 /* Limits the features to their time inside the window; sets d->window_ns. */

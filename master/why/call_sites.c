@@ -30,7 +30,8 @@ static void merge_votes(struct why_ballot *b)
     b->count = kept;
 }
 
-/* Finds the longest wait in the arc into `node`, by binary search. */
+/* Sets *at to the index of the longest wait in the arc into `node`; false:
+ * there is none. */
 static bool find_wait(const struct waits_rows *r, uint32_t node, uint64_t *at)
 {
     uint64_t low = 0, high = r->count;
@@ -58,8 +59,9 @@ static bool is_one_of(const char *const *causes, const char *cause)
     return *causes != NULL;
 }
 
-/* Finds the rows of the arc into `node`: sets *part, returns the first index
- * and sets *end; both are 0 if there are none. */
+/* Returns the index of the first wait row of the arc into `node`, and sets *end
+ * to the index after the last; both are 0 if there are none. Sets *part to the
+ * number of the node's machine. */
 static uint64_t rows_of(const struct why_solving *y, uint32_t node,
                         uint32_t *part, uint64_t *end)
 {
@@ -77,8 +79,8 @@ static uint64_t rows_of(const struct why_solving *y, uint32_t node,
     return at;
 }
 
-/* Returns the sleep for these causes in the arc into `node`, without the wait
- * that the node's own cross arc ended. */
+/* Returns the ns of sleep for one of `causes` in the arc into `node`, without
+ * the wait that the node's own cross arc ended. */
 static uint64_t slept_for(const struct why_solving *y, uint32_t node,
                           const char *const *causes)
 {

@@ -16,8 +16,8 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-/* time in a procedure and all that it called; `steps`: number of calls in
- * between, weighted by time */
+/* time in a procedure and all that it called; `steps`: number of calls between
+ * the procedure and the sampled one, weighted by time */
 struct under {
     double ns, steps;
 };

@@ -27,7 +27,8 @@
 /* Memory per node: that of a what-if, the received graph, two merged graphs. */
 #define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 228u)
 
-/* Features of a separate graph: causes of waiting that are removed together. */
+/* A second set of features of the quiet graph: causes of waiting. All time of a
+ * cause is one feature, so that it can be removed together. */
 enum why_feature {
     /* this and the next five have the values of enum ips_concurrent_class */
     WHY_F_LOCK,
@@ -46,7 +47,8 @@ struct why_data {
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
     struct waits waits; /* as fetched, without waits_lay_on_graph() */
-    struct arena a;     /* names in `facts` */
+    /* owns the names in `facts` and the texts of the answer */
+    struct arena a;
     struct why_facts facts;
 };
 
@@ -77,8 +79,10 @@ struct why_votes {
 struct why_solving {
     struct whatif_solving s; /* must be first: the what-if works on it */
     struct why_data *d;
-    uint32_t processes, procedures; /* number of them, over all machines */
-    uint32_t *process_base;         /* [machines] number of its first process */
+    /* number of processes and procedures on all machines */
+    uint32_t processes, procedures;
+    /* [machines] number of the machine's first process */
+    uint32_t *process_base;
     /* Columns of the merged graph, [node_count]. */
     uint8_t *resource_kind;
     uint64_t *cpu, *delay, *bytes;
@@ -87,36 +91,44 @@ struct why_solving {
     /* `wall` path; its est[]: when each node was passed, in ns since the run
      * started */
     struct ips_est wall;
-    /* ns of sleep in the arc into the node that no recorded thread ended */
+    /* ns of sleep, in the chain arc into each node, that no recorded thread
+     * ended */
     uint64_t *outside;
-    /* ns off the CPU for no known reason in the chain arc into the node; 0 if
+    /* ns off the CPU for no known reason in the chain arc into each node; 0 if
      * the arc is not on the wall path */
     uint64_t *unknown;
     /* The next two are the cost of contended locks (why/lock_cost.c); NULL:
      * none. */
-    uint32_t *lock_ppm; /* [procedures] ppm of its samples that take or release
-                           a contended lock */
+    /* [procedures] ppm of the procedure's samples that take or release a
+     * contended lock */
+    uint32_t *lock_ppm;
     /* by node: CPU time for contended locks in the chain arc into it */
     uint64_t *lock_cpu;
-    /* [procedures] if the procedure yields the CPU: the caller that does so
+    /* [procedures] if the procedure yields the CPU: the procedure that calls it
      * most; else NULL */
     const struct entity_symbol **yields;
-    bool chats;   /* small messages are the main problem, so no process that
-                     exchanges them is reported as a late sender */
-    bool *chatty; /* [processes] exchanges small messages on the path */
-    uint32_t *process_of; /* [chain_count] number of its process */
-    uint32_t
-        *role; /* [chain_count] number of its role; equal: threads are alike */
-    bool *worker; /* [chain_count] uses enough CPU time to be one of its role's
-                     workers */
-    bool *serves; /* [chain_count] belongs to a process that received
-                     requests on connections which it accepted */
+    bool chats; /* small messages are the main problem, so no process that
+                   exchanges them is reported as a late sender */
+    /* [processes] whether the process exchanges small messages on the path */
+    bool *chatty;
+    uint32_t *process_of; /* [chain_count] number of the chain's process */
+    /* [chain_count] number of the chain's role; threads with the same role are
+     * alike */
+    uint32_t *role;
+    /* [chain_count] whether the chain uses enough CPU time to be one of its
+     * role's workers */
+    bool *worker;
+    /* [chain_count] whether the chain's process received requests on
+     * connections that it accepted */
+    bool *serves;
     uint32_t role_count;
-    /* process that starts similar children one after another; one of these;
-     * their number */
+    /* process that starts similar children one after another; one of these
+     * children; their number */
     uint32_t begins, begun, children;
     struct ips_concurrent concurrent;
-    struct ips_features f; /* the WHY_FEATURES; it points to the next four */
+    /* the features of enum why_feature; its pointers point to the next four
+     * arrays */
+    struct ips_features f;
     uint64_t *first;
     struct ips_arc_share *arc_share;
     uint32_t *chain_none, *cross;
@@ -126,7 +138,7 @@ struct why_solving {
     struct why_votes phase[WHY_PHASES];
 };
 
-/* Runs in the worker. */
+/* In the worker: computes the facts. On failure w.path.err has the reason. */
 void why_solve(struct query *q);
 
 /* why/window.c: for a query about a window, everything outside the window takes
@@ -150,11 +162,11 @@ static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
  * of the wall path, then replaces the merged graph by the quiet one;
  * why_evaluate_messages() evaluates the messages on the quiet path. */
 int why_replace_by_quiet_graph(struct whatif_solving *s) IPS_MUST_USE;
-/* why/roles.c: why_roles() sets role and worker; why_mark_shared_waits() turns
- * waits for a thread of the same role into waits for a lock;
- * why_find_sequential_children() keeps, of the moments in which only one
- * process works, those in which a process starts similar children one after
- * another. */
+/* why/roles.c: why_roles() sets role, worker and serves;
+ * why_mark_shared_waits() turns waits for a thread of the same role into waits
+ * for a lock; why_find_sequential_children() keeps, of the moments in which
+ * only one process works, those in which a process starts similar children one
+ * after another. */
 int why_roles(struct why_solving *y) IPS_MUST_USE;
 void why_mark_shared_waits(struct why_solving *y);
 int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;

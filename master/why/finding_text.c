@@ -521,8 +521,9 @@ static void add_doubt(struct doubt *d, enum why_sure at_most, const char *text)
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
 }
 
-/* Only recording on the path made the run longer. A program that hardly
- * computes may spend half of its CPU time on recording and lose no time. */
+/* Returns by how much recording made the path longer, in ppm. Only recording on
+ * the path counts: a program that hardly computes may spend half of its CPU
+ * time on recording and lose no time. */
 static uint64_t overhead_ppm(const struct why_facts *f)
 {
     if (f->overhead_ns == UINT64_MAX)

@@ -39,7 +39,7 @@ struct blocked {
      * own */
     size_t next;
     bool has_next;
-    uint32_t seen; /* number of the last search that visited it */
+    uint32_t seen; /* number of the last search that visited this thread */
 };
 struct hang {
     struct query *q;
@@ -49,7 +49,7 @@ struct hang {
     uint64_t going_on; /* number of threads that had not ended */
 };
 
-/* Whether its process was still running at the end or was killed. */
+/* Whether the process was still running at the end, or was killed. */
 static bool was_running_or_killed(const Ips__ProcessRow *p)
 {
     return p->open || strncmp(p->end, "signal", 6) == 0 ||
@@ -234,7 +234,8 @@ static void report_deadlock(struct hang *h, size_t first)
     say_hang(h, which, n, true);
 }
 
-/* Whether a process only waits for others, as a shell or timeout(1) does. */
+/* Whether the thread waits for a signal while a child of its process runs. As
+ * in timeout(1), it then only waits for the child. */
 static bool only_waits(const struct blocked *b)
 {
     if (strcmp(b->call->what, "a signal") != 0)

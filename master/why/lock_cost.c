@@ -23,8 +23,9 @@
 
 struct use {
     const struct entity_symbol *site, *caller;
-    uint32_t leaf, how; /* leaf: innermost procedure; how: bits as above */
-    uint64_t ns;        /* time in all samples */
+    /* leaf: innermost procedure; how: bits CONTENDED to YIELDS */
+    uint32_t leaf, how;
+    uint64_t ns; /* time in all samples */
     double path_ns;
     bool counts; /* its site has contended locks */
 };
@@ -59,8 +60,8 @@ static int by_caller(const void *a, const void *b)
     return compare_symbols(p->caller, q->caller);
 }
 
-/* Lists the lock times of all machines, sorted by site and caller. Leaves out
- * innermost procedures that occur in no arc. */
+/* Lists the lock times of all machines, sorted by site and caller, without
+ * those whose innermost procedure occurs in no arc. */
 static int list_uses(struct why_solving *y, struct uses *u)
 {
     const struct entities *t = &y->d->w.t;
@@ -185,8 +186,9 @@ static void put_symbol(const struct entity_symbol *s, double ns,
         ns < 1e18 ? (uint64_t)ns : UINT64_C(1000000000000000000);
 }
 
-/* Finds the site with the most time on the path, its most frequent caller, and
- * the site with the most time releasing contended locks. */
+/* Sets the locations in `cost`: the site with the most time on the path, its
+ * most frequent caller, and the site with the most time releasing contended
+ * locks. */
 static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
 {
     size_t best = 0, best_end = 0;

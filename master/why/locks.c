@@ -67,22 +67,22 @@ static int path_length_without_locks(struct why_solving *y, uint64_t *t_max)
     return rc;
 }
 
-/* Of the waits for locks where the samples of the holder do not show what it
- * did under the lock: their sum, and votes for the call sites that released the
- * lock. */
+/* Waits for locks of which the holder's samples do not show what it did under
+ * the lock: the sum of the waits, and votes for the call sites that released
+ * the locks. */
 struct holds {
     struct why_ballot giver;
     uint64_t unknown_ns;
 };
 
+/* arc_is_hold(): at most 1/HOLD_BEFORE of an arc may be before the hold */
+#define HOLD_BEFORE 4u
+
 /* Whether the arc into `release` lies within the hold of the lock, so that its
  * samples show where the lock was held. The waiter, whose wait ends at node
  * `got`, asked for the lock while it was held. So only the part of the arc
- * before that moment may be outside the hold; it may be at most 1/HOLD_BEFORE
- * of the arc. A lock at the start of the arc proves nothing, since it may have
- * been released meanwhile. */
-#define HOLD_BEFORE 4u
-
+ * before that moment may be outside the hold. A lock at the start of the arc
+ * proves nothing, since it may have been released meanwhile. */
 static bool arc_is_hold(const struct why_solving *y, uint32_t release,
                         uint32_t got)
 {
@@ -149,7 +149,8 @@ static void set_location_of_hold(struct why_solving *y, struct why_amount *a,
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_set_most_voted_location(y, v, &a->location);
-    /* Here votes are ns of waits, not of the path: clear them. */
+    /* The votes in procedure_ns are ns of waits, not of the path, so clear
+     * them. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
     if (h->unknown_ns <= seen)

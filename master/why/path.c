@@ -131,7 +131,7 @@ static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
 
 /* Returns the transit time of the message into node i. A message from another
  * machine lasts until the receive returns, so it contains the receiver's wait
- * for a CPU. That is also in the next arc, so subtract it here. */
+ * for a CPU. This wait is also in the next arc, so it is subtracted here. */
 static uint64_t transit_ns(const struct why_solving *y,
                            const struct ips_graph *g, uint32_t i)
 {

@@ -105,7 +105,7 @@ static void add_cpu(const struct looking *l)
 /* ---- the path ------------------------------------------------------------ */
 
 /* Describes in *a the arc of the path into `node`. Returns the previous node,
- * or IPS_NO_NODE at the path's start. */
+ * and sets *chain to its chain; IPS_NO_NODE at the path's start. */
 static uint32_t path_arc(const struct why_solving *y, uint32_t node,
                          uint32_t *chain, struct arc *a)
 {
@@ -143,8 +143,8 @@ static uint64_t busy_cores(uint64_t cpu, uint64_t path)
     return path ? (uint64_t)((ips_u128)cpu * CORE / path) : 0;
 }
 
-/* Sums up the phases in which clearly more cores are busy: sets *ns to their
- * path and returns their number of busy cores. */
+/* Sums up the phases in which clearly more cores are busy than in `phase`: sets
+ * *ns to their path and returns their busy cores in millionths. */
 static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
                                   uint64_t *ns)
 {

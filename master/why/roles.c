@@ -18,7 +18,7 @@ static int no_memory(struct why_solving *y)
 #define ROLE_BYTES 256
 #define ROLE_DEPTH 6
 #define ROLE_STAGES 100u
-/* Minimum share of all CPU time: a role with less is not a worker. */
+/* Least share of all CPU time: a thread of a role with less is not a worker. */
 #define WORKER_PPM 20000u
 /* A thread with less than 1/25 of the largest CPU time in its role is not a
  * worker either: it has the same name but a different purpose. */
@@ -88,7 +88,7 @@ static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
                       bool main, unsigned stage, char out[ROLE_BYTES])
 {
     int64_t k = t->process;
-    /* This comes first, since the rest may be cut off. */
+    /* The thread and the stage come first, since the rest may be cut off. */
     snprintf(out, ROLE_BYTES, "%s%.30s/%u/", main ? "" : "thread ",
              main ? "" : t->name, stage);
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
@@ -275,7 +275,9 @@ static size_t list_begun_children(const struct why_solving *y,
     return n;
 }
 
-/* Returns the parent, and the role of its children, with the most time. */
+/* Returns the parent and the role of its children that together have the most
+ * time, among those with at least WHY_SERIAL_CHILDREN such children; sets
+ * *children to their number. .parent UINT32_MAX: there are none. */
 static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
 {
     struct begun best = {.parent = UINT32_MAX};
@@ -316,7 +318,8 @@ static bool descends_from(const struct why_solving *y, const uint32_t *role,
     return false;
 }
 
-/* Returns the time of the path in those children and their descendants. */
+/* Returns the time of the path in the children that `of` describes, and in
+ * their descendants. */
 static uint64_t children_path_ns(const struct why_solving *y,
                                  const uint32_t *role, const struct begun *of)
 {

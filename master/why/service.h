@@ -19,9 +19,10 @@
 /* Number of requests needed before the slowest 1% are reported. */
 #define WHY_SERVICE_MANY 100u
 
-/* Fills answers, shape_text, sure and findings of `to`; all strings belong to
- * the arena or to `from`. `run` is used in commands that show more. `asked` is
- * latency, throughput, or requests (both, findings about latency first). */
+/* Fills answers, shape, shape_says, sure, sure_why, wall_ns and findings of
+ * `to`; all strings belong to the arena or to `from`. `run` is used in commands
+ * that show more. `asked` is latency, throughput, or requests (both, findings
+ * about latency first). */
 void why_explain_service(const Ips__RequestsAnswer *from, const char *run,
                          const char *asked, struct arena *a,
                          Ips__WhyAnswer *to);

@@ -345,8 +345,8 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
 
-/* Returns the share of a feature's time that would be saved if its work were
- * spread over all threads that wait. */
+/* Returns the share, in ppm, of a feature's time that would be saved if its
+ * work were spread over all threads that wait. */
 static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;

@@ -57,7 +57,7 @@ const char *why_kind_name(enum why_kind kind);
 /* PROCEDURE: least share of the path */
 #define WHY_HOT_PPM 250000u
 #define WHY_HALF_PPM 500000u /* what-if "twice as fast" */
-/* CHATTY: least messages of one pair on the path */
+/* CHATTY: least number of messages on the path between two processes */
 #define WHY_CHATTY_COUNT 200u
 /* CHATTY: most bytes of a mean message; larger ones are payload */
 #define WHY_CHATTY_BYTES 4096u
@@ -66,31 +66,33 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_UNEVEN_PPM 150000u /* IMBALANCE: least gain */
 #define WHY_CHATTY_PPM 250000u /* CHATTY: least gain */
 #define WHY_BATCH_PPM 900000u  /* what-if "ten messages in one" */
-/* SERIAL: least similar children that run one after another */
+/* SERIAL: least number of similar children that run one after another */
 #define WHY_SERIAL_CHILDREN 4u
-/* SERIAL: least part of these children's path without another thread at work */
+/* SERIAL: least part of the children's path in which no other thread works */
 #define WHY_SERIAL_PPM 800000u
 /* SPREAD: the largest procedure has a smaller share of the path */
 #define WHY_SPREAD_PPM 100000u
-/* SPREAD: so many procedures have less than half of the sampled path */
+/* SPREAD: this many procedures together have less than half of the sampled path
+ */
 #define WHY_SPREAD_TOP 10u
 /* SPREAD: least share of the path in procedures */
 #define WHY_SPREAD_CPU_PPM 500000u
-/* common caller: least share of the sampled path under it */
+/* common caller: least share of the sampled path under the caller */
 #define WHY_COMMON_PPM 500000u
 /* common caller: least time of the path per request */
 #define WHY_REQUEST_NS 1000000u
 #define WHY_PHASES 3u         /* most phases that are examined */
 #define WHY_PHASE_PPM 400000u /* PHASE: least share of the path */
-/* PHASE: least share of the path of the phases with more busy cores */
+/* PHASE: least share of the path in phases with more busy cores */
 #define WHY_PHASE_REST_PPM 100000u
-/* PHASE: most busy cores, relative to those phases */
+/* PHASE: most busy cores of the phase, relative to the phases with more */
 #define WHY_PHASE_BUSY_PPM 666667u
 /* A cause counts as explained if other findings explain this share of it. */
 #define WHY_NAMED_PPM 600000u
 /* LOCK: least share of a lock site's samples that show contention */
 #define WHY_LOCK_PROOF_PPM 100000u
-#define WHY_LOCK_PROOF 3u /* LOCK: least number of such samples */
+/* LOCK: least number of a lock site's samples that show contention */
+#define WHY_LOCK_PROOF 3u
 /* LOCK: least share of an arc's time in locks of the C library */
 #define WHY_LOCK_ARC_PPM 50000u
 /* confidence is low below this number of samples */
@@ -99,14 +101,14 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SURE_NS 100000000u
 /* confidence is lower if recording made the path longer by more than this */
 #define WHY_OVERHEAD_PPM 100000u
-/* confidence is lower if so much of the path is unattributed */
+/* confidence is lower if this share of the path is unattributed */
 #define WHY_UNEXPLAINED_PPM 250000u
 /* A program that accepted connections and waited for unrecorded causes for this
  * share of the path looks like a service. */
 #define WHY_SERVICE_IDLE_PPM 250000u
-/* A service has at least so many requests from unrecorded clients ... */
+/* A service has at least this many requests from unrecorded clients. */
 #define WHY_SERVICE_ASKED 100u
-/* ... and they are at least this share of all its requests. */
+/* A service has at least this share of its requests from unrecorded clients. */
 #define WHY_SERVICE_ASKED_PPM 500000u
 
 /* ---- facts --------------------------------------------------------------- */
@@ -120,26 +122,29 @@ struct why_location {   /* borrowed texts; NULL or "": not known */
 
 /* Something on the path that could be improved. All zero: it does not occur. */
 struct why_amount {
-    uint64_t ns;                  /* its time on the path */
-    uint64_t gain_ns;             /* gain by the what-if for its kind */
+    uint64_t ns; /* its time on the path */
+    /* gain, by the what-if for this kind of finding */
+    uint64_t gain_ns;
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
-    /* process that waits for it; or the other end of the messages; or the cause
-     * of the waits */
+    /* the process that waits for the one in `location`; or the other end of the
+     * messages; or the cause of the waits */
     const char *other;
     uint64_t other_ns; /* sum of the waits of `other` */
     /* number of waits or messages; bytes of messages */
     uint64_t count, bytes;
-    uint64_t samples;            /* samples that `ns` is based on; 0: none */
-    uint64_t named_ns;           /* part of `ns` that other findings explain */
-    uint32_t threads, cores;     /* most threads busy at once; cores there */
+    uint64_t samples;  /* samples that `ns` is based on; 0: none */
+    uint64_t named_ns; /* part of `ns` that other findings explain */
+    /* most threads busy at once on one machine; that machine's cores */
+    uint32_t threads, cores;
     struct why_location wait_at; /* call site of most of the waits */
     /* cause of the waits at wait_at, as `ipsq waits` names it */
     const char *cause;
     bool awaits_space; /* LATE: `other` waits for space to send */
     bool chatty;       /* TRANSIT: the two processes exchange small messages */
     bool call;         /* the procedure moves messages, as write() does */
-    bool yields;       /* the procedure calls sched_yield(), whose time it is */
+    /* the procedure calls sched_yield(), in which the time was spent */
+    bool yields;
     /* the procedure is one of the C library that spends most of its time taking
      * or releasing contended locks */
     bool lock_code;
@@ -167,19 +172,22 @@ struct why_lock_cost {
 
 /* A phase in which fewer cores are busy than in others. */
 struct why_phase {
-    struct why_amount amount; /* its part of the path; `phase`: this phase */
-    /* this phase as in `ipsq phases`; how many there are */
+    /* the phase's part of the path; amount.phase is this phase */
+    struct why_amount amount;
+    /* number of this phase in `ipsq phases`; number of phases */
     uint32_t number, phases;
     uint64_t from_ns, to_ns; /* since the run started */
-    /* CPU time by time on the path: busy cores in millionths */
+    /* CPU time divided by time on the path: the number of busy cores, in
+     * millionths */
     uint64_t busy_ppm;
-    /* the same of phases with more busy cores; at most the number of cores */
+    /* busy cores, in millionths, of the phases in which more are busy; at most
+     * the number of cores */
     uint64_t others_ppm;
     /* time of the path in phases with more busy cores */
     uint64_t others_ns;
-    /* part of its path: waits for unrecorded causes */
+    /* part of the phase's path: waits for unrecorded causes */
     uint64_t outside_ns;
-    /* part of its path that findings of each kind explain */
+    /* part of the phase's path that findings of each kind explain */
     uint64_t named_ns[WHY_KIND_COUNT];
 };
 
@@ -227,12 +235,12 @@ struct why_facts {
     struct why_amount amount[WHY_KIND_COUNT];
     /* also for SERIAL: children that run in sequence */
     struct why_amount one_by_one;
-    /* [procedures] by the gain if the procedure took half as long */
+    /* [procedures] sorted by the gain if the procedure took half as long */
     const struct why_amount *procedure;
     size_t procedures;
     const struct why_phase *phase; /* [phases] at most WHY_PHASES */
     size_t phases;
-    /* procedures were measured; and exactly, not by samples */
+    /* whether procedures were measured; whether exactly, not by samples */
     bool sampled, exact;
     uint64_t sample_ns;  /* CPU time between two samples; 0: no sampling */
     uint64_t sampled_ns; /* sampled part of path_cpu_ns */
@@ -250,7 +258,8 @@ struct why_facts {
     /* used to rate the confidence */
     uint64_t lost, untraced, events;
     uint64_t lost_for_space; /* part of `lost`: the pool was full */
-    uint64_t overhead_ns;    /* recording on the path; UINT64_MAX: not known */
+    /* CPU time of recording on the path; UINT64_MAX: not known */
+    uint64_t overhead_ns;
     uint64_t delay_unknown_ns;
     /* greatest known error of the machines' aligned clocks; 0: one machine */
     uint64_t clock_bound_ns;
@@ -276,7 +285,7 @@ struct why_finding {
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
     uint32_t gain_ppm; /* gain in ppm of the elapsed time */
-    bool awaits_space; /* LATE: slow to read, not slow to send */
+    bool awaits_space; /* LATE: the process is slow to read, not slow to send */
     uint32_t phase;    /* PHASE: number of the phase; else 0 */
     /* PHASE: its begin and end, since the run started */
     uint64_t from_ns, to_ns;
@@ -286,7 +295,8 @@ struct why_finding {
 struct why_findings {
     struct why_finding finding[WHY_TOP];
     size_t count;
-    /* the one with the largest gain of those whose gain is too small */
+    /* the finding with the largest gain among those left out because their gain
+     * is too small */
     struct why_finding nearest;
     bool has_nearest;
     size_t left_out;    /* number of findings beyond WHY_TOP */

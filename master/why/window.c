@@ -34,7 +34,7 @@ static uint64_t ns_within(const struct path_window *w, uint64_t end,
                           uint64_t ns)
 {
     uint64_t past = w->to_ns ? ips_sub_sat(end, w->to_ns) : 0;
-    /* If the window has no start, all of `ns` lies after it, even if `ns` is
+    /* If the window has no start, it begins before all of `ns`, even if `ns` is
      * longer than the time since the run's start. */
     uint64_t since = w->from_ns ? ips_sub_sat(end, w->from_ns) : UINT64_MAX;
     return ips_sub_sat(ns, ips_min_u64(past, since)) - ips_sub_sat(ns, since);
