@@ -43,9 +43,11 @@ int ips_listener_new(struct event_base *base, const char *address,
                      void (*on_accept)(struct ips_peer *peer, void *arg),
                      void *arg, struct ips_listener **out,
                      struct ips_err *err) IPS_MUST_USE;
-/* Removes the socket that it made. Accepted peers stay open. */
+/* Stops listening and removes the socket file that the listener made.
+ * Accepted peers stay open. */
 void ips_listener_free(struct ips_listener *l);
-/* The address with the bound port, also if port 0 was asked for. */
+/* The address at which the listener accepts. If port 0 was asked for, it has
+ * the port that was bound. */
 const char *ips_listener_address(const struct ips_listener *l);
 
 /* Starts to connect; a failure is reported by on_close. */

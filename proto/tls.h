@@ -59,9 +59,10 @@ void ips_tls_get_other_owner(const struct ssl_st *tls,
 int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                        const char *machine, struct ips_err *err) IPS_MUST_USE;
 
-/* Checks this process's own certificate in the same way as ips_tls_check_role,
- * before the process uses `address`. Returns 0 if that is no tls: address.
- * Loads the keys if they are not loaded yet. */
+/* Checks this process's own certificate in the same way as
+ * ips_tls_check_role, before the process uses `address`. Loads the keys if
+ * they are not loaded yet. Returns 0 without a check if `address` is no tls:
+ * address. */
 int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
                            const char *machine,
                            struct ips_err *err) IPS_MUST_USE;

@@ -1,5 +1,5 @@
 /*
- * What the two distributed engines (cm_async.h, cm_sync.h) share: the links
+ * Shared by the two distributed engines (cm_async.h, cm_sync.h): the links
  * between the subgraphs of two machines, the batches that travel over them, and
  * the counters.
  *
@@ -182,14 +182,14 @@ struct ips_arcs;
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
-/* Checks that `g` can be a view of the scenario: IPS_E_USAGE if that has the
- * weighting `wall` and `g` has no times. */
+/* Checks that `g` can be a view of the scenario: IPS_E_USAGE if the scenario
+ * has the weighting `wall` and `g` has no times. */
 int ips_cm_check_view(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
-/* In `wall` each value in a batch is followed by the step from the value to the
- * time at which its node was passed, by the aligned clock. It is mostly 0,
- * because there EST is that time. */
+/* In `wall` each value in a batch is followed by the step from the value to
+ * the time at which its node was passed, by the aligned clock. The step is
+ * mostly 0, because in `wall` a node's EST is that time. */
 void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
                           const struct ips_scenario *scenario, uint32_t node,
                           uint64_t est);

@@ -61,8 +61,7 @@ const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s);
 int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* ---- the root: detecting the end
- * -------------------------------------------- */
+/* ---- the root: detecting the end ----------------------------------------- */
 
 /* State of a computation, from what the slaves report when they are idle (they
  * have computed and sent all that the batches taken so far allow): batches sent

@@ -4,7 +4,8 @@
 
 #include "analysis/distributed/joins.h"
 
-/* Sources of an arc's D other than a join: */
+/* Special values for the source of an arc, which is else a join (D: see
+ * joins.h): */
 #define IPS_JOIN_ZERO 0xfffffffeu /* the source is a constant: its D is 0 */
 #define IPS_JOIN_IN 0xfffffffdu   /* the source is the chain's next remote in */
 
@@ -56,7 +57,8 @@ struct ips_joined_machine {
     const uint8_t *candidates;
     uint32_t *out_end; /* [ends + 1] first out of each end, numbered within the
                           part */
-    uint32_t *next;    /* [ends] the out found last, numbered within the part */
+    uint32_t *next; /* [ends] the out of each end that was found last, numbered
+                       within the part */
 };
 
 /* Columns of the outs that are needed only until all ins have found their

@@ -92,7 +92,8 @@ static void set_span_of_sleep(const struct sweep *s, struct teller *t)
             to = x->to;
             cause = x->cause;
         } else {
-            to = x->from; /* no wait covers this part, up to the first wait */
+            to = x->from; /* no wait covers this part, which ends where the next
+                             wait begins */
         }
         break;
     }

@@ -62,8 +62,9 @@ struct ips_requests {
     uint32_t idle_ends;  /* ends without any request */
 };
 
-/* Finds the requests. `g` is a merged graph as a view of `wall`, `scenario` its
- * scenario, `est` its values. IPS_E_USAGE: the ends are not sorted. */
+/* Finds the requests. `g` is a merged graph as a view of `wall`, `scenario`
+ * its scenario, `est` the result of ips_longest_path() for both.
+ * IPS_E_USAGE: the ends are not sorted. */
 int ips_requests_find(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       const struct ips_est *est,
@@ -91,8 +92,9 @@ struct ips_moment {
     uint32_t node;
     uint64_t ns;
 };
-/* A request that the program marked, in the chain of `begin.node`. `end` is an
- * index into `ends`, which gives its service. In any order. */
+/* A request that the program marked, in the chain of `begin.node`. `end` is
+ * an index into the served ends given to ips_requests_of_marks(); that entry
+ * names the service. The requests may be in any order. */
 struct ips_marked_request {
     uint32_t end;
     struct ips_moment begin, finish;

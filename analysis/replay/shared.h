@@ -21,10 +21,10 @@
 struct ips_shared_ask {
     uint32_t machine_count;
     const uint32_t *map; /* [chain_count] machine of each chain */
-    /* [machine_count * machine_count], index f * machine_count + t. If set,
-     * xlen of the graph's DATA arcs is in ns, and this is the share of an empty
-     * message. NULL: xlen is in bytes, and the scenario's message time
-     * applies. */
+    /* [machine_count * machine_count], from machine f to machine t at index
+     * f * machine_count + t. If set, xlen of the graph's DATA arcs is in ns,
+     * and least_ns is the part of it that an empty message takes. NULL: xlen
+     * is in bytes, and the scenario's message time applies. */
     const uint64_t *least_ns;
 };
 

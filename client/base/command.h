@@ -99,9 +99,9 @@ int ipsq_set_no_command_error(const char *name, const char *const *more,
 /* Paragraphs of docs/glossary.md, NULL at the end. All but the title have the
  * form "**term** - text". */
 extern const char *const ipsq_glossary[];
+#define IPSQ_TERM_BYTES 128
 /* Copies the term that a paragraph of the glossary explains to `out`, and
  * returns `out`; NULL: the paragraph explains no term. */
-#define IPSQ_TERM_BYTES 128
 const char *ipsq_extract_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
 
 /* The shells that `ipsq completion` supports (NULL at the end), and their
