@@ -92,7 +92,8 @@ void ips_peer_free(struct ips_peer *peer);
 void ips_peer_reap(void);
 
 /* A blocking connection of a client to a master. ips_client_connect also
- * exchanges Hellos; timeout_ms limits connecting and Hello together. */
+ * exchanges Hellos; each of connecting, the TLS handshake and the wait for
+ * the Hello may take timeout_ms. */
 struct ips_client;
 int ips_client_connect(const char *address, unsigned timeout_ms,
                        struct ips_client **out,

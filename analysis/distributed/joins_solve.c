@@ -94,8 +94,10 @@ static inline void publish_join(struct solver *s, struct chain *c)
 }
 
 /* Reads the next arc: its source (IPS_NO_NODE: a constant), the value that
- * `won` gets if the arc wins, and what is added to the source's D. False: the
- * arc is absent or the bytes are bad; the caller tries the next one. */
+ * `won` gets if the arc wins, what is added to the source's D, and in *far
+ * the part of that from another machine. If the arc begins a join, first
+ * publishes the join before. False: the arc is absent or the bytes are bad;
+ * the caller tries the next one. */
 static inline bool read_arc(struct solver *s, struct chain *c,
                             const struct ips_joined_machine *p,
                             uint32_t *source, uint32_t *won, int64_t *add,
@@ -174,9 +176,10 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
     }
 }
 
-/* Prefetches what the chain will need on its next turn: there are more chains
- * than the hardware prefetcher can follow. Must be inline: otherwise the
- * compiler takes it for a function without effect and removes the calls. */
+/* Prefetches what the chain will need on its next turn: there are more
+ * chains than the hardware prefetcher can follow. This function must be
+ * inline: otherwise the compiler takes it for a function without effect and
+ * removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_next(const struct solver *s, const struct chain *c)
 {

@@ -166,7 +166,8 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     write_top_and_release(out, &t, 3, top, left_out, heading);
 }
 
-/* Writes the totals of each object; the last row is the sum of all. */
+/* Writes the totals of each object, and their sum as the row "all". With
+ * `top` that row is sorted and counted like the others. */
 static void put_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
                        size_t count, uint64_t top, uint64_t left_out)
