@@ -62,7 +62,8 @@ void ips_peer_set_ops(struct ips_peer *peer, const struct ips_peer_ops *ops,
  * becomes an error reply. */
 void ips_peer_send(struct ips_peer *peer, const Ips__Envelope *env);
 size_t ips_peer_backlog(const struct ips_peer *peer);
-/* Frames and bytes sent and received on this connection so far. */
+/* Number of frames, and of bytes, that were sent or received on a connection
+ * so far. */
 struct ips_traffic_count {
     uint64_t frames, bytes;
 };
@@ -72,7 +73,8 @@ void ips_peer_set_on_drain(struct ips_peer *peer,
 /* To be called within on_message, once a message: the caller becomes the owner
  * of the message (free it with ips__envelope__free_unpacked). */
 Ips__Envelope *ips_peer_take_message(struct ips_peer *peer);
-/* The name for the log: "peer 3" until one is set. The name is copied. */
+/* The name for the log: "peer 3" until ips_peer_set_name sets another, which
+ * it copies. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);
 /* Whether the other side has closed, even if on_close has not come yet: a peer
@@ -100,8 +102,8 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
                        struct ips_err *err) IPS_MUST_USE;
 int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
                     struct ips_err *err) IPS_MUST_USE;
-/* The next envelope (free it with ips__envelope__free_unpacked). timeout_ms 0:
- * waits as long as the connection lives. */
+/* Receives the next envelope (free it with ips__envelope__free_unpacked).
+ * timeout_ms 0: waits as long as the connection lives. */
 int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
                     Ips__Envelope **out, struct ips_err *err) IPS_MUST_USE;
 void ips_client_free(struct ips_client *c);

@@ -34,7 +34,8 @@
 #include "analysis/graph/graph.h"
 #include "analysis/graph/path.h"
 
-/* Numbers of senders and receivers of messages that are no parts. */
+/* Special numbers of senders and receivers, which are otherwise parts
+ * (machines). */
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
@@ -112,13 +113,13 @@ uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part);
 int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
                        struct ips_cm_bytes *out,
                        struct ips_err *err) IPS_MUST_USE;
-/* Takes the wants of peer p: fixes the links to it and writes our matches into
- * `matches`, which must be empty. Called once for each peer. */
+/* Takes the wants of peer p: determines the links to it and writes our
+ * matches into `matches`, which must be empty. Called once for each peer. */
 int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                       size_t len, struct ips_cm_bytes *matches,
                       struct ips_err *err) IPS_MUST_USE;
-/* Takes the matches of peer p: fixes the links from it. Called once for each
- * peer. */
+/* Takes the matches of peer p: determines the links from it. Called once for
+ * each peer. */
 int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                         size_t len, struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
@@ -176,9 +177,10 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct ips_arcs;
-/* Weight of the arc into remote in k of `g` (a view of the scenario). The link
- * has `len` bytes; `at` is when its sender was passed, used only in `wall`. The
- * same weight as in ips_graph_merge() and the kernel. */
+/* Weight of the arc into remote in k of `g` (a view of the scenario). The
+ * link has `len` bytes; `at` is when its sending node was passed, used only
+ * in `wall`. The result equals the weight in ips_graph_merge() and the
+ * kernel (path.c). */
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);

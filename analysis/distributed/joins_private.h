@@ -4,10 +4,11 @@
 
 #include "analysis/distributed/joins.h"
 
-/* Special values for the source of an arc, which is else a join (D: see
- * joins.h): */
-#define IPS_JOIN_ZERO 0xfffffffeu /* the source is a constant: its D is 0 */
-#define IPS_JOIN_IN 0xfffffffdu   /* the source is the chain's next remote in */
+/* Two special values for the source of an arc; every other value is the
+ * number of a join. IPS_JOIN_ZERO: the source is a constant, whose D (see
+ * joins.h) is 0. */
+#define IPS_JOIN_ZERO 0xfffffffeu
+#define IPS_JOIN_IN 0xfffffffdu /* the source is the chain's next remote in */
 
 #define IPS_JOIN_ABSENT 0x80u /* in in_kind: see struct ips_joined */
 

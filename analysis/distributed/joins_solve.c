@@ -29,7 +29,8 @@
 
 struct chain {
     const uint8_t *at, *end;
-    int64_t best; /* D of `join` from the candidates so far */
+    int64_t
+        best; /* D (see joins.h) of `join`, from the candidates read so far */
     int64_t add;  /* addend of the arc that waits */
     uint64_t far; /* the part of `add` that comes from another machine */
     uint32_t won;
@@ -38,8 +39,8 @@ struct chain {
     uint32_t in, in_stop;    /* next remote in, one past the last; numbered over
                                 all parts */
     uint32_t machine;
-    uint32_t waits; /* the join for whose D the chain waits; IPS_NO_NODE:
-                       none */
+    uint32_t waits; /* the join whose D (see joins.h) the chain waits for;
+                       IPS_NO_NODE: none */
     uint32_t waits_won;
     uint32_t next; /* next chain that waits for the same join */
     uint8_t slot;  /* slot of the previous arc */
@@ -79,8 +80,8 @@ void ips_joined_release(struct ips_joined *j)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* Stores the D of the current join, all of whose candidates were read, and
- * wakes the chains that wait for it. */
+/* Stores D (see joins.h) of the current join, all of whose candidates were
+ * read, and wakes the chains that wait for it. */
 static inline void publish_join(struct solver *s, struct chain *c)
 {
     uint64_t *d = &s->j->d[c->join];
@@ -149,7 +150,8 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     return fits;
 }
 
-/* Whether the D of `source` is known. If not, the chain waits for it. */
+/* Whether D (see joins.h) of the join `source` is known: stores it in *d. If
+ * it is not, the chain waits for it. */
 static inline bool is_known_or_wait(struct solver *s, struct chain *c,
                                     uint32_t number, uint32_t source,
                                     uint64_t *d)

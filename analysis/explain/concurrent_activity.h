@@ -86,8 +86,8 @@ struct ips_concurrent {
     struct ips_concurrent_share *share;
     size_t count, cap;
     uint64_t oversubscription_ns;
-    uint64_t *oversubscription; /* [chain_count] oversubscription_ns by the
-                                   path's chain */
+    uint64_t *oversubscription; /* [chain_count] the part of oversubscription_ns
+                                   while the path is in each chain */
     uint32_t peak;              /* the most threads busy at once on one
                                    machine */
     uint32_t peak_machine;

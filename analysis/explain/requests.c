@@ -114,7 +114,7 @@ static int collect_sends_and_receives(struct finding *f)
 /* ---- turns ----------------------------------------------------------------
  */
 
-/* When the data that node i received had arrived. */
+/* The time at which the data that node i received had arrived. */
 static uint64_t arrival_of(const struct finding *f, uint32_t i)
 {
     const struct ips_graph *g = f->g;

@@ -75,12 +75,13 @@ void ips_requests_release(struct ips_requests *r);
 
 /* A step of the walk back from a request's end. */
 struct ips_request_step {
-    uint32_t chain;    /* the thread in whose chain the step is */
-    uint32_t arc;      /* the step is part of the arc into this node */
-    uint64_t from, to; /* the part [from, to) of that arc */
-    uint64_t whole;    /* length of the whole arc */
-    bool crossed;      /* the step is the cross arc: a message, or a wait for
-                          something not recorded */
+    uint32_t chain; /* the thread in whose chain the step is */
+    uint32_t arc;   /* the step is part of the arc into this node */
+    uint64_t from,
+        to; /* begin and end of the step, EST: a part of the arc into `arc` */
+    uint64_t whole; /* length of the whole arc */
+    bool crossed;   /* the step is the cross arc: a message, or a wait for
+                       something not recorded */
 };
 void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r,

@@ -44,7 +44,7 @@ struct ips_clock_fit {
     /* True: there were messages in both directions. False: bound_ns is
      * UINT64_MAX, and the fastest message is assumed to have taken 0 ns. */
     bool bounded;
-    uint32_t pieces; /* 1; more if a clock has stepped */
+    uint32_t pieces; /* number of pieces: 1, or more if a clock has stepped */
 };
 
 /* Moments of A's clock, ns. The bound holds between the first and the last

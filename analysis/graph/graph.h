@@ -78,7 +78,7 @@ struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
     uint32_t count;   /* number of nodes; the first is START, the last END */
-    uint32_t machine; /* index, in order of machine name */
+    uint32_t machine; /* index of the machine, in order of machine names */
     uint32_t process; /* index within the graph's process table */
     uint32_t pid;
     uint32_t tid;
@@ -128,9 +128,9 @@ struct ips_graph {
                        only */
     uint32_t *site; /* [node_count] index of the node's channel end, or
                        UINT32_MAX */
-    /* The weightings `sched` and `wall` need these three arrays
-     * (analysis/graph/view.h). A graph that is used with `cpu` alone may have
-     * none of them. */
+    /* The weightings `sched` and `wall` need the three arrays at, wait and
+     * delay (analysis/graph/view.h). A graph that is used with `cpu` alone
+     * may have none of them. */
     uint64_t *at; /* [node_count] when the thread passed the node, ns: by the
                      machine's CLOCK_MONOTONIC_RAW; in a view of `wall` since
                      the run's origin */

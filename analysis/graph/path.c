@@ -215,7 +215,8 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* below 2^62, or `bits` shows that it is not */
+    r->passed += passed; /* this chain's sum is below 2^62, or `bits` shows that
+                            it is not */
     r->bits |= bits;
 }
 

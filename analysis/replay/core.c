@@ -327,7 +327,8 @@ static struct rp_item first_chain(const struct rp_machine *core)
     return best;
 }
 
-/* Core i has had no chain for turn_ns: pulls one from another core. */
+/* Core i has had no chain for turn_ns: pulls one from the core with the most
+ * chains plus load, if that core has more than one more. */
 static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;

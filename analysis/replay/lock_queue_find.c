@@ -248,7 +248,7 @@ static bool exchanges_only_locks(const struct finding *f, uint32_t from)
     return true;
 }
 
-/* Work after node `from` up to node `to`. */
+/* Work in ns of the arcs after node `from` up to node `to`. */
 static uint64_t work_between(const struct ips_graph *g, uint32_t from,
                              uint32_t to)
 {

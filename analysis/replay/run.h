@@ -42,8 +42,9 @@ struct rp_chain {
  * time advances by exactly dv * num / den; t0 + rem / den is the time at which
  * the virtual clock was v0. */
 struct rp_machine {
-    struct rp_tree active; /* chains by (completion in _v, chain); for a medium
-                              the receiving nodes of its transfers */
+    struct rp_tree
+        active; /* active chains by (virtual time of completion, chain); for a
+                   medium the receiving nodes of its transfers */
     uint32_t count; /* number of active chains, including the entry that `hole`
                        marks */
     bool hole;      /* the first entry of `active` has completed, and is to be
@@ -258,8 +259,8 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 /* Chain c, which takes part in a queue, is at the end of a piece. Returns the
  * node where it continues, or IPS_NO_NODE if it has to wait. */
 uint32_t rp_queue_next_node(struct rp *r, uint32_t c);
-/* The chain that receives at node i in the replay, asked when the message is
- * sent. */
+/* The chain that receives at node i in the replay. To be asked when the
+ * message is sent. */
 uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 /* The block whose result begins to arrive with the message of node i, or
  * IPS_QUEUE_NONE. */

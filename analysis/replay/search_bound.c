@@ -101,7 +101,7 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
 }
 
 /* Adds the message time of a pair of machines to the list, if it may be the
- * least for some length. */
+ * least for some length, and removes those that no longer can be. */
 static void add_way(struct ips_mtime *ways, uint32_t *count,
                     const struct ips_mtime *way)
 {

@@ -138,8 +138,8 @@ void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
 int ipsq_check_answer_kind(const Ips__Reply *last,
                            Ips__Reply__AnswerCase answer,
                            struct ips_err *err) IPS_MUST_USE;
-/* The exit status of a command whose answer has this certificate: IPSQ_OK if it
- * is complete; IPSQ_INCOMPLETE if it is not, or NULL. */
+/* The exit status of a command whose answer has the certificate `c`: IPSQ_OK
+ * if the certificate is complete; IPSQ_INCOMPLETE if not, or if `c` is NULL. */
 int ipsq_certificate_exit_status(const Ips__Certificate *c);
 
 #define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))

@@ -9,8 +9,11 @@
 
 #include "client/base/table.h"
 
-#define IPSQ_GAP 2       /* blanks between two columns */
-#define IPSQ_TEXT_MIN 16 /* least width to which a text is cut */
+#define IPSQ_GAP 2 /* blanks between two columns */
+
+/* Texts are cut to no less than this width, or to half of it if the table
+ * is still too wide. */
+#define IPSQ_TEXT_MIN 16
 
 /* Reduces t->widths until the table is at most `columns` characters wide,
  * and marks in t->hidden the columns left out. t->cuts[c]: the texts of

@@ -106,9 +106,9 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
-/* Writes the `top` rows of the table with the greatest values in `column` (0:
- * all rows) and releases the table. `left_out`: number of rows that the master
- * left out already. */
+/* Writes the `top` rows (0: all) of the table, those with the greatest
+ * values in `column`, and releases the table. `left_out`: number of rows
+ * that the master left out already. */
 static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
                                   size_t column, uint64_t top,
                                   uint64_t left_out, const char *heading)

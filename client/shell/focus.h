@@ -32,8 +32,8 @@ struct ipsq_words {
 
 /* Splits a line at blanks. '...' and "..." keep words together; a backslash
  * protects the next character (not within '...'); a word that starts with #
- * ends the line. IPS_E_USAGE: a quote is not closed, or the line is too
- * long. */
+ * ends the line. IPS_E_USAGE: a quote is not closed, or the line has too
+ * many bytes or words. */
 int ipsq_words_split(const char *line, struct ipsq_words *out,
                      struct ips_err *err) IPS_MUST_USE;
 
