@@ -13,9 +13,9 @@
  * - Callbacks come from the loop, never from within a call into this module.
  * - One turn of the loop reads a bounded amount from each peer.
  * - A peer is freed after the turn, never inside its own callback. After
- *   on_close it frees itself, so the owner must only drop its pointer.
+ *   on_close it frees itself, so the owner need only drop its pointer.
  *
- * All functions run in the thread of the event loop.
+ * All functions but ips_client_* run in the thread of the event loop.
  */
 #ifndef IPS_PROTO_PEER_H
 #define IPS_PROTO_PEER_H

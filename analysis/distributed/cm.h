@@ -151,7 +151,8 @@ struct ips_cm_counts {
 };
 
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
-/* A message to be sent; `data` is borrowed until the next call. */
+/* A message to be sent. `data` stays valid until the next call of
+ * ips_cm_sync_next() or ips_cm_async_next() for the same state. */
 struct ips_cm_message {
     enum ips_cm_kind kind;
     uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */

@@ -38,8 +38,9 @@
 
 struct ips_cm_async;
 
-/* Makes the state of one slave. `links` must be ready and is borrowed; `g`
- * as in cm_sync.h. `links_in_all`: the number of links of all machines, each
+/* Makes the state of one slave. `links` must be ready and is borrowed. `g`
+ * is the graph of the links, or the scenario's view of it, also borrowed.
+ * `links_in_all`: the number of links of all machines, each
  * counted once. IPS_E_STALLED: the subgraph itself has a cycle. */
 int ips_cm_async_new(const struct ips_cm_links *links,
                      const struct ips_graph *g,
@@ -48,8 +49,8 @@ int ips_cm_async_new(const struct ips_cm_links *links,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_cm_async_free(struct ips_cm_async *a);
 
-/* Takes a LEN of a peer (an index into links->peer) or of IPS_CM_ROOT (then
- * without bytes). */
+/* Takes a LEN message, which carries values of links. `from`: the peer (an
+ * index into links->peer), or IPS_CM_ROOT, whose LEN has no bytes. */
 int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
                           const uint8_t *data, size_t len,
                           struct ips_err *err) IPS_MUST_USE;

@@ -42,7 +42,7 @@ void ips_cm_sync_free(struct ips_cm_sync *s);
 /* Computes all nodes that can be computed; O(those nodes). */
 int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
- * take. */
+ * batch is taken. */
 int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
                      struct ips_err *err) IPS_MUST_USE;
 /* Takes a batch of peer p (an index into links->peer). */

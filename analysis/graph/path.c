@@ -25,7 +25,7 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-/* EST of a node without a value, for which no chain waits */
+/* EST of a node that has no value yet and for which no chain waits */
 #define UNKNOWN UINT64_MAX
 /* set in the EST of a node without a value; low bits: the chain that waits */
 #define WAITER_BIT (1ULL << 63)
@@ -306,7 +306,8 @@ static void kernel_run(struct kernel *k)
                     .absent = k->absent,
                     .odd = k->odd,
                     .begun = 1};
-    /* At or above the limit sums may have wrapped, so going on is useless. */
+    /* The loop ends early if a time reaches IPS_TIME_LIMIT: then sums may have
+     * wrapped. */
     for (uint32_t c = g->chain_count ? 0 : NO_CHAIN;
          c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];

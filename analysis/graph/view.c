@@ -132,8 +132,8 @@ static int apply_weighting(const struct ips_graph *g,
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
     out->own_w = ips_alloc_large(1, bytes);
-    if (!out->own_xlen) /* else g->xlen is own_xlen already; each entry is read
-                           before it is overwritten */
+    if (!out->own_xlen) /* if it exists, g->xlen is the same array: each entry
+                           is read before it is overwritten */
         out->own_xlen = ips_alloc_large(1, bytes);
     out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))

@@ -372,7 +372,7 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core)
         r->chain[c].ran_t = now;
     if (i >= r->machines && i < r->first_core)
-        rp_transferred(r, c, now); /* for a medium c is a node */
+        rp_transferred(r, c, now); /* for a medium, c is the receiving node */
     else if (work_done(r, c, now))
         run_until_work(r, c, now);
     rp_go_on_all(r, now);

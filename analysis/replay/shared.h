@@ -29,7 +29,7 @@ struct ips_shared_ask {
 };
 
 struct ips_shared {
-    uint64_t end_ns;  /* time of the greatest END, or of the scenario's goal */
+    uint64_t end_ns; /* when the last END, or the scenario's goal, is reached */
     uint64_t busy_ns; /* time during which at least one transfer was in
                          progress */
     /* the parts of the path, which add up to end_ns (rounded up to ns where

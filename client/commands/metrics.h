@@ -1,4 +1,4 @@
-/* `ipsq metrics --level procedure`, which has a file of its own. */
+/* Declares what metrics_procs.c has: `ipsq metrics --level procedure`. */
 #ifndef IPS_CLIENT_COMMANDS_METRICS_H
 #define IPS_CLIENT_COMMANDS_METRICS_H
 
