@@ -441,7 +441,9 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
     }
 }
 
-/* The common last steps of ips_requests_find() and ips_requests_of_marks(). */
+/* The last steps of ips_requests_find() and ips_requests_of_marks(): accounts
+ * the time of every request, and frees the scratch arrays. If `rc` is an
+ * error, or one occurs, releases f->out. Returns 0 or the error. */
 static int account_all_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;

@@ -84,8 +84,9 @@ static bool violates_point(const struct polygon *poly, const struct point *p)
     return false;
 }
 
-/* Clips *poly with one point after the other, as long as some line satisfies
- * all of them. Returns the number of points used. */
+/* Sets *poly to the lines that satisfy the points from p[0] on, up to the first
+ * point that no line would satisfy as well. Returns the number of points
+ * used. */
 static size_t clip_while_a_line_fits(const struct point *p, size_t count,
                                      struct polygon *poly)
 {
