@@ -280,7 +280,8 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
     }
 }
 
-/* Whether the other side is a master, by its Hello and its certificate. */
+/* Returns 0 if the other side is a master by its Hello and its certificate,
+ * else an error. */
 static int check_master(const struct ips_client *c, const Ips__Hello *hello,
                         struct ips_err *err)
 {

@@ -28,9 +28,10 @@ struct ips_wire_graph {
     uint64_t *at, *wait, *delay; /* each is optional; NULL: absent */
     uint32_t *probe;             /* this array is optional; NULL: absent */
     uint64_t *unended;           /* this array is optional; NULL: absent */
-    /* node in another chain; IPS_WIRE_NO_NODE: none */
+    /* cross predecessor of each node; IPS_WIRE_NO_NODE: none */
     uint32_t *xpred;
-    uint32_t *site; /* call site; IPS_WIRE_NO_NODE: none */
+    uint32_t
+        *site; /* index of the node's channel end; IPS_WIRE_NO_NODE: none */
     uint32_t in_count;
     uint32_t *in_node, *in_end;
     uint64_t *in_pos;
@@ -55,8 +56,9 @@ struct ips_wire_piece {
     uint64_t *xpred;
     uint32_t *site;
 };
-/* Makes the next piece; *last: it is the final one. A piece fits a frame. An
- * empty graph is one empty piece, which is the last. */
+/* Makes the next piece; *last is set to whether it is the final one. A piece
+ * fits a frame. An empty graph is sent as one empty piece, which is the
+ * last. */
 int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
                   struct ips_wire_piece *piece, bool *last,
                   struct ips_err *err) IPS_MUST_USE;

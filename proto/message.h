@@ -13,7 +13,8 @@
 #define IPS_UNMEASURED UINT64_MAX
 #define IPS_UNMEASURED_REAL ((double)NAN)
 
-/* The gap in a certificate that counts unrecorded processes ends with this. */
+/* The certificate's gap that counts unrecorded processes ends with these
+ * words. */
 #define IPS_GAP_UNRECORDED " ran unrecorded"
 
 /* A Hello of this build. Its strings are borrowed; a slave sets machine and

@@ -342,8 +342,8 @@ static void on_time_limit(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making, sending ------------------------------------------------ */
 
-/* Opens a bufferevent for the connection. Takes over `tls`, even if it fails.
- */
+/* Opens a bufferevent for the connection; NULL: out of memory. Takes over
+ * `tls` in any case. */
 static struct bufferevent *open_bufferevent(struct event_base *base, int fd,
                                             SSL *tls)
 {
@@ -425,8 +425,9 @@ void ips_peer_set_ops(struct ips_peer *p, const struct ips_peer_ops *ops,
     p->arg = arg;
 }
 
-/* A reply too long for a frame exceeds our own limit: the requester gets an
- * error reply. */
+/* Handles a message that cannot be packed. A reply that is too long for a
+ * frame exceeds our own limit, so the requester gets an error reply instead;
+ * with any other message the peer is closed. */
 static void report_too_long_message(struct ips_peer *p,
                                     const Ips__Envelope *env,
                                     const struct ips_err *why)

@@ -13,9 +13,9 @@
  * - Callbacks come from the loop, never from within a call into this module.
  * - One turn of the loop reads a bounded amount from each peer.
  * - A peer is freed after the turn, never inside its own callback. After
- *   on_close it frees itself, so the owner must only drop its pointer.
+ *   on_close it frees itself, so the owner need only drop its pointer.
  *
- * All functions run in the thread of the event loop.
+ * All functions but ips_client_* run in the thread of the event loop.
  */
 #ifndef IPS_PROTO_PEER_H
 #define IPS_PROTO_PEER_H
@@ -43,9 +43,11 @@ int ips_listener_new(struct event_base *base, const char *address,
                      void (*on_accept)(struct ips_peer *peer, void *arg),
                      void *arg, struct ips_listener **out,
                      struct ips_err *err) IPS_MUST_USE;
-/* Removes the socket that it made. Accepted peers stay open. */
+/* Stops listening and removes the socket file that the listener made.
+ * Accepted peers stay open. */
 void ips_listener_free(struct ips_listener *l);
-/* The address with the bound port, also if port 0 was asked for. */
+/* The address at which the listener accepts. If port 0 was asked for, it has
+ * the port that was bound. */
 const char *ips_listener_address(const struct ips_listener *l);
 
 /* Starts to connect; a failure is reported by on_close. */
@@ -60,7 +62,8 @@ void ips_peer_set_ops(struct ips_peer *peer, const struct ips_peer_ops *ops,
  * becomes an error reply. */
 void ips_peer_send(struct ips_peer *peer, const Ips__Envelope *env);
 size_t ips_peer_backlog(const struct ips_peer *peer);
-/* Frames and bytes sent and received on this connection so far. */
+/* Number of frames, and of bytes, that were sent or received on a connection
+ * so far. */
 struct ips_traffic_count {
     uint64_t frames, bytes;
 };
@@ -70,7 +73,8 @@ void ips_peer_set_on_drain(struct ips_peer *peer,
 /* To be called within on_message, once a message: the caller becomes the owner
  * of the message (free it with ips__envelope__free_unpacked). */
 Ips__Envelope *ips_peer_take_message(struct ips_peer *peer);
-/* The name for the log: "peer 3" until one is set. The name is copied. */
+/* The name for the log: "peer 3" until ips_peer_set_name sets another, which
+ * it copies. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);
 /* Whether the other side has closed, even if on_close has not come yet: a peer
@@ -90,15 +94,16 @@ void ips_peer_free(struct ips_peer *peer);
 void ips_peer_reap(void);
 
 /* A blocking connection of a client to a master. ips_client_connect also
- * exchanges Hellos; timeout_ms limits connecting and Hello together. */
+ * exchanges Hellos; each of connecting, the TLS handshake and the wait for
+ * the Hello may take timeout_ms. */
 struct ips_client;
 int ips_client_connect(const char *address, unsigned timeout_ms,
                        struct ips_client **out,
                        struct ips_err *err) IPS_MUST_USE;
 int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
                     struct ips_err *err) IPS_MUST_USE;
-/* The next envelope (free it with ips__envelope__free_unpacked). timeout_ms 0:
- * waits as long as the connection lives. */
+/* Receives the next envelope (free it with ips__envelope__free_unpacked).
+ * timeout_ms 0: waits as long as the connection lives. */
 int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
                     Ips__Envelope **out, struct ips_err *err) IPS_MUST_USE;
 void ips_client_free(struct ips_client *c);

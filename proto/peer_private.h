@@ -13,11 +13,11 @@ struct ssl_st;
 int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
                  struct ips_peer **out, struct ips_err *err) IPS_MUST_USE;
 
+#define IPS_REFUSALS_SHOWN 10
 /* Logs that the connection of `peer` was refused, with the name in its
  * certificate (tls NULL: none). The first IPS_REFUSALS_SHOWN of a minute are
  * logged one by one; the number of the others is logged when the minute is
  * over. */
-#define IPS_REFUSALS_SHOWN 10
 void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
                      const struct ssl_st *tls, const char *why);
 

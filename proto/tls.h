@@ -42,8 +42,9 @@ int ips_tls_load_keys(const char *dir, struct ips_err *err) IPS_MUST_USE;
  * given; the message says what to do. */
 int ips_tls_ensure_keys(struct ips_err *err) IPS_MUST_USE;
 
-/* TLS state for a connection to `to`, or (NULL) for an accepted one. The caller
- * owns *out (SSL_free). */
+/* Makes the TLS state for a connection to `to`, or for an accepted one if
+ * `to` is NULL. Loads the keys if they are not loaded yet. The caller owns
+ * *out (SSL_free). */
 int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
                 struct ips_err *err) IPS_MUST_USE;
 
@@ -53,15 +54,16 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
 void ips_tls_get_other_owner(const struct ssl_st *tls,
                              struct ips_tls_owner *out);
 
-/* 0 if the certificate of `owner` allows the role `need` and, for a slave, the
- * machine `machine`; else IPS_E_REFUSED with what to do. Every role may be a
- * client; a master may also be the slave of its machine. */
+/* Returns 0 if the certificate of `owner` allows the role `need` and, for a
+ * slave, the machine `machine`; else IPS_E_REFUSED with what to do. Every
+ * role may be a client; a master may also be the slave of its machine. */
 int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                        const char *machine, struct ips_err *err) IPS_MUST_USE;
 
-/* Checks this process's own certificate in the same way as ips_tls_check_role,
- * before the process uses `address`. Returns 0 if that is no tls: address.
- * Loads the keys if they are not loaded yet. */
+/* Checks this process's own certificate in the same way as
+ * ips_tls_check_role, before the process uses `address`. Loads the keys if
+ * they are not loaded yet. Returns 0 without a check if `address` is no tls:
+ * address. */
 int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
                            const char *machine,
                            struct ips_err *err) IPS_MUST_USE;

@@ -33,8 +33,8 @@ void ips_cm_put_varint(struct ips_cm_bytes *b, uint64_t v)
     b->data[b->len++] = (uint8_t)v;
 }
 
-/* A signed difference modulo 2^64, encoded so that values near 0 are short.
- * Every pair of values has one. */
+/* Appends the signed difference to - from, modulo 2^64, in a code in which
+ * values near 0 are short. */
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;
@@ -235,8 +235,8 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
 
 /* ---- agreeing on the links ----------------------------------------------- */
 
-/* For each end of the sender: the step from the previous end, the number of
- * positions, and the positions as steps. */
+/* The message has, for each end of the sender: the step from the previous
+ * end, the number of positions, and the positions as steps. */
 int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
                        struct ips_cm_bytes *out, struct ips_err *err)
 {
@@ -261,8 +261,9 @@ int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
     return ips_cm_append_checksum(out, err);
 }
 
-/* Writes the match of one awaited position. 0: no node wrote it; 1: the
- * previous link serves it too; 2 + len: a new link. */
+/* Writes the match of one awaited position: 0 if no node wrote it, 1 if the
+ * previous link serves it too, else 2 + len for a new link, which is added
+ * to `to`. */
 static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
                       uint32_t end, uint64_t pos,
                       const struct ips_remote_out **last,

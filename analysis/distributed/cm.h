@@ -1,5 +1,5 @@
 /*
- * What the two distributed engines (cm_async.h, cm_sync.h) share: the links
+ * Shared by the two distributed engines (cm_async.h, cm_sync.h): the links
  * between the subgraphs of two machines, the batches that travel over them, and
  * the counters.
  *
@@ -34,7 +34,8 @@
 #include "analysis/graph/graph.h"
 #include "analysis/graph/path.h"
 
-/* Numbers of senders and receivers of messages that are no parts. */
+/* Special numbers of senders and receivers, which are otherwise parts
+ * (machines). */
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
@@ -112,13 +113,13 @@ uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part);
 int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
                        struct ips_cm_bytes *out,
                        struct ips_err *err) IPS_MUST_USE;
-/* Takes the wants of peer p: fixes the links to it and writes our matches into
- * `matches`, which must be empty. Called once for each peer. */
+/* Takes the wants of peer p: determines the links to it and writes our
+ * matches into `matches`, which must be empty. Called once for each peer. */
 int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                       size_t len, struct ips_cm_bytes *matches,
                       struct ips_err *err) IPS_MUST_USE;
-/* Takes the matches of peer p: fixes the links from it. Called once for each
- * peer. */
+/* Takes the matches of peer p: determines the links from it. Called once for
+ * each peer. */
 int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                         size_t len, struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
@@ -150,7 +151,8 @@ struct ips_cm_counts {
 };
 
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
-/* A message to be sent; `data` is borrowed until the next call. */
+/* A message to be sent. `data` stays valid until the next call of
+ * ips_cm_sync_next() or ips_cm_async_next() for the same state. */
 struct ips_cm_message {
     enum ips_cm_kind kind;
     uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
@@ -176,20 +178,21 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct ips_arcs;
-/* Weight of the arc into remote in k of `g` (a view of the scenario). The link
- * has `len` bytes; `at` is when its sender was passed, used only in `wall`. The
- * same weight as in ips_graph_merge() and the kernel. */
+/* Weight of the arc into remote in k of `g` (a view of the scenario). The
+ * link has `len` bytes; `at` is when its sending node was passed, used only
+ * in `wall`. The result equals the weight in ips_graph_merge() and the
+ * kernel (path.c). */
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
-/* Checks that `g` can be a view of the scenario: IPS_E_USAGE if that has the
- * weighting `wall` and `g` has no times. */
+/* Checks that `g` can be a view of the scenario: IPS_E_USAGE if the scenario
+ * has the weighting `wall` and `g` has no times. */
 int ips_cm_check_view(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
-/* In `wall` each value in a batch is followed by the step from the value to the
- * time at which its node was passed, by the aligned clock. It is mostly 0,
- * because there EST is that time. */
+/* In `wall` each value in a batch is followed by the step from the value to
+ * the time at which its node was passed, by the aligned clock. The step is
+ * mostly 0, because in `wall` a node's EST is that time. */
 void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
                           const struct ips_scenario *scenario, uint32_t node,
                           uint64_t est);

@@ -29,8 +29,9 @@ struct ips_cm_async {
     const struct ips_graph *g;
     struct ips_scenario scenario;
     struct ips_arcs arcs;
-    uint64_t *est;      /* [node_count] longest path to each node so far, ns */
-    uint32_t *hops;     /* [node_count] machine changes of that path */
+    uint64_t *est; /* [node_count] longest path to each node so far, ns */
+    uint32_t *
+        hops; /* [node_count] machine changes of the path that `est` measures */
     uint8_t *first;     /* [node_count + 1] whether the node is the first of
                            its chain; the last entry is 1 */
     uint64_t *in_value; /* [in_count] value that each in delivers, with the

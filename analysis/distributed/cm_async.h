@@ -38,9 +38,10 @@
 
 struct ips_cm_async;
 
-/* `links` must be ready and is borrowed; `g` as in cm_sync.h. `links_in_all`:
- * the number of links of all machines, each counted once. IPS_E_STALLED: the
- * subgraph itself has a cycle. */
+/* Makes the state of one slave. `links` must be ready and is borrowed. `g`
+ * is the graph of the links, or the scenario's view of it, also borrowed.
+ * `links_in_all`: the number of links of all machines, each
+ * counted once. IPS_E_STALLED: the subgraph itself has a cycle. */
 int ips_cm_async_new(const struct ips_cm_links *links,
                      const struct ips_graph *g,
                      const struct ips_scenario *scenario, uint64_t links_in_all,
@@ -48,15 +49,16 @@ int ips_cm_async_new(const struct ips_cm_links *links,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_cm_async_free(struct ips_cm_async *a);
 
-/* Takes a LEN of a peer (an index into links->peer) or of IPS_CM_ROOT (then
- * without bytes). */
+/* Takes a LEN message, which carries values of links. `from`: the peer (an
+ * index into links->peer), or IPS_CM_ROOT, whose LEN has no bytes. */
 int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
                           const uint8_t *data, size_t len,
                           struct ips_err *err) IPS_MUST_USE;
-/* Takes the acknowledgement of `count` of our messages by a peer. */
+/* Takes the acknowledgement by peer `from` of `count` of our messages. */
 int ips_cm_async_take_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
                           struct ips_err *err) IPS_MUST_USE;
-/* Relaxes from all nodes that the last messages improved. */
+/* Relaxes the subgraph forward from all nodes that the last messages
+ * improved. */
 int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
  * message arrives. */

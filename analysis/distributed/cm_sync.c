@@ -12,7 +12,7 @@
 #include "analysis/graph/kernel.h"
 #include "common/large.h"
 
-/* EST of a node without a value, for which no chain waits */
+/* EST of a node that has no value yet and for which no chain waits */
 #define UNKNOWN UINT64_MAX
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX

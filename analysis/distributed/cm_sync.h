@@ -30,9 +30,10 @@
 
 struct ips_cm_sync;
 
-/* `links` must be ready (ips_cm_links_ready) and is borrowed. `g` is the graph
- * of the links, or the scenario's view of it (analysis/graph/view.h), also
- * borrowed. `batch_values` 0 means IPS_CM_BATCH_VALUES. */
+/* Makes the state of one slave. `links` must be ready (ips_cm_links_ready)
+ * and is borrowed. `g` is the graph of the links, or the scenario's view of
+ * it (analysis/graph/view.h), also borrowed. `batch_values` 0 means
+ * IPS_CM_BATCH_VALUES. */
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_scenario *scenario, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err) IPS_MUST_USE;
@@ -41,7 +42,7 @@ void ips_cm_sync_free(struct ips_cm_sync *s);
 /* Computes all nodes that can be computed; O(those nodes). */
 int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
- * take. */
+ * batch is taken. */
 int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
                      struct ips_err *err) IPS_MUST_USE;
 /* Takes a batch of peer p (an index into links->peer). */
@@ -61,8 +62,7 @@ const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s);
 int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* ---- the root: detecting the end
- * -------------------------------------------- */
+/* ---- the root: detecting the end ----------------------------------------- */
 
 /* State of a computation, from what the slaves report when they are idle (they
  * have computed and sent all that the batches taken so far allow): batches sent

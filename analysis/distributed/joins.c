@@ -10,18 +10,18 @@
 #include "analysis/graph/varint.h"
 #include "common/large.h"
 
-/* in `crossed`, which the kernel no longer needs: another node needs this
- * node's value */
+/* a flag in `crossed`, which the kernel no longer needs: another node needs
+ * this node's value */
 #define AWAITED 2u
-/* replaces AWAITED: the value depends on a join of its chain */
+/* the flag that replaces AWAITED if the value depends on a join of its chain */
 #define JOINED 4u
 
 struct maker {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
     struct ips_arcs arcs;
-    struct ips_est e;  /* est: P; for folded nodes (computed locally) the EST
-                          itself */
+    struct ips_est e;  /* est: P (see joins.h); for folded nodes (computed
+                          locally) the EST itself */
     uint32_t *reached; /* [chain_count] first node of each chain that depends on
                           a remote in */
     uint32_t *join;    /* [node_count] the join on which a JOINED node
@@ -83,8 +83,8 @@ static void mark_awaited(struct maker *m)
 
 /* ---- numbers and sums ---------------------------------------------------- */
 
-/* Whether node i has a remote in; *in advances through the ins in node
- * order. */
+/* Whether node i has a remote in. If so, *in advances to the next in, in the
+ * order of nodes. */
 static inline bool advance_if_remote_in(const struct ips_graph *g, uint32_t i,
                                         uint32_t *in)
 {
@@ -103,8 +103,8 @@ static int number_joins_of_chain(struct maker *m, uint32_t c, uint32_t *in,
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t i = m->reached[c], before = m->joins;
     uint64_t sum = i > first ? p[i - 1] : 0;
-    bool open = false; /* no value has been needed since the join's last arc, so
-                          the next arc continues the join */
+    bool open = false; /* true: no value has been needed since the join's last
+                          arc, so the next arc continues the join */
     for (; i < end; i++) {
         sum += g->w[i];
         bits |= g->w[i] | sum;
@@ -168,7 +168,7 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
     return at;
 }
 
-/* m is NULL for ips_joins_make_moments(). */
+/* Writes the outs. `m` is NULL for ips_joins_make_moments(). */
 static int put_outs(const struct maker *m, const struct ips_graph *g,
                     unsigned flags, struct ips_joins_bytes *b,
                     struct ips_err *err)
@@ -227,8 +227,8 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
     return fine ? 0 : no_memory(err);
 }
 
-/* The best END among the folded chains; it is their only candidate. Chains that
- * are not folded are all candidates. */
+/* The best END of the folded chains (computed locally), which is the only
+ * candidate of them. The ENDs of all other chains are candidates. */
 static uint32_t find_best_folded_end(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
@@ -322,8 +322,8 @@ static int put_head(struct maker *m, struct ips_err *err)
 
 /* ---- arcs ---------------------------------------------------------------- */
 
-/* Computes the source and the addend of the arc into node i, which must have
- * one. */
+/* Computes the source and the addend of the cross arc into node i, which
+ * must have one. */
 static int source_and_addend_of_arc(const struct maker *m, uint32_t i,
                                     bool remote, uint32_t *source,
                                     uint64_t *add, struct ips_err *err)

@@ -94,27 +94,30 @@ struct ips_joined {
     uint32_t machine_count;
     struct ips_joined_machine *machine;
     uint32_t chain_count, join_count, in_count, out_count;
-    uint64_t *d;       /* [join_count] D of each join + 1; 0: not known yet */
-    uint32_t *won;     /* [join_count] the candidate that won, encoded as in
-                          joins_solve.c */
-    uint8_t *first;    /* [join_count / 8 + 1] bit set: the join is the first of
-                          its chain */
-    uint32_t *in_out;  /* [in_count] the out that wrote the awaited position;
-                          IPS_NO_NODE: none did */
-    uint32_t *in_src;  /* [in_count] out_src of the in's out */
-    uint64_t *in_add;  /* [in_count] P of the sending node + the arc's weight */
-    uint8_t *in_kind;  /* [in_count] xkind; top bit: no out wrote it, or the arc
-                          is absent in this scenario */
+    uint64_t *d;    /* [join_count] D (defined at the top of this file) of each
+                       join, plus 1; 0: not known yet */
+    uint32_t *won;  /* [join_count] the candidate that won, encoded as in
+                       joins_solve.c */
+    uint8_t *first; /* [join_count / 8 + 1] bit set: the join is the first of
+                       its chain */
+    uint32_t *in_out; /* [in_count] the out that wrote the awaited position;
+                         IPS_NO_NODE: none did */
+    uint32_t *in_src; /* [in_count] out_src of the out that in_out names */
+    uint64_t *in_add; /* [in_count] P (defined at the top) of the sending node +
+                         the arc's weight */
+    uint8_t *in_kind; /* [in_count] xkind; top bit: no out wrote it, or the arc
+                         is absent in this scenario */
     uint32_t *out_src; /* [out_count] join that sets D (defined at the top of
                           this file) of the sending node; IPS_NO_NODE: its D is
                           0 */
-    uint64_t *out_p;   /* [out_count] P of the sending node */
+    uint64_t
+        *out_p; /* [out_count] P (defined at the top) of the sending node */
     uint64_t t_max;
     uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */
-    uint32_t end_join;              /* join that determines D of the END;
-                                       IPS_NO_NODE: D is 0 */
-    uint64_t total;                 /* T, the sum of all parts */
-    uint64_t unmatched;             /* remote ins that no out wrote */
+    uint32_t end_join;  /* join that sets D (defined at the top) of the END;
+                           IPS_NO_NODE: its D is 0 */
+    uint64_t total;     /* T: the sum of the chain arcs of all parts */
+    uint64_t unmatched; /* remote ins that no out wrote */
 };
 void ips_joined_release(struct ips_joined *j);
 

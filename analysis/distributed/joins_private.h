@@ -4,9 +4,11 @@
 
 #include "analysis/distributed/joins.h"
 
-/* Sources of an arc's D other than a join: */
-#define IPS_JOIN_ZERO 0xfffffffeu /* the source is a constant: its D is 0 */
-#define IPS_JOIN_IN 0xfffffffdu   /* the source is the chain's next remote in */
+/* Two special values for the source of an arc; every other value is the
+ * number of a join. IPS_JOIN_ZERO: the source is a constant, whose D (see
+ * joins.h) is 0. */
+#define IPS_JOIN_ZERO 0xfffffffeu
+#define IPS_JOIN_IN 0xfffffffdu /* the source is the chain's next remote in */
 
 #define IPS_JOIN_ABSENT 0x80u /* in in_kind: see struct ips_joined */
 
@@ -56,7 +58,8 @@ struct ips_joined_machine {
     const uint8_t *candidates;
     uint32_t *out_end; /* [ends + 1] first out of each end, numbered within the
                           part */
-    uint32_t *next;    /* [ends] the out found last, numbered within the part */
+    uint32_t *next; /* [ends] the out of each end that was found last, numbered
+                       within the part */
 };
 
 /* Columns of the outs that are needed only until all ins have found their

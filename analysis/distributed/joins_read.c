@@ -224,8 +224,8 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- ins ----------------------------------------------------------------- */
 
-/* The first out of the end with position `pos` or later. It is mostly the one
- * after the out that was found last. */
+/* The first out of the end with position `pos` or later. It is mostly the
+ * one after the out that was found last, which p->next stores. */
 static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
                                       struct ips_joined_machine *p,
                                       uint32_t end, uint64_t pos)
@@ -253,8 +253,9 @@ static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
     return low;
 }
 
-/* The out (numbered over all parts) that wrote position `pos`, by the rules of
- * ips_graph_merge(). */
+/* The out (numbered over all parts) that wrote position `pos`, by the rules
+ * of ips_graph_merge(), with its part in *from. IPS_NO_NODE: no out wrote
+ * it. */
 static uint32_t find_sending_out(const struct ips_joins_reader *r,
                                  uint32_t part, uint32_t end, uint64_t pos,
                                  uint32_t *from)
@@ -318,7 +319,8 @@ static void store_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
     j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
 }
 
-/* Reports the send and receive times of a message from another machine. */
+/* Reports the send and receive times of a message from another machine.
+ * False: the callback returned false. */
 static bool report_message_times(struct ips_joins_reader *r,
                                  const struct in *in, uint32_t part)
 {

@@ -29,7 +29,8 @@
 
 struct chain {
     const uint8_t *at, *end;
-    int64_t best; /* D of `join` from the candidates so far */
+    int64_t
+        best; /* D (see joins.h) of `join`, from the candidates read so far */
     int64_t add;  /* addend of the arc that waits */
     uint64_t far; /* the part of `add` that comes from another machine */
     uint32_t won;
@@ -38,8 +39,8 @@ struct chain {
     uint32_t in, in_stop;    /* next remote in, one past the last; numbered over
                                 all parts */
     uint32_t machine;
-    uint32_t waits; /* the join for whose D the chain waits; IPS_NO_NODE:
-                       none */
+    uint32_t waits; /* the join whose D (see joins.h) the chain waits for;
+                       IPS_NO_NODE: none */
     uint32_t waits_won;
     uint32_t next; /* next chain that waits for the same join */
     uint8_t slot;  /* slot of the previous arc */
@@ -79,8 +80,8 @@ void ips_joined_release(struct ips_joined *j)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* Stores the D of the current join, all of whose candidates were read, and
- * wakes the chains that wait for it. */
+/* Stores D (see joins.h) of the current join, all of whose candidates were
+ * read, and wakes the chains that wait for it. */
 static inline void publish_join(struct solver *s, struct chain *c)
 {
     uint64_t *d = &s->j->d[c->join];
@@ -94,8 +95,10 @@ static inline void publish_join(struct solver *s, struct chain *c)
 }
 
 /* Reads the next arc: its source (IPS_NO_NODE: a constant), the value that
- * `won` gets if the arc wins, and what is added to the source's D. False: the
- * arc is absent or the bytes are bad; the caller tries the next one. */
+ * `won` gets if the arc wins, what is added to the source's D, and in *far
+ * the part of that from another machine. If the arc begins a join, first
+ * publishes the join before. False: the arc is absent or the bytes are bad;
+ * the caller tries the next one. */
 static inline bool read_arc(struct solver *s, struct chain *c,
                             const struct ips_joined_machine *p,
                             uint32_t *source, uint32_t *won, int64_t *add,
@@ -147,7 +150,8 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     return fits;
 }
 
-/* Whether the D of `source` is known. If not, the chain waits for it. */
+/* Whether D (see joins.h) of the join `source` is known: stores it in *d. If
+ * it is not, the chain waits for it. */
 static inline bool is_known_or_wait(struct solver *s, struct chain *c,
                                     uint32_t number, uint32_t source,
                                     uint64_t *d)
@@ -174,9 +178,10 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
     }
 }
 
-/* Prefetches what the chain will need on its next turn: there are more chains
- * than the hardware prefetcher can follow. Must be inline: otherwise the
- * compiler takes it for a function without effect and removes the calls. */
+/* Prefetches what the chain will need on its next turn: there are more
+ * chains than the hardware prefetcher can follow. This function must be
+ * inline: otherwise the compiler takes it for a function without effect and
+ * removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_next(const struct solver *s, const struct chain *c)
 {

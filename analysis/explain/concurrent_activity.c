@@ -157,8 +157,9 @@ static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
     return rc == 0 ? put_change(s, e->est[end - 1], c, GONE) : rc;
 }
 
-/* A message is queued if the thread is busy with another connection when it
- * arrives; it stays queued until just before it is received. */
+/* Adds the messages that queue for chain c. A message is queued if the
+ * thread is busy with another connection when the message arrives, and until
+ * just before it is received. */
 static int add_queue_changes_of_chain(struct sweep *s, uint32_t c,
                                       struct seen *seen)
 {
@@ -366,8 +367,8 @@ struct moment {
 
 #define ASKED_LOOKED 8 /* at most this many waiting threads are examined */
 
-/* A thread of the same role that has no work while the path's thread works, or
- * NO_CHAIN. */
+/* A thread of chain c's role that has no work while c works, or NO_CHAIN.
+ * `gone`: number of threads of the role that have ended since c began. */
 static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
                                          uint32_t gone)
 {

@@ -1,9 +1,10 @@
 /*
- * What all other threads do while the critical path runs. For every moment of
- * the path's chain arcs: how many threads are busy, and what those threads wait
- * for that could work. Times are those of EST: a thread is busy for the weight
- * of an arc and waits from the arc's end to the EST of the next node. So the
- * result shows the program's own behaviour, whatever else ran on its machines.
+ * Finds what all other threads do while the critical path runs: for every
+ * moment of the path's chain arcs how many threads are busy, and what the
+ * threads that could work wait for. Times are those of EST: a thread is busy
+ * for the weight of an arc and waits from the arc's end to the EST of the next
+ * node. So the result shows the program's own behaviour, whatever else ran on
+ * its machines.
  *
  * A moment counts as underused if at most half of the usable cores are used;
  * the number of usable cores is the lesser of the number of cores and the
@@ -71,8 +72,8 @@ struct ips_concurrent_ask {
     uint32_t machine_count;
 };
 
-/* The part of the path's chain arc into `node` that belongs to class `of`. Each
- * (node, class) occurs once; in order of the path. */
+/* The part of the path's chain arc into `node` that belongs to class `of`.
+ * Each (node, class) occurs at most once; sorted in order of the path. */
 struct ips_concurrent_share {
     uint32_t node;
     uint32_t chain;
@@ -87,8 +88,8 @@ struct ips_concurrent {
     struct ips_concurrent_share *share;
     size_t count, cap;
     uint64_t oversubscription_ns;
-    uint64_t *oversubscription; /* [chain_count] oversubscription_ns by the
-                                   path's chain */
+    uint64_t *oversubscription; /* [chain_count] the part of oversubscription_ns
+                                   while the path is in each chain */
     uint32_t peak;              /* the most threads busy at once on one
                                    machine */
     uint32_t peak_machine;

@@ -92,7 +92,8 @@ static void set_span_of_sleep(const struct sweep *s, struct teller *t)
             to = x->to;
             cause = x->cause;
         } else {
-            to = x->from; /* no wait covers this part, up to the first wait */
+            to = x->from; /* no wait covers this part, which ends where the next
+                             wait begins */
         }
         break;
     }
@@ -180,8 +181,8 @@ static void leave_span(struct sweep *s, const struct span *x)
     s->off_rest += rest_of_rate(off, length);
 }
 
-/* The whole ns that `length` at rate `per` gives; the fraction goes to
- * *left. */
+/* Returns the whole ns that accrue in `length` ns at rate `per`, the
+ * fraction in *left included; the new fraction is stored in *left. */
 static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
 {
     ips_u128 sum = (ips_u128)per * length + *left;

@@ -66,7 +66,9 @@ static struct span span_of(const struct ips_graph *g, const struct ips_est *est,
                          .to = est->est[gave]};
 }
 
-/* One span for each acquisition, up to the chain's next release. */
+/* Collects one span for each acquisition, up to the chain's next release,
+ * into `out`. Joins in `of` the nodes that belong to one lock. Returns the
+ * number of spans. */
 static size_t collect_spans(const struct ips_graph *g,
                             const struct ips_est *est, const bool *is,
                             const bool *gives, uint32_t *of, struct span *out)
@@ -96,8 +98,8 @@ static size_t collect_spans(const struct ips_graph *g,
     return n;
 }
 
-/* For one lock: the chain that held it longest, and how often it was handed
- * on. */
+/* Finds in the `n` spans of one lock the chain that held it longest; the
+ * lock was handed on once for each span. */
 static void find_longest_holder(const struct span *s, size_t n,
                                 struct ips_lock_hold *h)
 {
@@ -113,8 +115,8 @@ static void find_longest_holder(const struct span *s, size_t n,
     }
 }
 
-/* For one lock, spans sorted by `asked`: the time that at least one span
- * covers. */
+/* The time that at least one of a lock's spans covers; they are sorted by
+ * `asked`. */
 static uint64_t covered_ns(const struct span *s, size_t n)
 {
     uint64_t ns = 0, until = 0;

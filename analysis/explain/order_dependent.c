@@ -33,9 +33,10 @@ struct looker {
     uint32_t reception_count, reception_capacity;
     struct question *question;
     uint32_t question_count, question_capacity;
-    uint32_t *known; /* [nodes] 1 + the last node of the current chain that had
-                        to come before this node; 0: none */
-    uint8_t *mark;   /* [nodes] 1: the node shows a pattern */
+    uint32_t
+        *known; /* [nodes] 1 + the last node, of the chain whose questions are
+                   being answered, that had to come before this node; 0: none */
+    uint8_t *mark; /* [nodes] 1: the node shows a pattern */
 };
 
 const char *ips_order_name(enum ips_order_pattern pattern)
@@ -130,8 +131,9 @@ static int collect_receptions(struct looker *l)
     return 0;
 }
 
-/* Asks whether the receive `b` depended on the receive `a` of another sender's
- * message; if not, `b` could have been first. */
+/* Adds the question whether the message of receive `b` was sent only after
+ * receive `a` of the same thread; if not, `b` could have been first. Adds
+ * nothing if both messages have the same sender or channel. */
 static int add_question_of_pair(struct looker *l, const struct reception *a,
                                 const struct reception *b,
                                 enum ips_order_pattern pattern)
@@ -146,7 +148,8 @@ static int add_question_of_pair(struct looker *l, const struct reception *a,
                              .pattern = pattern});
 }
 
-/* Compares successive receives of each thread, in the thread's order. */
+/* Adds questions about successive receives of each thread, in the thread's
+ * order. */
 static int add_questions_of_threads(struct looker *l)
 {
     const struct reception *last_accept = NULL;
@@ -179,8 +182,8 @@ static int by_channel(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Compares successive receives of each channel, in order of its machine's
- * clock. The receives remain sorted by channel. */
+/* Adds questions about successive receives of each channel, in order of its
+ * machine's clock. Leaves the receives sorted by channel. */
 static int add_questions_of_channels(struct looker *l)
 {
     if (!l->g->site || !l->g->t_ns || l->reception_count == 0)
@@ -227,8 +230,8 @@ static bool same_process(const struct ips_graph *g, uint32_t a, uint32_t b)
            g->chains[a].process == g->chains[b].process;
 }
 
-/* The child process whose end the JOIN i saw, if it was forked in chain c; else
- * UINT32_MAX. */
+/* The chain of the child process whose end the JOIN i saw, if the child was
+ * forked in chain c; else UINT32_MAX. */
 static uint32_t child_process_joined_at(const struct ips_graph *g, uint32_t c,
                                         uint32_t i)
 {
@@ -350,8 +353,8 @@ static int answer_all(struct looker *l)
 /* ---- patterns that need no questions
  * ----------------------------------------- */
 
-/* Whether a signal is a SIGCHLD: node `sent` is at the end of a child process
- * of c's process. */
+/* Whether the signal that node `sent` sent to chain c is a SIGCHLD: `sent`
+ * is one of the last two nodes of a child process of c's process. */
 static bool is_signal_from_ended_child(const struct ips_graph *g, uint32_t c,
                                        uint32_t sent)
 {

@@ -10,7 +10,7 @@ struct work {
     uint16_t *below; /* [n + 1][rows]: how many of the first i bins are below
                         the level of the row */
     uint64_t *xlogx; /* [n + 1]: i * log2(i) * 2^20 */
-    uint64_t *best;  /* [n + 1] cost of the first i bins */
+    uint64_t *best;  /* [n + 1] cost of the cheapest cut of the first i bins */
     uint32_t *from; /* [n + 1] where the last segment of the cheapest cut of the
                        first i bins begins */
     uint64_t *sorted;

@@ -114,7 +114,7 @@ static int collect_sends_and_receives(struct finding *f)
 /* ---- turns ----------------------------------------------------------------
  */
 
-/* When the data that node i received had arrived. */
+/* The time at which the data that node i received had arrived. */
 static uint64_t arrival_of(const struct finding *f, uint32_t i)
 {
     const struct ips_graph *g = f->g;
@@ -148,8 +148,9 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
     return 0;
 }
 
-/* Adds the turns of one channel end as requests; `t` has the sends and receives
- * of the end in order of time. */
+/* Adds the turns of one channel end as requests; `t` has the sends and
+ * receives of the end in order of time. A pipelined end gets no requests and
+ * is counted. */
 static int add_requests_of_end(struct finding *f, const struct touch *t,
                                uint64_t count)
 {
@@ -280,8 +281,9 @@ static void add_queued_behind(const struct finding *f, struct ips_request *r,
     }
 }
 
-/* How much of [from, to) `chain` worked on other requests of r's service. Where
- * several overlap, the one that began first gets the time. */
+/* How much of [from, to) `chain` worked on other requests of r's service.
+ * Where several overlap, the one that began first gets the time. Also adds
+ * this time to what `r` was queued behind. */
 static uint64_t ns_on_other_requests(const struct finding *f,
                                      struct ips_request *r, uint32_t chain,
                                      uint64_t from, uint64_t to)
@@ -342,8 +344,9 @@ static bool step_back(const struct ips_graph *g, const struct ips_est *est,
     return true;
 }
 
-/* Assigns the time of a step in the request's own thread (`own`) or in another
- * thread. */
+/* Adds the time of a step to the parts of r's time: for the request's own
+ * thread (`own`) to own, queued and untaken, for another thread to queued
+ * and elsewhere. */
 static void account_step(struct finding *f, struct ips_request *r,
                          const struct step *s, bool own)
 {
@@ -357,8 +360,9 @@ static void account_step(struct finding *f, struct ips_request *r,
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
 
-/* Makes the step from the request's last node to its end, which is later if the
- * program marked the end. False: the request ends at that node. */
+/* Makes the step from the request's last node to the end of the request,
+ * which is later if the program marked the end. False: the request ends at
+ * that node. */
 static bool make_step_after_last_node(const struct ips_graph *g,
                                       const struct ips_est *est,
                                       const struct ips_request *r,
@@ -437,7 +441,9 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
     }
 }
 
-/* The common last steps of ips_requests_find() and ips_requests_of_marks(). */
+/* The last steps of ips_requests_find() and ips_requests_of_marks(): accounts
+ * the time of every request, and frees the scratch arrays. If `rc` is an
+ * error, or one occurs, releases f->out. Returns 0 or the error. */
 static int account_all_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;

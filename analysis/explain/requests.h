@@ -62,8 +62,9 @@ struct ips_requests {
     uint32_t idle_ends;  /* ends without any request */
 };
 
-/* Finds the requests. `g` is a merged graph as a view of `wall`, `scenario` its
- * scenario, `est` its values. IPS_E_USAGE: the ends are not sorted. */
+/* Finds the requests. `g` is a merged graph as a view of `wall`, `scenario`
+ * its scenario, `est` the result of ips_longest_path() for both.
+ * IPS_E_USAGE: the ends are not sorted. */
 int ips_requests_find(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       const struct ips_est *est,
@@ -74,12 +75,13 @@ void ips_requests_release(struct ips_requests *r);
 
 /* A step of the walk back from a request's end. */
 struct ips_request_step {
-    uint32_t chain;    /* the thread in whose chain the step is */
-    uint32_t arc;      /* the step is part of the arc into this node */
-    uint64_t from, to; /* the part [from, to) of that arc */
-    uint64_t whole;    /* length of the whole arc */
-    bool crossed;      /* the step is the cross arc: a message, or a wait for
-                          something not recorded */
+    uint32_t chain; /* the thread in whose chain the step is */
+    uint32_t arc;   /* the step is part of the arc into this node */
+    uint64_t from,
+        to; /* begin and end of the step, EST: a part of the arc into `arc` */
+    uint64_t whole; /* length of the whole arc */
+    bool crossed;   /* the step is the cross arc: a message, or a wait for
+                       something not recorded */
 };
 void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r,
@@ -91,8 +93,9 @@ struct ips_moment {
     uint32_t node;
     uint64_t ns;
 };
-/* A request that the program marked, in the chain of `begin.node`. `end` is an
- * index into `ends`, which gives its service. In any order. */
+/* A request that the program marked, in the chain of `begin.node`. `end` is
+ * an index into the served ends given to ips_requests_of_marks(); that entry
+ * names the service. The requests may be in any order. */
 struct ips_marked_request {
     uint32_t end;
     struct ips_moment begin, finish;

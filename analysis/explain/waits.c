@@ -35,8 +35,8 @@ uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i)
 }
 
 /* Places the waits of the arc into node i. Waits that the node's cross arc
- * ended share the time that the thread slept, the last wait at the end of it;
- * earlier waits keep their moments, in order. */
+ * ended share the time that the thread slept at the end of the arc, the last
+ * wait last. The other waits keep their moments before that sleep, in order. */
 static void place_waits_of_arc(struct ips_waits *w, uint32_t i, bool first_node)
 {
     uint64_t asleep = ips_waits_sleep_begin_ns(w, i), to = w->at[i];
@@ -89,8 +89,8 @@ int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
             for (; k < count && wait[k].arc == i; k++)
                 wait[k].from = wait[k].to = 0;
             out->first[i + 1] = k;
-            /* Damaged input: place_waits_of_arc() places nothing before the
-             * previous node. */
+            /* Even in damaged input, place_waits_of_arc() places nothing
+             * before the previous node. */
             place_waits_of_arc(out, i, i == first);
         }
     }
@@ -161,8 +161,8 @@ static void find_chain(struct ips_blamer *b, uint32_t node)
         b->chain = ips_chain_of(b->w->g, node);
 }
 
-/* Whether a recorded thread ended node i's wait, so that its activity is
- * blamed. */
+/* Whether a recorded thread ended node i's wait, so that the activity of
+ * that thread is blamed. */
 static bool ended_by_recorded_thread(const struct ips_graph *g, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE &&
@@ -177,7 +177,7 @@ static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
     return IPS_WAITS_NO_CAUSE;
 }
 
-/* Blames the sleep from lo to hi of the thread of node i, which waited for node
+/* Blames the sleep from lo to hi that ended at node i, in the thread of node
  * i. */
 static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
                        uint64_t lo, uint64_t hi, struct ips_err *err)

@@ -1,5 +1,5 @@
 /*
- * What threads waited for. Every wait is blamed on what other threads did
+ * Finds what threads waited for. Every wait is blamed on what other threads did
  * meanwhile, along chains of waits, and the parts of the blame add up to the
  * wait exactly.
  *

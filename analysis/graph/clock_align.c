@@ -21,7 +21,7 @@ struct polygon {
 };
 
 /* A message: at time x the offset of the clocks is at most y (`upper`) or at
- * least y. Both are relative to the first message. */
+ * least y. x and y are relative to the first message. */
 struct point {
     long double x, y;
     bool upper;
@@ -84,8 +84,9 @@ static bool violates_point(const struct polygon *poly, const struct point *p)
     return false;
 }
 
-/* Clips *poly with one point after the other, as long as some line satisfies
- * all of them. Returns the number of points used. */
+/* Sets *poly to the lines that satisfy the points from p[0] on, up to the first
+ * point that no line would satisfy as well. Returns the number of points
+ * used. */
 static size_t clip_while_a_line_fits(const struct point *p, size_t count,
                                      struct polygon *poly)
 {
@@ -258,7 +259,8 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
     return 0;
 }
 
-/* Maps A's clock to the origin, given the map of B's clock (`parent`). */
+/* Returns the map of A's clock to the run's origin: A to B by `fit`, then B
+ * to the origin by `parent`. */
 static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
                                          const struct ips_clock_map *parent)
 {

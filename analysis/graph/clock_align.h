@@ -44,7 +44,7 @@ struct ips_clock_fit {
     /* True: there were messages in both directions. False: bound_ns is
      * UINT64_MAX, and the fastest message is assumed to have taken 0 ns. */
     bool bounded;
-    uint32_t pieces; /* 1; more if a clock has stepped */
+    uint32_t pieces; /* number of pieces: 1, or more if a clock has stepped */
 };
 
 /* Moments of A's clock, ns. The bound holds between the first and the last
@@ -61,11 +61,14 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
                     struct ips_clock_span span, struct ips_clock_fit *out,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* Builds a spanning tree from machine `root` to all others, by the least bound.
+/* Maps the clocks of all machines to the run's origin along a spanning tree
+ * that starts at machine `root` and adds the machine of least bound next.
  * fit[i * count + k] aligns machine i (A) to machine k (B); pieces 0: no
- * messages between them. The caller sets map[root]. bound[i] is set to
- * UINT64_MAX if unknown. linked[i] is false if no messages connect machine i to
- * the root; map[i] is then not changed. */
+ * messages between them. The caller sets map[root]; map[i] is set for every
+ * other machine that messages connect to the root, directly or through
+ * others. linked[i] is set to whether they do; if not, map[i] is not
+ * changed. bound[i] is the sum of the bounds on the way to the root,
+ * UINT64_MAX: unknown. */
 void ips_clock_tree(const struct ips_clock_fit *fit, uint32_t count,
                     uint32_t root, struct ips_clock_map *map, uint64_t *bound,
                     bool *linked);

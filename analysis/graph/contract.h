@@ -10,10 +10,11 @@
 
 #include "analysis/graph/graph.h"
 
-/* Sets *most to an upper bound, valid for any scenario, on the arcs and values
- * of `g` that other machines may wait for: the number of nodes at an end of a
- * cross arc, local or remote, plus each chain's last node. The size of what
- * ips_joins_make() makes is proportional to it, and smaller. O(nodes). */
+/* Sets *most to the number of nodes of `g` that are at an end of a cross
+ * arc, local or remote, or last in their chain. In any scenario at most so
+ * many arcs and values of `g` can matter to other machines: what
+ * ips_joins_make() makes is smaller than, and proportional to, this number.
+ * O(nodes). */
 int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
                          struct ips_err *err) IPS_MUST_USE;
 
@@ -34,10 +35,11 @@ struct ips_machine_graph {
  * are not changed.
  *
  * A remote in that awaits position SYN or EOF is matched with the remote out of
- * exactly that position; an in that awaits data byte `pos`, with the first out
- * that wrote this byte (out.pos >= pos and out.pos - out.len < pos). The arc's
- * xlen is out.len, its xkind the in's. In `wall` xlen is the arc's weight; the
- * parts must then be views of `scenario` that share one origin. A node whose
+ * exactly that position. An in that awaits data byte `pos` is matched with the
+ * first out that wrote this byte (out.pos >= pos and out.pos - out.len < pos).
+ * The arc's xlen is the length of the out, its xkind that of the in. In `wall`
+ * xlen is the arc's weight; the parts must then be views of `scenario` that
+ * share one origin. A node whose
  * awaited position no node wrote stays without a cross arc and is counted in
  * *unmatched.
  *

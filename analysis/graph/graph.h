@@ -78,7 +78,7 @@ struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
     uint32_t count;   /* number of nodes; the first is START, the last END */
-    uint32_t machine; /* index, in order of machine name */
+    uint32_t machine; /* index of the machine, in order of machine names */
     uint32_t process; /* index within the graph's process table */
     uint32_t pid;
     uint32_t tid;
@@ -93,8 +93,8 @@ struct ips_remote_in {
     uint64_t pos; /* the awaited position, see IPS_POS_* */
 };
 
-/* A node that a node on another machine may wait for: it wrote the positions up
- * to and including `pos` at its end. Sorted by (end, pos). */
+/* A node that a node on another machine may wait for: it wrote the positions
+ * up to and including `pos` at channel end `end`. Sorted by (end, pos). */
 struct ips_remote_out {
     uint32_t node;
     uint32_t end;
@@ -114,7 +114,8 @@ struct ips_graph {
     struct ips_chain *chains;
     uint8_t *kind; /* [node_count] enum ips_node_kind */
     /* [node_count] weight of the arc from the chain predecessor, ns of the
-     * weighting `cpu`; at a chain's first node its EST */
+     * weighting `cpu`; a chain's first node has no such arc: its earliest
+     * time (EST, path.h) */
     uint64_t *w;
     uint32_t *xpred; /* [node_count] cross predecessor: a node, or
                         IPS_NO_NODE */
@@ -127,13 +128,14 @@ struct ips_graph {
                        only */
     uint32_t *site; /* [node_count] index of the node's channel end, or
                        UINT32_MAX */
-    /* The weightings `sched` and `wall` need these three arrays
-     * (analysis/graph/view.h). A graph that is used with `cpu` alone may have
-     * none of them. */
-    uint64_t *at; /* [node_count] when the thread passed the node: local raw
-                     ns; in a view of `wall` ns since the run's origin */
-    /* [node_count] how long, before `at`, the thread slept until its cross arc
-     * ended the wait; without the delay after the wake-up */
+    /* The weightings `sched` and `wall` need the three arrays at, wait and
+     * delay (analysis/graph/view.h). A graph that is used with `cpu` alone
+     * may have none of them. */
+    uint64_t *at; /* [node_count] when the thread passed the node, ns: by the
+                     machine's CLOCK_MONOTONIC_RAW; in a view of `wall` since
+                     the run's origin */
+    /* [node_count] how many ns before `at` the thread slept until the node's
+     * cross arc ended the wait; the delay after the wake-up is not included */
     uint64_t *wait;
     uint64_t *delay; /* [node_count] ns in the arc from the chain predecessor
                         during which the thread was runnable, but not running */
@@ -186,8 +188,9 @@ int ips_graph_alloc_probe(struct ips_graph *g,
 int ips_graph_alloc_unended(struct ips_graph *g,
                             struct ips_err *err) IPS_MUST_USE;
 /* Checks the invariants of this header: indices in range, legal kinds, START
- * only first and END only last in a chain. For graphs that arrive over the wire
- * or from disk. Does not find cycles: ips_longest_path() does. */
+ * only first and END only last in a chain. Returns 0 or IPS_E_CORRUPT. For
+ * graphs that arrive over the wire or from disk. Does not find cycles:
+ * ips_longest_path() does. */
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 
@@ -200,12 +203,13 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 struct ips_mtime {
     uint64_t base_ns;
     uint64_t per_byte_q32;
-    /* the scale 1/1; in other scenarios 0/1 (P_max), 1/2, 2/1 */
+    /* scale of the message time: 1/1; in other scenarios 1/2, 2/1, or 0/1
+     * (messages take no time) */
     uint32_t scale_num;
     uint32_t scale_den;
 };
-/* What the weight of an arc measures (ALGORITHMS 1): the default, `cpu`, is CPU
- * time. */
+/* The time that the weight of an arc measures (ALGORITHMS 1). The default is
+ * `cpu`, CPU time. */
 enum ips_weighting {
     IPS_WEIGH_CPU = 0,
     IPS_WEIGH_SCHED, /* CPU time, and the time runnable but not running */
@@ -243,17 +247,20 @@ struct ips_scenario {
 };
 
 uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
-/* In `wall` the weight of a message is measured already; the scenario only
- * scales it. */
+/* The message time for the weighting `wall`. Its argument is a measured
+ * weight in ns instead of a length in bytes, so it only applies the
+ * scenario's scale. */
 static inline struct ips_mtime
 ips_wall_scale(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};
 }
-/* Weight of node i's cross arc in a scenario. *present is set to false if the
- * arc is absent there (EXTERNAL with external off, IDLE without all). In `wall`
- * the weight is the view's xlen, scaled by the scenario for messages. */
+/* Weight of node i's cross arc in a scenario. *present is set to false if
+ * the arc is absent there: NONE, EXTERNAL with external off, IDLE unless all
+ * external arcs count, RESOURCE with order_dependent_off. In `wall` IDLE is
+ * always absent, and the weight is the view's xlen, scaled by the scenario
+ * for messages. */
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
                      const struct ips_scenario *scenario, bool *present);
 

@@ -13,7 +13,8 @@ struct ips_idmap {
     uint64_t *key;
     uint32_t *value; /* NULL if this is a set */
     uint64_t count, cap;
-    /* keys without values; the owner sets this before the first key */
+    /* true: the map is a set, so keys have no values; the owner sets this
+     * flag before the first key */
     bool set;
 };
 void ips_idmap_release(struct ips_idmap *m);

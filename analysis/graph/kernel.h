@@ -1,7 +1,7 @@
 /*
  * Private to analysis: how a scenario weights cross arcs, prepared once so that
- * the inner loops do no work that the scenario does not need; and the kernel's
- * partial run, which the contraction also uses.
+ * the inner loops do no work that the scenario does not need; and a partial run
+ * of the longest path's kernel (path.c), which the contraction also uses.
  */
 #ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
 #define IPS_ANALYSIS_GRAPH_KERNEL_H
@@ -56,8 +56,8 @@ int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
 /* T, the sum of all chain arcs. A chain's first node has no chain arc. */
 uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g);
 
-/* Whether a path may end at this node. A scenario with a goal has no other
- * end. */
+/* Whether a path may end at this node: an END and, in a scenario with a goal,
+ * only the goal. */
 static inline bool ips_is_end(const struct ips_graph *g,
                               const struct ips_scenario *scenario,
                               uint32_t node)

@@ -57,7 +57,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The weighted median of the slopes; the points must be monotone. */
+/* The weighted median of the slopes between all pairs of points, which must
+ * be monotone. */
 static uint64_t median_slope(const struct ips_curve *c)
 {
     static const uint32_t most = IPS_CURVE_POINTS * (IPS_CURVE_POINTS - 1) / 2;
@@ -152,10 +153,10 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
     return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
 }
 
-/* The line that has the first point's ns at 0 bytes, and the least of these
- * slopes: beta, and the slopes from there to all points. Between points the
- * curve is straight, beyond them it continues with beta, so the line stays
- * below it. */
+/* The line that has the first point's ns at 0 bytes. Its slope is the least
+ * of beta and the slopes from that start to all points. Between points the
+ * curve is straight, and beyond them it continues with beta, so the line
+ * stays below it. */
 struct ips_mtime ips_curve_line_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;

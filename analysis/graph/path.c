@@ -25,7 +25,7 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-/* EST of a node without a value, for which no chain waits */
+/* EST of a node that has no value yet and for which no chain waits */
 #define UNKNOWN UINT64_MAX
 /* set in the EST of a node without a value; low bits: the chain that waits */
 #define WAITER_BIT (1ULL << 63)
@@ -66,8 +66,8 @@ struct kernel {
     uint64_t bits;   /* bitwise or of all times met, for the check of limits */
 };
 
-/* The state of the loops. Its address never escapes, so the compiler can keep
- * it in registers and on the stack. */
+/* The state of the kernel's loops. Its address never escapes, so the
+ * compiler can keep it in registers and on the stack. */
 struct run {
     const struct kernel *k;
     const uint64_t *w;
@@ -149,9 +149,9 @@ uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g)
     return total;
 }
 
-/* A prefetch is only a hint, so it may point after the end of an array. Must be
- * inline: otherwise the compiler takes it for a function without effect and
- * removes the calls. */
+/* A prefetch is only a hint, so it may point after the end of an array. This
+ * function must be inline: otherwise the compiler takes it for a function
+ * without effect and removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_chain(const struct run *r, size_t i)
 {
@@ -169,8 +169,9 @@ prefetch_chain(const struct run *r, size_t i)
     __builtin_prefetch(r->k->g->xlen + i + 8);
 }
 
-/* Runs chain c, whose cursor is *cur, to its next remote in or its end. If it
- * stops earlier (cur->pos < cur->stop_node), it waits on a node. */
+/* Runs chain c, whose cursor is *cur, to its next remote in or its end. If
+ * the chain stops earlier (cur->pos < cur->stop_node), it now waits for
+ * another node's value. */
 static inline __attribute__((always_inline)) void
 run_chain_to_remote_in(struct run *r, uint32_t c, struct cursor *cur)
 {
@@ -214,7 +215,8 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* below 2^62, or `bits` shows that it is not */
+    r->passed += passed; /* this chain's sum is below 2^62, or `bits` shows that
+                            it is not */
     r->bits |= bits;
 }
 
@@ -304,7 +306,8 @@ static void kernel_run(struct kernel *k)
                     .absent = k->absent,
                     .odd = k->odd,
                     .begun = 1};
-    /* At or above the limit sums may have wrapped, so going on is useless. */
+    /* The loop ends early if a time reaches IPS_TIME_LIMIT: then sums may have
+     * wrapped. */
     for (uint32_t c = g->chain_count ? 0 : NO_CHAIN;
          c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];
@@ -328,7 +331,7 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
         m->per_byte_q32 == 1ULL << 32 &&
         (m->scale_den == 0 || m->scale_num == m->scale_den))
         k->arcs.mode[IPS_X_DATA] = IPS_ARC_XLEN;
-    /* NONE is left out: such a node has no cross predecessor. */
+    /* IPS_X_NONE is left out: a node of this kind has no cross predecessor. */
     for (int x = IPS_X_NONE + 1; x <= IPS_X_LAST; x++) {
         k->absent |= (uint32_t)(k->arcs.mode[x] == IPS_ARC_ABSENT) << x;
         k->odd |= (uint32_t)(k->arcs.mode[x] != IPS_ARC_ZERO) << x;

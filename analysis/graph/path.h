@@ -19,10 +19,10 @@ struct ips_est {
     uint64_t *est;    /* [node_count] earliest time of each node, ns */
     uint8_t *crossed; /* [node_count] 1: the cross arc determined the node's
                          EST */
-    uint64_t t_max;   /* greatest EST of an END */
-    uint32_t end;     /* the END with EST t_max; IPS_NO_NODE in an empty
-                         graph */
-    uint64_t total;   /* T: sum of all chain arcs (first nodes have none) */
+    uint64_t t_max; /* greatest EST of an END; with a goal, that of the goal */
+    uint32_t end;   /* the END with EST t_max; IPS_NO_NODE in an empty
+                       graph */
+    uint64_t total; /* T: sum of all chain arcs (first nodes have none) */
 };
 void ips_est_release(struct ips_est *e);
 
@@ -39,14 +39,14 @@ int ips_longest_path(const struct ips_graph *g,
                      const uint64_t *in_value, struct ips_est *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* Computes the same result as ips_longest_path(), by label correcting with a
- * deque (Pape, d'Esopo, Moore), the paper's central algorithm. Slower; for the
- * engine `central` and for tests. Only for graphs without remote references. A
- * cycle returns IPS_E_STALLED. The worst case is exponential, so after
- * IPS_PDM_MAX_SCANS scans a node on average, and a million more, it gives up
- * with IPS_E_LIMIT; the graph may be valid all the same. Random programs take 1
- * to 5 scans a node. */
 #define IPS_PDM_MAX_SCANS 64
+/* Computes the same result as ips_longest_path(), by label correcting with a
+ * deque (Pape, d'Esopo, Moore), the paper's central algorithm. Slower; for
+ * the engine `central` and for tests. Only for graphs without remote
+ * references. A cycle returns IPS_E_STALLED. The worst case is exponential,
+ * so the function gives up with IPS_E_LIMIT after IPS_PDM_MAX_SCANS scans a
+ * node on average, and a million more, even if the graph is valid. Random
+ * programs take 1 to 5 scans a node. */
 int ips_longest_path_pdm(const struct ips_graph *g,
                          const struct ips_scenario *scenario,
                          struct ips_est *out, struct ips_err *err) IPS_MUST_USE;
@@ -67,7 +67,8 @@ struct ips_path_segment {
     uint64_t ns;
 };
 struct ips_path {
-    struct ips_path_segment *seg; /* in order, from a START to the END */
+    struct ips_path_segment
+        *seg; /* in order, from the start of the path to its end */
     uint64_t count;
 };
 void ips_path_release(struct ips_path *p);
@@ -77,12 +78,13 @@ void ips_path_release(struct ips_path *p);
 int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* Walks back from `from_end` along the winning arcs. Stops at a START or, in a
- * slave's subgraph, at a node whose remote arc won: *stop is then that node,
- * else IPS_NO_NODE. In a reduced graph the first node of a chain may stand for
- * a path that leads to it and was left out: it is no START, or has w > 0. The
- * first segment of a path that begins there starts at IPS_NO_NODE; the slave
- * expands that segment with ips_path_between(). */
+/* Walks back from `from_end` along the winning arcs and stores the path in
+ * *out. Stops at a START or, in a slave's subgraph, at a node whose remote
+ * arc won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the
+ * first node of a chain may stand for a path that leads to it and was left
+ * out: such a node is no START, or has w > 0. The first segment of a path
+ * that begins there starts at IPS_NO_NODE; the slave expands that segment
+ * with ips_path_between(). */
 int ips_path_walk(const struct ips_graph *g,
                   const struct ips_scenario *scenario, const struct ips_est *e,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,

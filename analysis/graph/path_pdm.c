@@ -76,8 +76,9 @@ static int refuse_cycle(struct pdm *p, struct ips_err *err)
 {
     const struct ips_graph *g = p->g;
     uint32_t done = 0, ready = 0;
-    uint8_t *open = p->queued; /* number of in-arcs not yet removed; zeroed
-                                  afterwards */
+    uint8_t *open =
+        p->queued; /* [n] number of each node's in-arcs that are not removed
+                      yet; the array is reset to NEVER below */
     for (uint32_t i = 0; i < g->node_count; i++) {
         open[i] = (uint8_t)(!p->first[i] + ips_arc_present(g, &p->arcs, i));
         if (open[i] == 0)

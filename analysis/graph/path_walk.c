@@ -34,8 +34,9 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
         last->chain == seg->chain && last->to == seg->from &&
-        last->from != IPS_NO_NODE) { /* from IPS_NO_NODE: stands for a path that
-                                        was left out; is not merged */
+        last->from !=
+            IPS_NO_NODE) { /* a segment from IPS_NO_NODE stands for a path that
+                              was left out, so it is not merged */
         last->to = seg->to;
         last->ns += seg->ns;
         return 0;
@@ -56,8 +57,9 @@ struct walk {
 };
 
 /* Walks back from node i along the winning arcs and calls `seen` with each
- * segment, the last one first. Stops at node `until` (IPS_NO_NODE: only where
- * the path begins or another machine's arc won). */
+ * segment, the last one first. Stops at node `until` (IPS_NO_NODE: only
+ * where the path begins or another machine's arc won). *w is set to where
+ * the walk ended. */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
                      struct walk *w, struct ips_err *err)
@@ -163,7 +165,8 @@ int ips_path_walk(const struct ips_graph *g,
     return rc;
 }
 
-/* IPS_E_NOT_FOUND unless the walk from `to` ended at `from`. */
+/* Returns IPS_E_NOT_FOUND if the walk from `to` ended at another machine's
+ * arc, or not at `from` (IPS_NO_NODE: any start of a path will do). */
 static int check_arrival(const struct walk *w, uint32_t from, uint32_t to,
                          struct ips_err *err)
 {

@@ -95,7 +95,8 @@ static void set_wall_weights_of_node(const struct ips_graph *g, uint32_t i,
 
 /* ---- message times ---- */
 
-/* Converts bytes to ns; *timed, a copy of `g`, gets the converted arrays. */
+/* Converts the lengths of all messages of `g` from bytes to ns. `out` owns
+ * the new arrays; *timed, which the caller made a copy of `g`, borrows them. */
 static int convert_message_bytes_to_ns(const struct ips_graph *g,
                                        struct ips_view *out,
                                        struct ips_graph *timed,
@@ -131,8 +132,8 @@ static int apply_weighting(const struct ips_graph *g,
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
     out->own_w = ips_alloc_large(1, bytes);
-    if (!out->own_xlen) /* else g->xlen is that array; each entry is read before
-                           it is overwritten */
+    if (!out->own_xlen) /* if it exists, g->xlen is the same array: each entry
+                           is read before it is overwritten */
         out->own_xlen = ips_alloc_large(1, bytes);
     out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))
@@ -169,9 +170,10 @@ static bool alloc_own_weights(struct ips_view *v, struct ips_err *err)
     return v->own_w != NULL;
 }
 
-/* Subtracts the cost of recording after the weighting was applied: the part of
- * a wait that overlaps with its arc stays the same, so no arc becomes longer
- * than with recording. */
+/* Subtracts the cost of recording from the chain arcs. This comes after the
+ * weighting, which shortens the cross arc of an external wait by the chain
+ * arc that overlaps with it: if the chain arc were reduced first, that cross
+ * arc would become longer than with recording. */
 static int subtract_probe(struct ips_view *v,
                           const struct ips_scenario *scenario,
                           struct ips_err *err)
@@ -191,8 +193,8 @@ static int subtract_probe(struct ips_view *v,
     return 0;
 }
 
-/* Counts waits of unknown end as if whatever ended them had worked all the
- * time. */
+/* Counts waits of unknown end as work, as if whatever ended them had worked
+ * all the time. */
 static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
                        struct ips_err *err)
 {

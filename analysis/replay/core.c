@@ -5,8 +5,8 @@
  * have their turn. So the end of the chains' turn is a virtual time, `turn_v`,
  * like the completions, and which of them comes first is exact.
  *
- * Of the machine itself, whose number the chains store, only speed, load, count
- * and idle time are used.
+ * Only speed, load, count and idle time are used of the machine itself, whose
+ * number the chains store.
  */
 #include <stdlib.h>
 
@@ -148,8 +148,9 @@ ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
     if (!r->core_of || r->core_of[m] == RP_NO_CORE)
         return 0;
     const struct rp_machine *core = &r->machine[r->core_of[m]];
-    /* The first core has the most whole loads; another core may have a fraction
-     * of a load more, less than one turn_ns. */
+    /* The first core has the most whole loads; another core may have a
+     * fraction of a load more, so its turn of loads is longer by less than
+     * one turn_ns. */
     ips_u128 turns = (ips_u128)(total / turn_work(core)) + 1;
     return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
            turns * (most_turn_ns(r, m) + core->is.turn_ns);
@@ -326,7 +327,8 @@ static struct rp_item first_chain(const struct rp_machine *core)
     return best;
 }
 
-/* Core i has had no chain for turn_ns: pulls one from another core. */
+/* Core i has had no chain for turn_ns: pulls one from the core with the most
+ * chains plus load, if that core has more than one more. */
 static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;

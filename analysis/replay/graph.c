@@ -77,8 +77,8 @@ static void put_idle(struct making *m, uint32_t k, uint64_t ns)
     m->out->made[k] = 1;
 }
 
-/* Adds node i with work w since the last node. xpred is set later by
- * link_arcs(). */
+/* Adds node i, with w ns of work since the last node, and the nodes that its
+ * `idle` ns need. xpred is set later by link_arcs(). */
 static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
 {
     const struct ips_graph *g = m->g;

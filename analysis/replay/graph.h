@@ -25,8 +25,9 @@ struct ips_replay_graph {
     /* [g.node_count] node of the whole graph: the arc into k consists of the
      * arcs into of[k-1]+1 .. of[k]; none if they are equal */
     uint32_t *of;
-    uint32_t *to; /* [node count of the whole graph] the node that
-                     replaces it, or IPS_NO_NODE if it was merged */
+    uint32_t
+        *to; /* [node count of the whole graph] the node of `g` that replaces
+                each node, or IPS_NO_NODE if the node was merged */
     /* [g.node_count] 1: the node's cross arc is an added IDLE arc */
     uint8_t *made;
 };

@@ -28,7 +28,9 @@ struct finding {
     uint32_t *of;      /* [nodes] 0, or 1 + the piece that contains the node */
     bool *busy;        /* [chains] the chain is in another queue already */
     uint32_t *all;     /* [chains] number of takings of any lock */
-    uint32_t *taken_unit; /* [chains] number of takings of the current lock */
+    uint32_t *taken_unit; /* [chains] number of takings of the current lock; in
+                             put_pieces() the node where the chain's next piece
+                             has to begin */
     uint32_t *number;     /* [chains] index of the chain as a worker */
     uint32_t *who;        /* [who_count] chains that took the current lock,
                              ascending */
@@ -108,7 +110,8 @@ static int by_number(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-/* Counts which chains took the lock, and how often. */
+/* Lists in `who` the chains that took the lock, and counts how often each
+ * did; `t` has the `n` takings. */
 static void count_takings(struct finding *f, const struct unit_take *t,
                           uint32_t n)
 {
@@ -230,7 +233,7 @@ static void mark_pieces(struct finding *f, uint32_t from, bool is)
             f->of[i] = is ? p + 1 : 0;
 }
 
-/* Whether the pieces after `from` exchange nothing but locks. */
+/* Whether the pieces from number `from` on exchange nothing but locks. */
 static bool exchanges_only_locks(const struct finding *f, uint32_t from)
 {
     const struct ips_graph *g = f->g;
@@ -245,7 +248,7 @@ static bool exchanges_only_locks(const struct finding *f, uint32_t from)
     return true;
 }
 
-/* Work after node `from` up to node `to`. */
+/* Work in ns of the arcs after node `from` up to node `to`. */
 static uint64_t work_between(const struct ips_graph *g, uint32_t from,
                              uint32_t to)
 {

@@ -26,13 +26,14 @@ struct worker {
 struct dispatcher {
     uint32_t turn;        /* the next turn */
     uint32_t first, last; /* list of blocks whose results have arrived */
-    /* the dispatcher takes a result; it waits for one */
+    /* takes_result: the dispatcher is receiving a result; waits: it waits
+     * for one */
     bool takes_result, waits;
 };
 struct rp_queues {
     const struct ips_queues *is;
-    uint32_t *at; /* [nodes] 1: bound; 2 + block: sends that block's result; 0:
-                     neither */
+    uint32_t *at;   /* [nodes] 1: bound (see the top of this file); 2 + block:
+                       sends that block's result; 0: neither */
     uint32_t *role; /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
                        worker: 2 * worker + 2 */
     struct worker *worker;

@@ -94,12 +94,13 @@ struct ips_queued_graph {
     uint32_t *of;       /* [node_count] the node in the recorded graph */
     uint32_t *to;       /* [node_count] the inverse of `of` */
 };
-/* Makes the graph in another order. `took` [turn_count]: the block whose result
- * each turn takes. `had` [lock_queues.piece_count]: the worker that does each
- * piece. The nodes and their cross arcs are the same, but the nodes of blocks,
- * turns and pieces have other positions. The arc into the first node of such a
- * piece gets the weight of what followed the piece that now precedes it,
- * because what a thread does after a piece belongs to that piece. */
+/* Makes the graph in another order. `took` [turn_count]: the block whose
+ * result each turn takes. `had` [lock_queues.piece_count]: the worker that
+ * does each piece. The nodes and their cross arcs are the same, but the
+ * nodes of blocks, turns and pieces have other positions. What a thread does
+ * after a block, turn or piece belongs to it. So the arc into the first node
+ * of each gets the weight of what followed, as recorded, the one that now
+ * precedes it. */
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
                           const uint32_t *took, const uint32_t *had,
                           struct ips_queued_graph *out,

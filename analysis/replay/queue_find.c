@@ -92,7 +92,8 @@ static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
     return true;
 }
 
-/* Cuts chain c into blocks, as a worker of d. False: it is no worker of d. */
+/* Adds chain c as a worker of d, cut into blocks. False: c is no worker of
+ * d. */
 static bool cut_chain_into_blocks(struct finding *f, uint32_t d, uint32_t c)
 {
     const struct ips_graph *g = f->g;
@@ -131,7 +132,7 @@ static bool cut_chain_into_blocks(struct finding *f, uint32_t d, uint32_t c)
     return true;
 }
 
-/* Cuts the chains from which d received and which may be its workers. */
+/* Adds, as workers of d, the chains from which d received and which qualify. */
 static void cut_chains_of_workers(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
@@ -161,7 +162,7 @@ static uint32_t block_received_by(const struct finding *f, uint32_t i)
 }
 
 /* Cuts the turns of d. The last turn has the rest of the chain; set_rest()
- * shortens it. */
+ * shortens it. False: d is no dispatcher. */
 static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
 {
     const struct ips_graph *g = f->g;
@@ -282,8 +283,8 @@ static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
         for (uint32_t b = is->first_block; b < is->end_block; b++) {
             uint32_t turn;
             bool last = b + 1 == is->end_block;
-            if (last) { /* the last block may also receive something at the
-                           end */
+            if (last) { /* the last block may receive from several turns; its
+                           first receive decides */
                 turn = f->mark[f->g->xpred[o->block[b].first]];
                 if (turn == 0)
                     return false;
@@ -347,8 +348,8 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
     return link_block_to_turn(f, is->end_block - 2, turn - 1);
 }
 
-/* For queues in which each worker is told to stop in return for a result: makes
- * the message that tells it a block of its own. */
+/* For queues in which each worker is told to stop in return for a result:
+ * makes the receives of the stop message a block of their own. */
 static bool split_tails(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;
@@ -368,7 +369,8 @@ static bool split_tails(struct finding *f, struct ips_queue *q)
     return true;
 }
 
-/* Determines where the last turn ends and what follows the queue begins. */
+/* Sets the node at which the last turn ends and the rest of the dispatcher's
+ * chain begins. */
 static void set_rest(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;

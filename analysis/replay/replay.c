@@ -194,8 +194,8 @@ static int check_ask(const struct ips_graph *g,
 /* ---- bound of the time
  * -------------------------------------------------------- */
 
-/* Time that all the work takes on machine m if only one chain at a time runs.
- */
+/* Time in ns that all the work takes on machine m if only one chain at a
+ * time runs. */
 static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
                                             uint64_t total)
 {
@@ -248,7 +248,9 @@ static inline uint64_t n_or_zero(bool is, uint64_t n)
     return n & -(uint64_t)is;
 }
 
-/* Visits every node, so it avoids branches on the node's kind. */
+/* Adds up the cross arcs. *resources is set to the number of RESOURCE arcs,
+ * barriers excepted, that the replay keeps as recorded. Visits every node,
+ * so it avoids branches on the node's kind. */
 static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
 {
     const struct ips_graph *g = r->g;
@@ -315,7 +317,7 @@ static int no_memory(const struct ips_graph *g, struct ips_err *err)
                        g->node_count, g->chain_count);
 }
 
-/* initial capacity; most machines have few chains at a time */
+/* initial capacity of a tree; most machines have few chains at a time */
 #define TREE_ROOM 4u
 
 static bool alloc_trees(struct rp *r)
@@ -562,8 +564,8 @@ int ips_replay(const struct ips_graph *g, const struct ips_scenario *scenario,
         struct ips_err why = {0};
         rc = attempt_replay(g, scenario, ask, kept, number, out, &again, &why);
         all += again;
-        /* Callers check only the error, so an error of an earlier attempt must
-         * not remain in it. */
+        /* Callers check only *err, so the error of an earlier attempt must
+         * not remain there. */
         if (err && (rc < 0 || number > 0))
             *err = why;
         if (!again)

@@ -223,8 +223,8 @@ struct ips_replay_chain {
 };
 
 struct ips_replay {
-    uint64_t makespan_ns; /* time of the greatest END, or of the scenario's
-                             goal */
+    uint64_t makespan_ns; /* when the last END, or the scenario's goal, is
+                             reached */
     uint32_t end; /* the END of makespan_ns; IPS_NO_NODE in an empty graph */
     uint64_t last_ns; /* when the last chain ended */
     uint64_t *reach;  /* [node_count] when each node is reached, ns */

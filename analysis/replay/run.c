@@ -166,7 +166,8 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
         put_work(r, r->chain[c].machine, c, w, now);
 }
 
-/* Removes the hole that a completion left, unless new work filled it. */
+/* Removes the completed entry (`hole`), unless new work took its place, and
+ * recomputes the machine's next event. */
 RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
 {
     if (m->hole) {
@@ -254,8 +255,8 @@ bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
     return is_ready_or_wait(r, c, now);
 }
 
-/* Handles that the work before node `pos` of chain c is done. Returns whether
- * the node can be reached. */
+/* Handles the end of chain c's work before its node `pos`. True: the node
+ * can be reached now. False: the chain waits. */
 RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
@@ -371,7 +372,7 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core)
         r->chain[c].ran_t = now;
     if (i >= r->machines && i < r->first_core)
-        rp_transferred(r, c, now); /* for a medium c is a node */
+        rp_transferred(r, c, now); /* for a medium, c is the receiving node */
     else if (work_done(r, c, now))
         run_until_work(r, c, now);
     rp_go_on_all(r, now);

@@ -12,8 +12,9 @@
 #include "analysis/replay/tree.h"
 
 #define RP_NO_CHAIN UINT32_MAX
-/* Values of at least this mean that the node is not reached yet. The low half
- * is the first chain that waits for the node, or RP_NO_CHAIN. */
+/* In rp.reach a value of at least this means that the node is not reached
+ * yet. The low half is the first chain that waits for the node, or
+ * RP_NO_CHAIN. */
 #define RP_UNKNOWN (1ULL << 63)
 #define RP_NO_CORE UINT32_MAX
 #define RP_BITS_MIN 8u
@@ -25,13 +26,13 @@ struct rp_chain {
     uint32_t end; /* one past the last node */
     uint32_t first;
     uint32_t machine;
-    uint32_t core;       /* index into rp.machine (replay/core.c), or
-                            RP_NO_CORE */
-    uint32_t move;       /* index of the chain's next move */
-    uint32_t move_node;  /* node of the chain's next move, or IPS_NO_NODE */
-    uint32_t next;       /* next chain that waits for the same node */
-    uint64_t done_t;     /* when the work of the current arc was done */
-    uint64_t ran_t;      /* when it last finished work on a core with turns */
+    uint32_t core;      /* index into rp.machine (replay/core.c), or
+                           RP_NO_CORE */
+    uint32_t move;      /* index of the chain's next move */
+    uint32_t move_node; /* node of the chain's next move, or IPS_NO_NODE */
+    uint32_t next;      /* next chain that waits for the same node */
+    uint64_t done_t;    /* when the work of the current arc was done */
+    uint64_t ran_t; /* when the chain last finished work on a core with turns */
     uint64_t want_w;     /* ns of work that the chain has when it gets a core */
     uint64_t work_ns;    /* ns of work done on `machine`, not yet in run_ns */
     uint64_t blocked_ns; /* time that the chain waited for cross arcs */
@@ -41,15 +42,17 @@ struct rp_chain {
  * time advances by exactly dv * num / den; t0 + rem / den is the time at which
  * the virtual clock was v0. */
 struct rp_machine {
-    struct rp_tree active; /* chains by (completion in _v, chain); for a medium
-                              the receiving nodes of its transfers */
-    uint32_t count;        /* number of active chains (k), including the hole */
-    bool hole; /* the first entry of `active` has completed, and is to be
-                  replaced or removed */
+    struct rp_tree
+        active; /* active chains by (virtual time of completion, chain); for a
+                   medium the receiving nodes of its transfers */
+    uint32_t count; /* number of active chains, including the entry that `hole`
+                       marks */
+    bool hole;      /* the first entry of `active` has completed, and is to be
+                       replaced or removed */
     /* the machine as given in the request, ratios in lowest terms */
     struct ips_replay_machine is;
-    uint64_t num, den; /* num depends on the current k, den is
-                          constant */
+    uint64_t num, den; /* num depends on the current `count`; den only on the
+                          machine and its load */
     unsigned shift;    /* den == 1 << shift, or RP_NO_SHIFT */
     uint64_t v0, t0, rem;
     uint64_t label_t; /* time of the event to which the machine was last
@@ -59,8 +62,8 @@ struct rp_machine {
     uint64_t idle_t, idle_since; /* total time without an active chain; start of
                                     the current idle time */
     /* The next members are only for a core (replay/core.c), which has
-     * `is.cores` 1 and `den` as without its load. Machines and media have
-     * turn_v RP_NEVER. */
+     * `is.cores` 1 and a `den` that ignores its load. Machines and media
+     * have turn_v RP_NEVER. */
     uint64_t turn_v;      /* virtual time at which the chains' turn ends, or
                              RP_NEVER */
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
@@ -79,8 +82,9 @@ struct rp_lock {
     bool due;             /* the lock is in rp.due */
 };
 
-/* The token bucket of a medium: saved_t is the time saved up at at_t; while the
- * medium is idle since then, it saves more. */
+/* The token bucket of a medium: saved_t is the transfer time that the medium
+ * had saved up at time at_t. As long as the medium is idle after at_t, it
+ * saves more. */
 struct rp_bucket {
     uint64_t saved_t, at_t;
 };
@@ -100,9 +104,9 @@ struct rp {
                              NULL: there is only one */
     struct rp_chain *chain;
     struct rp_machine *machine;
-    /* The next events: arrivals for blocked chains by (time, chain), and the
-     * next completion of each machine by (time, machine); the leaf is the
-     * machine's number. */
+    /* The next events. pending_arrivals: arrivals for which blocked chains
+     * wait, by (time, chain). completions: the next completion of each
+     * machine, by (time, machine); its leaf is the machine's number. */
     struct rp_tree pending_arrivals;
     struct rp_tree completions;
     uint32_t arrived; /* leaf of the arrival being processed, to be replaced or
@@ -180,7 +184,8 @@ static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
  * set. */
 struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise);
 
-/* Adds chain c's work_ns, at its machine's speed, to run_ns. */
+/* Moves the work in chain c's work_ns to its run_ns, as time at its
+ * machine's speed. */
 void rp_flush_work(struct rp *r, uint32_t c);
 
 /* Index of a pair of machines: from the one on which node x was reached to the
@@ -234,8 +239,8 @@ static inline bool rp_gives(const struct rp *r, uint32_t i)
 {
     return r->lock_at && r->lock_at[i] && !(r->lock_at[i] & 1);
 }
-/* Puts chain c, whose work was done at `done_t`, in line for the lock that its
- * node `pos` takes. */
+/* Puts chain c in line for the lock that its node `pos` takes, by the time
+ * at which its work was done (`done_t`). */
 void rp_join_lock_queue(struct rp *r, uint32_t c);
 void rp_return_unit(struct rp *r, uint32_t i);
 /* One round: grants free units to the waiters, which then continue. */
@@ -254,13 +259,14 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 /* Chain c, which takes part in a queue, is at the end of a piece. Returns the
  * node where it continues, or IPS_NO_NODE if it has to wait. */
 uint32_t rp_queue_next_node(struct rp *r, uint32_t c);
-/* The chain that receives at node i in the replay, asked when the message is
- * sent. */
+/* The chain that receives at node i in the replay. To be asked when the
+ * message is sent. */
 uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 /* The block whose result begins to arrive with the message of node i, or
  * IPS_QUEUE_NONE. */
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
-/* Announces the result that node i sends, if any; called when i is reached. */
+/* If node i sends a result, schedules the result's arrival at the
+ * dispatcher; called when i is reached. */
 void rp_announce_result(struct rp *r, uint32_t i, uint64_t now);
 /* Schedules the arrival of block b's result at t. */
 void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);

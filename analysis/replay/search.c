@@ -95,11 +95,11 @@ static int evaluate_map(struct search *s, uint32_t *map,
     return 0;
 }
 
-/* ---- trying all maps
- * ----------------------------------------------------------
- * Canonical maps: of a class of machines that are alike, the lower ones are
- * used first, in the order of the items. */
+/* ---- trying all maps ----------------------------------------------------- */
 
+/* Whether a canonical map may place `item` on `machine`. A map is canonical if
+ * it uses the machines of each class of like machines in ascending order, when
+ * the items are taken in their order. */
 static bool may_place_item_on(const struct search *s, uint32_t item,
                               uint32_t machine)
 {
@@ -121,8 +121,9 @@ static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
     return m;
 }
 
-/* Sets s->map to the first canonical map, or to the one after s->map. False:
- * there is none. s->users must not change between calls. */
+/* Sets s->map to the first canonical map (`first`) or to the one after the
+ * current s->map. False: there is none. s->users must not change between
+ * calls. */
 static bool next_map(struct search *s, bool first)
 {
     uint32_t i = first ? 0 : s->items - 1, from = 0;
@@ -321,8 +322,8 @@ static int check_ask(const struct ips_search_ask *ask, struct ips_err *err)
     return check_fixed(ask, err);
 }
 
-/* Lists the free items, heaviest first, of equal weights the lower item first.
- * Binary insertion sort, because qsort_r is not in C11. */
+/* Lists the free items, heaviest first, of equal weights the lower item
+ * first. Uses a binary insertion sort, because qsort_r is not in C11. */
 static void sort_items(struct search *s)
 {
     const uint64_t *weight = s->ask->weight;

@@ -102,11 +102,11 @@ struct ips_search_bound {
     uint32_t item;    /* the item of item_ns; IPS_SEARCH_FREE: none */
     uint64_t ns;      /* the greatest of these bounds */
 };
-/* Computes the bounds. `ask` gives the machines, loads and message times; it
- * must have no moves, its map is not used, and messages do not wait for each
- * other on a medium. `item` [g->chain_count]: item of each chain. Takes
- * O((nodes + chains * machines) + machines^2) and the memory of three numbers a
- * node. */
+/* Computes the bounds. `ask` gives the machines, loads and message times. It
+ * must have no moves; its map is not used, and its media are ignored. `item`
+ * [g->chain_count]: item of each chain. `of`: the search's items, and which
+ * machines they may use. Takes O((nodes + chains * machines) + machines^2)
+ * and the memory of three numbers a node. */
 int ips_search_bound(const struct ips_graph *g,
                      const struct ips_scenario *scenario,
                      const struct ips_replay_ask *ask, const uint32_t *item,

@@ -15,23 +15,24 @@ struct bound {
     const struct ips_scenario *scenario;
     const struct ips_replay_ask *ask;
     const struct ips_search_ask *of;
-    const uint32_t *item;   /* [chains] item of each chain */
-    bool *there;            /* [machines] an item may run on it */
+    const uint32_t *item; /* [chains] item of each chain */
+    bool *there;          /* [machines] true: an item may run on the machine */
     struct ips_ratio *load; /* [machines] the machine's least load */
     /* Lines whose least value is at or below every message time: `near` for
      * messages within a machine, `all` for all pairs of machines. */
     struct ips_mtime *near, *all;
     uint32_t near_count, all_count;
     uint64_t *work;   /* [items] ns of work that must be done */
-    uint32_t *chains; /* [items] number of chains with such work */
+    uint32_t *chains; /* [items] number of the item's chains that have such work
+                         to do (`work`) */
     uint8_t *needed; /* [nodes] 1: the node leads to an END at which the run may
                         be over */
     uint64_t *w, *xlen; /* [nodes] weights in units of 2^-8 ns */
     struct ips_search_bound *out;
 };
 
-/* Work per time of `k` chains together on machine m, rounded up: speed * k *
- * min(1, n / (k + b)). Grows with k. */
+/* Work per time of `k` chains together on machine m, which has n cores and
+ * load b, rounded up: speed * k * min(1, n / (k + b)). Grows with k. */
 static uint64_t rate_of(const struct bound *b, uint32_t m, uint64_t k)
 {
     const struct ips_replay_machine *is = &b->ask->machine[m];
@@ -100,7 +101,7 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
 }
 
 /* Adds the message time of a pair of machines to the list, if it may be the
- * least for some length. */
+ * least for some length, and removes those that no longer can be. */
 static void add_way(struct ips_mtime *ways, uint32_t *count,
                     const struct ips_mtime *way)
 {

@@ -54,8 +54,8 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
 int search_worth(struct search *s, struct ips_search_worth *worth,
                  struct ips_err *err) IPS_MUST_USE;
 
-/* Searches from all starts until the end; sets out->end to IPS_SEARCH_SETTLED
- * if nothing else stopped the search. */
+/* Runs the local search from all its start maps until something ends it;
+ * sets out->end to IPS_SEARCH_SETTLED if nothing else did. */
 int search_local(struct search *s, struct ips_err *err) IPS_MUST_USE;
 
 #endif

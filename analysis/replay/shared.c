@@ -59,8 +59,8 @@ static void subtract_least_ns(struct ips_graph *g, const struct ips_arcs *arcs,
     }
 }
 
-/* Walks back from the end; at each node determines which of its two arcs was
- * the later one. */
+/* Adds up the parts of the path by kind. Walks back from the replay's end,
+ * at each node along the arc that arrived later. */
 static void sum_path_by_kind(const struct ips_graph *g,
                              const struct ips_arcs *arcs,
                              const struct ips_replay *r, struct ips_shared *out)

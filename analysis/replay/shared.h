@@ -21,15 +21,15 @@
 struct ips_shared_ask {
     uint32_t machine_count;
     const uint32_t *map; /* [chain_count] machine of each chain */
-    /* [machine_count * machine_count], index f * machine_count + t. If set,
-     * xlen of the graph's DATA arcs is in ns, and this is the share of an empty
-     * message. NULL: xlen is in bytes, and the scenario's message time
-     * applies. */
+    /* [machine_count * machine_count], from machine f to machine t at index
+     * f * machine_count + t. If set, xlen of the graph's DATA arcs is in ns,
+     * and least_ns is the part of it that an empty message takes. NULL: xlen
+     * is in bytes, and the scenario's message time applies. */
     const uint64_t *least_ns;
 };
 
 struct ips_shared {
-    uint64_t end_ns;  /* time of the greatest END, or of the scenario's goal */
+    uint64_t end_ns; /* when the last END, or the scenario's goal, is reached */
     uint64_t busy_ns; /* time during which at least one transfer was in
                          progress */
     /* the parts of the path, which add up to end_ns (rounded up to ns where

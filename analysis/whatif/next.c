@@ -18,8 +18,9 @@ struct branch {
     uint64_t priority; /* length of the whole path */
     uint64_t suffix;   /* length from `node` to the END */
     uint32_t node;     /* the path continues backwards from this node */
-    uint32_t at; /* node at which this path takes the losing arc; NOTHING: it
-                    takes none, and `node` is the END */
+    uint32_t at; /* node at which the path leaves its parent's, by the in-arc
+                    that does not determine the node's EST; NOTHING: it leaves
+                    none, and `node` is the END */
     uint32_t parent; /* index in `result` of the branch that this one leaves;
                         NOTHING: none */
     uint32_t group;  /* group of the labels after `node` */
@@ -45,8 +46,8 @@ struct search {
     uint64_t found_count, found_cap;
     struct group *group;
     uint64_t group_count, group_cap;
-    struct ips_idmap longer; /* (group, label) -> the group with the label
-                                before it */
+    struct ips_idmap longer; /* (group, label) -> the group that has the label
+                                before the labels of `group` */
     struct ips_idmap met;    /* set of the (node, group) met */
     struct ips_idmap joined; /* SET: (group, label) -> the set with the label
                                 added */
@@ -73,7 +74,8 @@ static bool reserve_map(struct search *s, struct ips_idmap *m)
     return !s->full;
 }
 
-/* True: (node, group) was not met before. False with s->full: out of memory. */
+/* Adds (node, group) to the set of those met. False: it was met before or,
+ * with s->full set, memory ran out. */
 static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
 {
     struct ips_idmap *m = &s->met;
@@ -119,9 +121,9 @@ static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
     return result;
 }
 
-/* A set is stored as the sequence of its labels in descending order, so that
- * equal sets are equal groups. Labels greater than `label` are taken off and
- * put before it again. */
+/* Returns the set `group` with `label` added. A set is stored as the
+ * sequence of its labels in descending order, so that equal sets are equal
+ * groups. Labels greater than `label` are taken off and put before it again. */
 static uint32_t extend_set(struct search *s, uint32_t group, uint32_t label)
 {
     uint32_t at = group, off = 0;
@@ -258,9 +260,9 @@ static struct arcs_in arcs_in(const struct search *s, uint32_t node,
     return in;
 }
 
-/* Whether the longest path to `node` takes its cross arc. A chain's first node
- * has no chain arc, so there it does if there is a cross arc, even one that
- * leaves the EST 0. */
+/* Whether the longest path to `node` takes its cross arc. A chain's first
+ * node has no chain arc, so its cross arc, if there is one, is always taken,
+ * even if the EST is 0. */
 static bool takes_cross_arc(const struct search *s, uint32_t node,
                             const struct arcs_in *in)
 {
@@ -396,8 +398,9 @@ static int expand_path(const struct search *s, uint32_t self,
     return rc;
 }
 
-/* Paths without any label form a group too (number 0), possibly the only one.
- * It may have no entry in `group`, so its flag is `none_emitted`. */
+/* Whether a path of the group was emitted. Paths without any label form a
+ * group too (number 0), possibly the only one. That group may have no entry
+ * in `group`, so its flag is `none_emitted`. */
 static bool is_emitted(const struct search *s, uint32_t group)
 {
     return group ? s->group[group].emitted : s->none_emitted;

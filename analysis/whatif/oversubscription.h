@@ -13,11 +13,12 @@
 
 struct ips_oversubscription {
     uint32_t peak;      /* the most threads busy at once */
-    uint64_t beyond_ns; /* EST time during which more than `cores` are busy */
+    uint64_t beyond_ns; /* EST time during which more than `cores` threads are
+                           busy */
 };
 
-/* Looks at the chains of one machine. O(nodes + n log n) time and 32 bytes
- * each, for n periods of work without a wait. */
+/* Fills *out for the chains of machine `machine`. O(nodes + n log n) time and
+ * 32 bytes each, for n periods of work without a wait. */
 int ips_find_oversubscription(const struct ips_graph *g,
                               const struct ips_est *e, uint32_t machine,
                               uint32_t cores, struct ips_oversubscription *out,

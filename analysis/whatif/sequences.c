@@ -69,7 +69,9 @@ static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
     return true;
 }
 
-/* Counts the occurrences of one sequence; `group` is in order of position. */
+/* Counts the occurrences of one sequence that do not overlap, and keeps the
+ * sequence as a candidate if there are at least two. `group`: where it
+ * occurs, in order of position. False: out of memory. */
 static bool count_occurrences(struct counting *c, const struct keyed *group,
                               uint32_t size, uint32_t length)
 {
@@ -127,8 +129,8 @@ static bool is_part_of_repetition(const struct counting *c,
     return false;
 }
 
-/* Whether `s` is a shorter sequence that repeats at least twice; the last
- * repetition may be cut off. */
+/* Whether `s` consists of a shorter sequence that repeats at least twice;
+ * the last repetition may be cut off. */
 static bool is_repetition(const struct counting *c,
                           const struct ips_sequence *s)
 {

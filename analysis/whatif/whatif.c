@@ -152,8 +152,8 @@ static void read_result_of_scenario(const struct pass *p, int l,
         out->end == IPS_NO_NODE ? 0 : count_resources(p, l, out->end);
 }
 
-/* For two edits of one feature: the second applies to what the first leaves.
- * Rounded down, as all savings are. */
+/* The share (ppm) that two edits of one feature save together: the second
+ * applies to what the first leaves. Rounded down, as all savings are. */
 static uint32_t combine_savings(uint32_t a, uint32_t b)
 {
     uint64_t left = (uint64_t)(IPS_WHATIF_GONE - a) * (IPS_WHATIF_GONE - b);
@@ -220,8 +220,8 @@ static int pass_init(struct pass *p, const struct ips_whatif_base *b,
                        b->g->node_count);
 }
 
-/* One pass over at most LANES changes; `which` has their indices in
- * `change`. */
+/* Computes at most LANES changes in one pass; `which` has their indices in
+ * `change` and `out`. */
 static int run_changes_in_one_pass(struct pass *p,
                                    const struct ips_change *change,
                                    const uint32_t *which, int count,
@@ -275,7 +275,7 @@ static int compare_by_value_descending(const void *a, const void *b)
 }
 
 /* Computes all bounds without a pass, by the same sum as
- * run_changes_in_one_pass(). */
+ * run_changes_in_one_pass(), and sorts them into `by`, greatest first. */
 static int compute_and_sort_bounds(struct pass *p,
                                    const struct ips_change *change,
                                    size_t count, struct ips_whatif *out,
@@ -295,7 +295,7 @@ static int compute_and_sort_bounds(struct pass *p,
     return 0;
 }
 
-/* Inserts a gain into the sorted list of the best. */
+/* Inserts a gain above 0 into the sorted list of the `keep` greatest gains. */
 static void keep_best(struct by_value *best, size_t *kept, size_t keep,
                       struct by_value one)
 {

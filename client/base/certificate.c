@@ -215,8 +215,8 @@ const char *ipsq_untraced_why(const char *cause)
     return cause;
 }
 
-/* Formats "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
 #define UNTRACED_BYTES 512
+/* Formats "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
     size_t n =

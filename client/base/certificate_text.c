@@ -13,7 +13,7 @@
 #include "client/base/units.h"
 #include "proto/message.h"
 
-/* the load of other programs from which it is reported, in 1/1000 cores */
+/* load of other programs, in 1/1000 cores, from which on it is reported */
 #define OTHERS_MILLI 250
 
 static bool is_known_nonzero(uint64_t n)
@@ -259,9 +259,9 @@ static void put_limit(FILE *f, const char *before, const char *text,
     free(clean);
 }
 
-/* Formats "2 processes on m1, linked statically: /usr/bin/x (pid 77)"; returns
- * `out`. */
 #define UNTRACED_BYTES 512
+/* Formats "2 processes on m1, linked statically: /usr/bin/x (pid 77)";
+ * returns `out`. */
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
     char count[IPSQ_UNIT_BYTES], pid[32] = "";

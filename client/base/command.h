@@ -99,9 +99,9 @@ int ipsq_set_no_command_error(const char *name, const char *const *more,
 /* Paragraphs of docs/glossary.md, NULL at the end. All but the title have the
  * form "**term** - text". */
 extern const char *const ipsq_glossary[];
+#define IPSQ_TERM_BYTES 128
 /* Copies the term that a paragraph of the glossary explains to `out`, and
  * returns `out`; NULL: the paragraph explains no term. */
-#define IPSQ_TERM_BYTES 128
 const char *ipsq_extract_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
 
 /* The shells that `ipsq completion` supports (NULL at the end), and their
@@ -138,8 +138,8 @@ void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
 int ipsq_check_answer_kind(const Ips__Reply *last,
                            Ips__Reply__AnswerCase answer,
                            struct ips_err *err) IPS_MUST_USE;
-/* The exit status of a command whose answer has this certificate: IPSQ_OK if it
- * is complete; IPSQ_INCOMPLETE if it is not, or NULL. */
+/* The exit status of a command whose answer has the certificate `c`: IPSQ_OK
+ * if the certificate is complete; IPSQ_INCOMPLETE if not, or if `c` is NULL. */
 int ipsq_certificate_exit_status(const Ips__Certificate *c);
 
 #define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))

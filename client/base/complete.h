@@ -14,7 +14,7 @@
 struct ipsq_names {
     char **name; /* NULL at the end; NULL if there are none */
     size_t count;
-    /* a name with a description is added as "NAME\tDESCRIPTION" */
+    /* true: a name with a description is added as "NAME\tDESCRIPTION" */
     bool described;
 };
 /* Adds `name` with its description `about`; NULL: none. Adds nothing if memory
@@ -63,30 +63,29 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
 void ipsq_complete_machines(const struct ipsq_name_source *from,
                             const char *text, struct ipsq_names *out);
 
-/* What may complete a word: only the added candidates, or file names as
+/* The kinds of candidates for a word: only the added ones, or file names as
  * well. */
 enum ipsq_completes { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
 
-/* Adds the candidates for the word `text` to `out`. `words` are the `count`
- * whole words between the name of the program and `text`. `common`: also offer
- * the options that all commands accept. */
+/* Adds the candidates for the word `text` to `out`; returns whether file
+ * names may complete it as well. `words` are the `count` whole words between
+ * the name of the program and `text`. `common`: also offer the options that
+ * all commands accept. */
 enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
                                   char *const *words, size_t count,
                                   const char *text, bool common,
                                   struct ipsq_names *out);
 
-/*
- * `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last
- * word, one a line. It starts no daemon, prints no error, and ends after two
- * seconds at the latest. Returns the exit status: 0, or one of the
- * values below.
- */
+/* Exit statuses of `ipsq complete` besides 0. */
 enum {
     IPSQ_COMPLETE_FILES = 10, /* file names may complete the word, too */
     /* The words from some index on are the command line of another command.
      * Prints that index; PROGRAM has index 0. */
     IPSQ_COMPLETE_COMMAND = 11,
 };
+/* `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last
+ * word, one a line. It starts no daemon, prints no error, and ends after two
+ * seconds at the latest. Returns the exit status: 0 or IPSQ_COMPLETE_*. */
 int ipsq_complete_print(int argc, char **argv);
 
 /* Adds the candidates for a word of a command line of ipsrun

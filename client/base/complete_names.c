@@ -13,7 +13,8 @@ void ipsq_names_add(struct ipsq_names *names, const char *name,
 {
     char *line = NULL;
     bool more = names->described && about && *about;
-    if (names->count % 64 == 0) { /* space for one more name and the NULL */
+    if (names->count % 64 ==
+        0) { /* makes space for 64 more names and the NULL */
         char **grown =
             realloc(names->name, (names->count + 65) * sizeof(*grown));
         if (!grown)

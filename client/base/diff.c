@@ -9,8 +9,9 @@
 
 /* up to this number of assignments of runs to sides, all are tried */
 #define WAYS_ALL 20000u
-#define WAYS_DRAWN 9999u /* else this number of random ones */
-#define RESAMPLES 2000u  /* bootstrap resamples for an interval */
+/* number of random assignments tried if there are more than WAYS_ALL */
+#define WAYS_DRAWN 9999u
+#define RESAMPLES 2000u /* bootstrap resamples for an interval */
 
 /* ---- items --------------------------------------------------------------- */
 
@@ -245,8 +246,9 @@ struct chance {
     /* [items + 1] distances between the sides as given; the last is that of the
      * totals */
     double *seen;
-    /* [items + 1] number of ways in which the greatest distance of any item is
-     * at least `seen`; for the totals, in which their distance is */
+    /* [items + 1] number of ways in which the greatest distance of any item
+     * is at least `seen`; the last: number of ways in which the distance of
+     * the totals is */
     uint64_t *as_far;
 };
 

@@ -1,4 +1,4 @@
-/* Tables for people: aligned, in human units. */
+/* Writes tables for people: columns aligned, values with units. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -148,11 +148,9 @@ static int parse_by_values(struct ipsq_options *o, const char *text,
         char word[32];
         uint32_t which = 0;
         size_t len = strcspn(at, ","), n = strcspn(at, ",:");
-        bool named = strncmp(at, "mark:", 5) ==
-                         /* in mark:NAME and task:NAME the value is mark or
-                          * task */
-                         0 ||
-                     strncmp(at, "task:", 5) == 0;
+        /* in mark:NAME and task:NAME the value of --by is mark or task */
+        bool named =
+            strncmp(at, "mark:", 5) == 0 || strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
         int rc = parse_option_choice(IPSQ_OPT_BY, word, &which, err);
@@ -449,10 +447,10 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
     opterr = 0;
     optind = 0;
     for (;;) {
+        int word = optind ? optind : 1;
         /* In the short options, '-' makes getopt return words in order, as
          * option 1, and ':' makes it distinguish a missing value from an
          * unknown option. */
-        int word = optind ? optind : 1;
         int c = getopt_long(argc, argv, "-:hVv", longs, NULL);
         int rc = 0;
         if (c == -1)

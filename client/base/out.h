@@ -82,8 +82,9 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
 
 /* ---- format_*.c ------------------------------------------------------- */
 
-/* Writes the rows, and the titles before the first of them. `columns`: greatest
- * width of the table, 0: no limit; `color`: print the titles in bold. */
+/* Writes the rows of `t`, and before its first row the titles. `columns`:
+ * greatest width of the table, 0: no limit; `color`: print the titles in
+ * bold. */
 void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color);
 /* After the last row: prints which columns were left out. */
@@ -117,11 +118,12 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
 /* Returns `c` or, if it is NULL, a certificate that is not complete and whose
  * gap is that the answer came without a certificate. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
-/* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */
 #define IPSQ_OVERHEAD_BYTES 64
+/* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */
 bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
                         const Ips__Certificate *c);
-/* The words for an Untraced's `cause`: why a process was not recorded. */
+/* The words that say why a process was not recorded; `cause` is that of an
+ * Untraced message. */
 const char *ipsq_untraced_why(const char *cause);
 
 #endif

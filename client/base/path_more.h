@@ -1,6 +1,6 @@
 /*
- * What `ipsq path` can print besides the longest path: the slack of everything
- * else, and the next longest paths.
+ * Two things that `ipsq path` can print besides the longest path: the slack of
+ * everything else, and the next longest paths.
  */
 #ifndef IPS_CLIENT_BASE_PATH_MORE_H
 #define IPS_CLIENT_BASE_PATH_MORE_H

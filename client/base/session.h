@@ -36,13 +36,13 @@ void ipsq_session_close(struct ipsq_session *s);
  * was started did not connect. */
 void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f);
 
-/* Sends `rq` (its id is set here) and reads replies up to the last. `on_piece`,
- * if not NULL, is called with each. Replies are kept until the session is
- * closed, so tables may borrow from them; with `drop` each is freed after
- * on_piece returns. *last is the final reply (NULL with `drop`). An error reply
- * of the master becomes the return value. */
 typedef int ipsq_on_piece(const Ips__Reply *reply, void *arg,
                           struct ips_err *err);
+/* Sends `rq` (its id is set here) and reads replies up to the last.
+ * `on_piece`, if not NULL, is called with each. Replies are kept until the
+ * session is closed, so tables may borrow from them; with `drop` each is
+ * freed after on_piece returns. *last is the final reply (NULL with `drop`).
+ * An error reply of the master becomes the return value. */
 int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
                      ipsq_on_piece *on_piece, void *arg,
                      const Ips__Reply **last, struct ips_err *err) IPS_MUST_USE;
@@ -86,9 +86,9 @@ void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
 /* Whether the progress line will be shown if the answer takes long. */
 bool ipsq_progress_wanted(void);
+#define IPSQ_WAITING "waiting for the answer"
 /* Sets the text of the progress line. It is IPSQ_WAITING until the master
  * reports progress. */
-#define IPSQ_WAITING "waiting for the answer"
 void ipsq_progress_set_text(const char *doing);
 /* Ends the progress line and prints `text` in its place, if standard error is a
  * terminal. */

@@ -1,6 +1,6 @@
 /*
- * What the terminal can show to which an answer is printed. A pipe or a file is
- * not a terminal: output to it has no width limit and no colour.
+ * Finds out what the terminal can show: its width, colours, UTF-8. A pipe or a
+ * file is not a terminal: output to it has no width limit and no colour.
  */
 #ifndef IPS_CLIENT_BASE_TERMINAL_H
 #define IPS_CLIENT_BASE_TERMINAL_H

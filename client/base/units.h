@@ -40,10 +40,10 @@ int ipsq_parse_positive_count(const char *text, uint64_t *n,
 int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* Parses how much faster something gets, "30%" or "2.5x" (2.5 times as fast),
- * into the time saved in millionths: 1 to IPSQ_GONE, which is all of it. Finer
- * digits are truncated. */
 #define IPSQ_GONE 1000000u
+/* Parses how much faster something gets, "30%" or "2.5x" (2.5 times as
+ * fast), into the time saved in millionths: 1 to IPSQ_GONE, which is all of
+ * it. Finer digits are truncated. */
 int ipsq_parse_faster(const char *text, uint32_t *ppm,
                       struct ips_err *err) IPS_MUST_USE;
 

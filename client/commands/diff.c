@@ -11,8 +11,8 @@
 
 #define TABLE_TOP 10
 #define NAME_BYTES 1024
-/* There are fewer than 10 figures, and one for each cause of waits, of which
- * there are 13. */
+/* There are fewer than 10 fixed figures, and one for each of the 13 causes
+ * of waits. */
 #define FIGURES_MAX 48
 #define TEXT_BYTES 160u
 
@@ -79,8 +79,8 @@ struct whole {
 
 /* ---- figures ------------------------------------------------------------- */
 
-/* Sets the figure in one run. It is 0 in runs for which this is not called: a
- * run has no row for a cause of which it had no wait. */
+/* Sets the figure in one run. In runs for which this function is not called
+ * the figure is 0: a run has no row for a cause of which it had no wait. */
 static void store_figure(struct whole *w, const char *name, enum ipsq_kind kind,
                          unsigned run, uint64_t value)
 {
@@ -146,7 +146,8 @@ static int ask_and_collect_rows(struct whole *w, struct ipsq_session *s,
     return rc < 0 ? rc : ipsq_check_answer_kind(*last, answer, err);
 }
 
-/* "f (a.out)": procedures of the same name in different files are distinct. */
+/* Formats the name of a procedure with its file, such as "f (a.out)":
+ * procedures of the same name in different files are distinct. */
 static void procedure_name(const Ips__ProcedureRow *r, char out[NAME_BYTES])
 {
     const char *base = strrchr(r->module, '/');
@@ -190,8 +191,8 @@ static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
     return rc;
 }
 
-/* Adds the time of the path in messages and external causes, which are parts of
- * both breakdowns of the path. Subtracts it from *left. */
+/* Adds the time of the path in messages and external causes, which are parts
+ * of both breakdowns of the path. Subtracts that time from *left. */
 static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
                                       unsigned run, uint64_t *left,
                                       struct ips_err *err)

@@ -106,9 +106,9 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
-/* Writes the `top` rows of the table with the greatest values in `column` (0:
- * all rows) and releases the table. `left_out`: number of rows that the master
- * left out already. */
+/* Writes the `top` rows (0: all) of the table, those with the greatest
+ * values in `column`, and releases the table. `left_out`: number of rows
+ * that the master left out already. */
 static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
                                   size_t column, uint64_t top,
                                   uint64_t left_out, const char *heading)
@@ -166,7 +166,8 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     write_top_and_release(out, &t, 3, top, left_out, heading);
 }
 
-/* Writes the totals of each object; the last row is the sum of all. */
+/* Writes the totals of each object, and their sum as the row "all". With
+ * `top` that row is sorted and counted like the others. */
 static void put_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
                        size_t count, uint64_t top, uint64_t left_out)

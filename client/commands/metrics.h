@@ -1,4 +1,4 @@
-/* `ipsq metrics --level procedure`, which has a file of its own. */
+/* Declares what metrics_procs.c has: `ipsq metrics --level procedure`. */
 #ifndef IPS_CLIENT_COMMANDS_METRICS_H
 #define IPS_CLIENT_COMMANDS_METRICS_H
 
@@ -6,8 +6,8 @@
 
 extern const struct ipsq_columns ipsq_metrics_procedure_columns;
 
-/* Asks for the rows and prints them. Returns an exit status, or a negative code
- * with `err` set. */
+/* Asks the master for the metrics of procedures and prints them. Returns an
+ * exit status, or a negative code with `err` set. */
 int ipsq_run_procedure_metrics(const struct ipsq_options *o,
                                struct ipsq_session *s, struct ips_err *err);
 

@@ -64,8 +64,9 @@ static void put_cpu_and_run_delay(struct ipsq_out *out,
                    ipsq_count(a->other_ns));
 }
 
-/* Whether processes went on after the command of the run ended (by more than 1%
- * of its elapsed time) and made the path longer than its elapsed time. */
+/* Whether processes went on after the command of the run ended (by more than
+ * 1% of the command's elapsed time) and made the path longer than that
+ * elapsed time. */
 static bool outlives_command(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&

@@ -165,12 +165,12 @@ struct procedures {
     const struct ipsq_rows *rows;
     const Ips__ProcedureTotals *totals;
     uint64_t of; /* total of which the shares are fractions */
-    /* of all work (`whole`): the part of unsampled_ns that is on the path */
+    /* if `whole`: the part of unsampled_ns that is on the path */
     uint64_t path_unsampled;
     /* time of the path off the CPU; not 0 only with the weightings sched and
      * wall */
     uint64_t off_cpu_ns;
-    bool whole; /* of all work, not only of the path */
+    bool whole; /* true: the rows cover all work, not only the path */
 };
 
 static void add_procedure_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
@@ -245,7 +245,8 @@ static const struct ipsq_column sequence_columns[] = {
     {"procedures", NULL, IPSQ_LIST}, {"steps", "STEPS", IPSQ_TEXT},
 };
 
-/* "solver.12 sweep -> solver.13 sweep"; malloc'd, NULL: out of memory. */
+/* Returns the steps of a sequence as text, such as "solver.12 sweep ->
+ * solver.13 sweep"; malloc'd, NULL: out of memory. */
 static char *steps_text(const Ips__Sequence *s)
 {
     char *text = NULL;

@@ -20,7 +20,8 @@ void ipsq_path_rows_release(struct ipsq_path_rows *rows);
 size_t ipsq_fill_path_groupings(const struct ipsq_options *o,
                                 char *by[IPSQ_BY_COUNT]);
 
-/* `top`: greatest number of rows of each table; 0: all. */
+/* Writes the tables of the path's shares, its most common sequences and the
+ * shares of all work. `top`: greatest number of rows of each table; 0: all. */
 void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const Ips__PathAnswer *a,
                            const struct ipsq_path_rows *rows, uint64_t top);

@@ -48,7 +48,8 @@ static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
                            : IPS_UNMEASURED_REAL);
 }
 
-/* `text`: buffer for the source location; NULL: the column is not shown. */
+/* Adds the row of a procedure. `text`: buffer for the source location; NULL:
+ * the column is not shown. */
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
                     uint64_t cpu_ns, bool with_object, char *text)
 {

@@ -1,4 +1,5 @@
-/* Requests to the services of a run, and what limits their rate. */
+/* `ipsq requests`: the requests to the services of a run, and what limits their
+ * rate. */
 #include <string.h>
 
 #include "client/base/command.h"

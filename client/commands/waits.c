@@ -12,8 +12,8 @@
 #define TABLE_TOP 20 /* groups that the table shows without --top */
 #define PLACE_BYTES 200
 #define WHILE_BYTES 400
-/* number of rows of a group's blame (what the peer did meanwhile) that are
- * described in words */
+/* at most this many rows of a group's blame (what the peer did meanwhile)
+ * are described in words */
 #define WHILE_ROWS 3
 
 static const struct ipsq_column wait_columns[] = {

@@ -44,9 +44,9 @@ void why_seen_gain(const struct why_seen *x, double *median, double *least,
  * n; n > 0. */
 void why_wilson(unsigned k, unsigned n, double *low, double *high);
 
-/* Asks the master what rq->why requests about rq->run. If that is no particular
- * kind of answer (rq->why->answer is "") and the run is a service, asks about
- * its requests, or if none are known about the elapsed time. *out belongs to
+/* Asks the master what rq->why requests about rq->run. If rq->why->answer is
+ * "" (no particular kind of answer) and the run is a service, asks about its
+ * requests or, if none are known, about the elapsed time. *out belongs to
  * the session. */
 int why_ask(struct ipsq_session *s, Ips__Request *rq,
             const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;

@@ -141,8 +141,8 @@ static bool takes_run(const struct ipsq_command *c)
            strncmp(c->usage, "[RUN", 4) == 0;
 }
 
-/* Whether --object restricts the command to an object. With whatif, the only
- * command that has --faster, it names what is assumed to be faster. */
+/* Whether --object restricts the command to an object. In whatif, the only
+ * command that has --faster, the option names what is assumed to be faster. */
 static bool takes_object(const struct ipsq_command *c)
 {
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));

@@ -1,8 +1,8 @@
 /*
- * What the shell's commands are about: a run, an object in it, and a part of
- * its time. Pure: splits a line into words, moves the focus, and adds the focus
- * to commands that do not name something else. Source: IPS-18 (zooming),
- * DESIGN.
+ * The focus: the run, the object in it and the part of its time that the
+ * shell's commands are about. Pure: splits a line into words, moves the focus,
+ * and adds the focus to commands that do not name something else. Source:
+ * IPS-18 (zooming), DESIGN.
  */
 #ifndef IPS_CLIENT_SHELL_FOCUS_H
 #define IPS_CLIENT_SHELL_FOCUS_H
@@ -32,8 +32,8 @@ struct ipsq_words {
 
 /* Splits a line at blanks. '...' and "..." keep words together; a backslash
  * protects the next character (not within '...'); a word that starts with #
- * ends the line. IPS_E_USAGE: a quote is not closed, or the line is too
- * long. */
+ * ends the line. IPS_E_USAGE: a quote is not closed, or the line has too
+ * many bytes or words. */
 int ipsq_words_split(const char *line, struct ipsq_words *out,
                      struct ips_err *err) IPS_MUST_USE;
 
@@ -59,16 +59,16 @@ int ipsq_focus_set_phase(struct ipsq_focus *f, const char *word,
  * run. False: there was nothing to remove. */
 bool ipsq_focus_up(struct ipsq_focus *f);
 
-/* What a command cannot use of the focus; bits. */
+/* Bits for the parts of the focus that a command cannot use. */
 enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };
 
-/* Makes a command line: "ipsq", `before` (options of all commands; NULL at the
- * end), then `words` with the additions of the focus. `argv` has space for
- * IPSQ_ARGV_MAX strings and NULL; its strings are borrowed from the arguments.
- * Returns argc, and in *unused what the command cannot use of the focus. An
- * unknown command, or wrong words, get no additions: running the line reports
- * what is wrong. */
 #define IPSQ_ARGV_MAX (2 * IPSQ_WORDS_MAX)
+/* Makes a command line: "ipsq", `before` (options of all commands; NULL at
+ * the end), then `words` with the additions of the focus. `argv` has space
+ * for IPSQ_ARGV_MAX strings and NULL; its strings are borrowed from the
+ * arguments. Returns argc, and in *unused what the command cannot use of the
+ * focus. An unknown command, or wrong words, get no additions: running the
+ * line reports what is wrong. */
 int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
                           const struct ipsq_words *words, char **argv,
                           unsigned *unused);
