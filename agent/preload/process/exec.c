@@ -76,13 +76,19 @@ void ips_env_init(void)
 /* --- a new image under a seccomp filter must not load us
  * ---------------------- */
 
+static bool is_preload(const char *entry)
+{
+    return !strncmp(entry, ld_preload, sizeof(ld_preload) - 1);
+}
+
 static size_t environ_bytes(char *const *envp)
 {
-    size_t count = 1;
-    for (char *const *e = envp; e && *e; e++)
+    size_t count = 1, text = 0;
+    for (char *const *e = envp; e && *e; e++) {
         count++;
-    const char *preload = environ_find(envp, ld_preload);
-    return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
+        text += is_preload(*e) ? strlen(*e) + 1 : 0;
+    }
+    return count * sizeof(char *) + text;
 }
 
 /* Copies the environment without our library and our variables; `out` has space
@@ -98,11 +104,12 @@ static void copy_environ_without_library(char **out, char *const *envp)
         bool ours = false;
         for (int i = 0; i < VARS; i++)
             ours |= !strncmp(*e, var_names[i], strlen(var_names[i]));
-        if (!strncmp(*e, ld_preload, head)) {
+        if (is_preload(*e)) {
             memcpy(text, ld_preload, head);
             ips_preload_without(text + head, *e + head, library_name);
             if (text[head])
                 out[count++] = text;
+            text += strlen(text) + 1;
         } else if (!ours) {
             out[count++] = *e;
         }
@@ -121,13 +128,24 @@ static bool preload_wanted(char *const *envp, const struct ips_target *target)
            !environ_find(envp, "LD_VERIFY=");
 }
 
+/* Returns the LD_PRELOAD entry that counts, or NULL: of several the loader uses
+ * the last. */
+static const char *find_preload(char *const *envp)
+{
+    const char *last = NULL;
+    for (char *const *e = envp; e && *e; e++)
+        if (is_preload(*e))
+            last = *e;
+    return last;
+}
+
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
 {
     if (ips_core.wrap_state != IPS_WRAP_ON || !library)
         return 0;
     if (ips_must_not_preload())
         return environ_bytes(envp);
-    const char *preload = environ_find(envp, ld_preload);
+    const char *preload = find_preload(envp);
     bool there = preload && strstr(preload, library_name);
     bool missing = there != preload_wanted(envp, target);
     for (int i = 0; i < VARS; i++)
@@ -162,14 +180,11 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
         env->envp = out;
         return;
     }
-    const char *preload = NULL;
+    const char *preload = find_preload(envp);
     size_t count = 0;
-    for (char *const *e = envp; e && *e; e++) {
-        if (!strncmp(*e, ld_preload, sizeof(ld_preload) - 1))
-            preload = *e;
-        else
+    for (char *const *e = envp; e && *e; e++)
+        if (!is_preload(*e))
             out[count++] = *e;
-    }
     for (int i = 0; i < VARS; i++)
         if (var_texts[i] && !environ_find(envp, var_names[i]))
             out[count++] = var_texts[i];
