@@ -149,7 +149,7 @@ void master_release(struct master *m)
     mtimes_release(&m->mtimes);
     if (m->tick)
         event_free(m->tick);
-    if (m->state_fd > 0)
+    if (m->state_fd >= 0)
         close(m->state_fd);
     ips_peer_reap();
     memset(m, 0, sizeof(*m));

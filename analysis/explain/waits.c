@@ -30,7 +30,7 @@ uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i)
     if (w->g->xkind[i] == IPS_X_NONE && !has_wait_of_node(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
-    bool first = w->g->kind[i] == IPS_NODE_START;
+    bool first = i == 0 || w->g->kind[i] == IPS_NODE_START;
     return first ? from : ips_max_u64(from, w->at[i - 1]);
 }
 

@@ -393,6 +393,7 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
 static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
 {
     return (!ask->mtime || same_message_time(ask, x, y)) &&
+           (!ask->wire || same_curve(ask->wire[x], ask->wire[y])) &&
            (!ask->medium_count || ask->medium[x] == ask->medium[y]);
 }
 
@@ -415,7 +416,7 @@ static bool are_alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
     const struct ips_replay_machine *x = &ask->machine[a],
                                     *y = &ask->machine[b];
     struct ips_ratio one = {1, 1};
-    return x->cores == y->cores &&
+    return x->cores == y->cores && x->turn_ns == y->turn_ns &&
            same_ratio(x->speed.den ? x->speed : one,
                       y->speed.den ? y->speed : one) &&
            same_ratio(ratio_or_zero(x->load), ratio_or_zero(y->load)) &&

@@ -109,8 +109,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_format_real(a->p_max, p_max);
     ipsq_out_text(out, "parallelism", "%s (%s if messages took no time)", p,
                   p_max);
-    ipsq_out_value(out, IPSQ_REAL, "rho",
-                   a->rho == IPS_UNMEASURED_REAL ? NULL : "utilisation",
+    ipsq_out_value(out, IPSQ_REAL, "rho", isnan(a->rho) ? NULL : "utilisation",
                    ipsq_real(a->rho));
     ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on the path",
                    ipsq_count(a->messages));

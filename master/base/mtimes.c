@@ -175,6 +175,14 @@ const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
 
 int mtimes_adopt(struct mtimes *t, struct mtimes *from, struct ips_err *err)
 {
+    uint64_t count = t->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        const struct mtime_pair *p = from->pair[i];
+        count += mtimes_find(t, p->from, p->to, p->over) == NULL;
+    }
+    if (count > MTIMES_PAIRS_MAX)
+        return ips_err_set(err, IPS_E_LIMIT, "more than %u pairs",
+                           MTIMES_PAIRS_MAX);
     if (make_room(t, from->count, from->wake_count, err) < 0)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < from->count; i++)
@@ -352,6 +360,8 @@ int mtimes_save(struct mtimes *t, struct ips_err *err)
         memset(&t->broken, 0, sizeof(t->broken));
     else
         ips_err_wrap(err, rc, "%s", t->path);
+    if (rc < 0 && fd >= 0)
+        (void)unlink(fresh);
     free(text);
     return rc;
 }

@@ -180,8 +180,8 @@ static void recheck_previous_job(struct query *q)
     if (c->force || c->older.count) {
         (void)store_pair(q, c->force ? &c->there : &c->older, NULL);
     } else if (mtimes_load(t, &err) < 0 ||
-               !mtimes_remove(t, c->there.from, c->there.to, c->there.over) ||
-               mtimes_save(t, &err) < 0) {
+               (mtimes_remove(t, c->there.from, c->there.to, c->there.over) &&
+                mtimes_save(t, &err) < 0)) {
         query_fail(q, &err);
     }
     if (q->over || c->force)

@@ -291,8 +291,11 @@ static void set_waiter_window(struct query *q, uint32_t phase)
     for (uint32_t i = 0; i < q->machine_count; i++) {
         const struct machine_share *p = &q->machines[i];
         if (p->state != PART_ACTIVE && p->expected &&
-            !query_exclude(to, p->machine, "the phases were told without it"))
+            !query_exclude(to, p->machine, "the phases were told without it")) {
+            free(w);
             fail_phases(q, IPS_E_NO_MEMORY, "no memory");
+            return;
+        }
     }
     free(to->windows);
     to->windows = w;

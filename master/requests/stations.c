@@ -159,7 +159,9 @@ static void add_stations_of_machine(struct filling *f,
 {
     uint64_t all_cpu = 0;
     uint32_t base = first_chain_of(f->d, p);
-    for (uint32_t i = 0; i < p->t.thread_count; i++) {
+    /* a thread without a chain of the graph has no requests */
+    uint32_t most = f->d->path.merged.chain_count - base;
+    for (uint32_t i = 0; i < ips_min_u32(p->t.thread_count, most); i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
         char object[OBJECT_BYTES];
         uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->outside_cpu[base + i]);

@@ -28,7 +28,12 @@ int slave_poolfs_open_dir(int at, const char *name, struct ips_err *err)
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return ips_err_errno(err, "directory %s", name);
-    if (fstat(fd, &st) < 0 || (st.st_uid != geteuid() && st.st_uid != 0)) {
+    if (fstat(fd, &st) < 0) {
+        int rc = ips_err_errno(err, "directory %s", name);
+        close(fd);
+        return rc;
+    }
+    if (st.st_uid != geteuid() && st.st_uid != 0) {
         close(fd);
         return ips_err_set(err, IPS_E_REFUSED,
                            "directory %s belongs to user %u", name,

@@ -202,6 +202,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     snprintf(path, sizeof(path), "%s/graph", dir);
     snprintf(fresh, sizeof(fresh), "%s/graph.new", dir);
     (void)unlink(fresh);
+    *bytes = 0;
     int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return ips_err_errno(err, "%s", fresh);

@@ -127,20 +127,44 @@ static int compare_streams_by_chain(const void *a, const void *b)
     return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
-static void find_images(struct events_job *j)
+static int compare_images(const struct ips_segment_header *x,
+                          const struct ips_segment_header *y)
+{
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->pidns != y->pidns)
+        return x->pidns < y->pidns ? -1 : 1;
+    return (x->image_stamp > y->image_stamp) -
+           (x->image_stamp < y->image_stamp);
+}
+
+static int compare_streams_by_image(const void *a, const void *b, void *arg)
+{
+    const struct slave_snapshot *s = arg;
+    const uint32_t *x = a, *y = b;
+    int c = compare_images(&s->streams[*x].head, &s->streams[*y].head);
+    return c ? c : (*x > *y) - (*x < *y);
+}
+
+/* Sets image_of of each stream to the first stream of its image. */
+static int find_images(struct events_job *j)
 {
     const struct slave_snapshot *s = j->graph->snap;
-    for (uint32_t i = 0; i < s->stream_count; i++) {
-        const struct ips_segment_header *h = &s->streams[i].head;
-        uint32_t k = 0;
-        for (; k < i; k++) {
-            const struct ips_segment_header *o = &s->streams[k].head;
-            if (o->pid == h->pid && o->pidns == h->pidns &&
-                o->image_stamp == h->image_stamp)
-                break;
-        }
-        j->image_of[i] = k;
+    uint32_t first = 0, *order = calloc(s->stream_count + 1u, sizeof(*order));
+    if (!order)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < s->stream_count; i++)
+        order[i] = i;
+    qsort_r(order, s->stream_count, sizeof(*order), compare_streams_by_image,
+            (void *)(uintptr_t)s);
+    for (uint32_t k = 0; k < s->stream_count; k++) {
+        if (k == 0 || compare_images(&s->streams[order[k]].head,
+                                     &s->streams[first].head) != 0)
+            first = order[k];
+        j->image_of[order[k]] = first;
     }
+    free(order);
+    return 0;
 }
 
 static int add_channel_entry(struct events_job *j, uint32_t stream,
@@ -207,10 +231,10 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
         p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
     }
     free(chains);
-    if (rc == 0) {
-        find_images(j);
+    if (rc == 0)
+        rc = find_images(j);
+    if (rc == 0)
         rc = slave_input_make(gs, s, &j->in, &j->job.err);
-    }
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++)
         rc = index_channels_of_stream(j, i, &cap);
     if (rc < 0)

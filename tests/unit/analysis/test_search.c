@@ -469,6 +469,35 @@ static void test_search__refuses(void **state)
     discard(&d);
 }
 
+/* Would catch: machines called alike, so that one of their maps is not tried,
+ * although they differ in one property. */
+static void test_search__alike_only_if_all_is_equal(void **state)
+{
+    enum { EQUAL, CORES, SPEED, TURN, WIRE, MEDIUM, CASES };
+    (void)state;
+    for (int k = 0; k < CASES; k++) {
+        const struct ips_curve slow = {.count = 1, .bytes = {1}, .ns = {500}},
+                               fast = {.count = 1, .bytes = {1}, .ns = {400}};
+        const struct ips_curve *wire[4] = {&slow, &slow, &slow, &slow};
+        uint32_t medium[4] = {0}, alike[2];
+        struct ips_replay_machine machine[2] = {{.cores = 2}, {.cores = 2}};
+        const struct ips_replay_ask ask = {.machine = machine,
+                                           .machine_count = 2,
+                                           .medium_count = 2,
+                                           .medium = medium,
+                                           .wire = wire};
+        const struct ips_search_ask of = {.machine_count = 2};
+        machine[1].cores += k == CORES;
+        machine[1].speed = (struct ips_ratio){k == SPEED ? 2 : 1, 1};
+        machine[1].turn_ns = k == TURN ? 1000 : 0;
+        wire[3] = k == WIRE ? &fast : &slow;
+        medium[3] = k == MEDIUM;
+        ips_search_find_alike_machines(&ask, &of, alike);
+        assert_int_equal(alike[0], 0);
+        assert_int_equal(alike[1], k == EQUAL ? 0 : 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_search__given),
         cmocka_unit_test(test_search__by_hand),
         cmocka_unit_test(test_search__refuses),
+        cmocka_unit_test(test_search__alike_only_if_all_is_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
