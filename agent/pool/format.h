@@ -179,6 +179,10 @@ struct ips_control {
      * slave stores it. In use = used_bytes + spare_bytes - released_bytes. */
     _Atomic uint64_t spare_bytes;
     uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
+    /* 1: a process of the run has the side of a pseudo terminal that controls
+     * it. Only then are reads and writes of pseudo terminals matched. */
+    _Atomic uint32_t has_pty_master;
+    uint32_t reserved;
 };
 
 static inline uint64_t ips_control_bytes_in_use(const struct ips_control *c)
@@ -303,6 +307,9 @@ struct ips_rec_head {
  * kernel's next tick or when a call returned. The sampled address may therefore
  * be biased towards such moments. */
 #define IPS_REC_F_LATE 2u
+/* SAMPLE: the first frame is in a loop that only reads memory until it changes
+ * (agent/unwind/spin_loop.h). */
+#define IPS_REC_F_SPINS 4u
 /* MARK: from this record on, the agent keeps the text in a slot, so that
  * MARK_SHORT can refer to it. The flags from bit 2 hold the slot's number, 1 to
  * 8; 0: no slot. Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */

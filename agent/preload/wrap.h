@@ -652,11 +652,9 @@ void ips_record_eventfd_write(const struct ips_io *io);
 /* Writes ACQUIRE for a read. False: the eventfd's number is unknown. */
 bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret);
 
-/* Writes RELEASE for a write to a pseudo terminal. */
-void ips_record_pty_write(const struct ips_io *io);
-/* Writes ACQUIRE for a read of a pseudo terminal. False: it is another
- * terminal.
- */
+/* Write RELEASE for a write to a pseudo terminal, and ACQUIRE for a read.
+ * False: it is another terminal, or its other side is not in the run. */
+bool ips_record_pty_write(const struct ips_io *io);
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 
 /* preload/io/wait.c: the value of a BLOCK's `ready` and `a` for a descriptor

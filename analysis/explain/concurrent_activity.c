@@ -525,6 +525,7 @@ struct role_sums {
     uint64_t covered;   /* time in which at least one of them works, ns */
     uint64_t from;      /* when `busy` last became positive */
     uint32_t busy;
+    bool barriers; /* its threads wait for each other at barriers */
 };
 
 /* Sets `covered` of each role from the sorted changes. `busy`: [chains] false.
@@ -552,6 +553,16 @@ static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
  * turns. */
 #define TURNS_PPM 100000u
 
+static bool waits_at_barriers(const struct ips_concurrent_ask *ask, uint32_t c)
+{
+    const struct ips_chain *chain = &ask->g->chains[c];
+    for (uint32_t i = chain->first; i < chain->first + chain->count; i++)
+        if (ask->g->xkind[i] == IPS_X_RESOURCE &&
+            ask->resource_kind[i] == IPS_THING_BARRIER)
+            return true;
+    return false;
+}
+
 static int find_roles_that_take_turns(struct sweep *s)
 {
     const struct ips_concurrent_ask *ask = s->ask;
@@ -562,6 +573,7 @@ static int find_roles_that_take_turns(struct sweep *s)
         struct role_sums *r = &sums[ask->role[c]];
         if (!ask->worker[c])
             continue;
+        r->barriers = r->barriers || waits_at_barriers(ask, c);
         r->all = ips_add_sat(r->all, s->works[c]);
         r->most = ips_max_u64(r->most, s->works[c]);
     }
@@ -569,8 +581,9 @@ static int find_roles_that_take_turns(struct sweep *s)
         sum_covered_time(s, sums, busy);
     for (uint32_t r = 0; r < ask->role_count && rc == 0; r++) {
         const uint64_t others = sums[r].all - sums[r].most;
-        s->take_turns[r] = ips_sub_sat(sums[r].all, sums[r].covered) <
-                           ips_ppm_of(others, TURNS_PPM);
+        s->take_turns[r] =
+            !sums[r].barriers && ips_sub_sat(sums[r].all, sums[r].covered) <
+                                     ips_ppm_of(others, TURNS_PPM);
     }
     free(sums);
     free(busy);

@@ -159,9 +159,11 @@ static void add_stations_of_machine(struct filling *f,
 {
     uint64_t all_cpu = 0;
     uint32_t base = first_chain_of(f->d, p);
-    /* a thread without a chain of the graph has no requests */
-    uint32_t most = f->d->path.merged.chain_count - base;
-    for (uint32_t i = 0; i < ips_min_u32(p->t.thread_count, most); i++) {
+    const struct ips_graph *g = &f->d->path.merged;
+    for (uint32_t i = 0; i < p->t.thread_count; i++) {
+        if (base + i >= g->chain_count ||
+            g->chains[base + i].machine != p->number)
+            break; /* a thread without a chain of the graph has no requests */
         const Ips__ThreadRow *t = p->t.threads[i];
         char object[OBJECT_BYTES];
         uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->outside_cpu[base + i]);

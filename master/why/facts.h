@@ -107,8 +107,12 @@ struct why_solving {
     /* [procedures] if the procedure yields the CPU: the procedure that calls it
      * most; else NULL */
     const struct entity_symbol **yields;
-    bool chats; /* small messages are the main problem, so no process that
-                   exchanges them is reported as a late sender */
+    /* [procedures] the procedure is mostly in a loop that only reads memory
+     * until another thread changes it */
+    bool *reads_memory;
+    uint64_t *spins; /* [procedures] ns of samples in such loops */
+    bool chats;      /* small messages are the main problem, so no process that
+                        exchanges them is reported as a late sender */
     /* [processes] whether the process exchanges small messages on the path */
     bool *chatty;
     uint32_t *process_of; /* [chain_count] number of the chain's process */

@@ -438,15 +438,27 @@ static void say_procedure(const struct saying *s)
                                  "again, as threads do that wait until another "
                                  "one changes something in memory.",
                                  object_of(&x->location), s->where)
+              : s->m->reads_memory
+                  ? arena_printf(s->a,
+                                 "%s spins%s: it reads memory again and again "
+                                 "until another thread changes it.",
+                                 object_of(&x->location), s->where)
                   : arena_printf(s->a, "%s spends its time%s.",
                                  object_of(&x->location), s->where);
     x->evidence =
-        s->m->samples
+        s->m == &s->f->spinning
+            ? arena_printf(s->a,
+                           "%s of CPU time in all, most of it not on the path; "
+                           "about %" PRIu64 " samples",
+                           s->ns, s->m->samples)
+        : s->m->samples
             ? arena_printf(s->a,
                            "%s of the path (%s); about %" PRIu64 " samples",
                            s->ns, s->share, s->m->samples)
             : arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
-    x->supposes = "it takes half as long";
+    x->supposes = s->m->yields || s->m->reads_memory
+                      ? "what it waits for comes after half the time"
+                      : "it takes half as long";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by procedure --by line", s->run);
 }
@@ -618,7 +630,7 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
         f->delay_unknown_ns > x->ns)
         add_doubt(&d, WHY_FAIR,
                   "threads were off the CPU for longer without a known reason");
-    if (amount && amount->yields)
+    if (amount && (amount->yields || amount->reads_memory))
         add_doubt(&d, WHY_FAIR, "what it waits for is not recorded");
     if (x && x->kind == WHY_LOCK)
         add_doubt(&d, WHY_FAIR, "threads may take the lock in another order");

@@ -20,6 +20,7 @@
 #define GIVEN 2u
 #define OF_LIBRARY 4u
 #define YIELDS 8u
+#define READS_MEMORY 16u
 
 struct use {
     const struct entity_symbol *site, *caller;
@@ -61,7 +62,8 @@ static int by_caller(const void *a, const void *b)
 }
 
 /* Lists the lock times of all machines, sorted by site and caller, without
- * those whose innermost procedure occurs in no arc. */
+ * those whose innermost procedure occurs in no arc. Adds the times in loops
+ * that read memory to y->spins instead. */
 static int list_uses(struct why_solving *y, struct uses *u)
 {
     const struct entities *t = &y->d->w.t;
@@ -78,6 +80,10 @@ static int list_uses(struct why_solving *y, struct uses *u)
             uint32_t leaf = entities_find_procedure(t, &w->symbol[x->leaf]);
             if (leaf == THING_NONE)
                 continue;
+            if (x->how & READS_MEMORY) {
+                y->spins[leaf] = ips_add_sat(y->spins[leaf], x->ns);
+                continue;
+            }
             u->v[u->count++] = (struct use){.site = &w->symbol[x->site],
                                             .caller = &w->symbol[x->caller],
                                             .leaf = leaf,
@@ -141,6 +147,19 @@ static int find_callers_of_yields(struct why_solving *y, const struct uses *u)
         y->yields[x->leaf] = x->site;
     }
     free(most);
+    return 0;
+}
+
+/* Sets y->reads_memory: the procedures that spend at least half of their
+ * samples in a loop which reads memory until it changes. */
+static int find_memory_loops(struct why_solving *y, const uint64_t *seen)
+{
+    y->reads_memory = calloc((size_t)y->procedures + 1, sizeof(bool));
+    if (!y->reads_memory)
+        return no_memory(y);
+    for (uint32_t p = 0; p < y->procedures; p++)
+        y->reads_memory[p] =
+            y->spins[p] && why_ppm(y->spins[p], seen[p]) >= WHY_HALF_PPM;
     return 0;
 }
 
@@ -294,12 +313,17 @@ int why_lock_cost(struct why_solving *y)
     uint64_t *path = calloc(n, sizeof(*path));
     uint64_t *seen = calloc(n, sizeof(*seen));
     uint64_t *counted = calloc(n, sizeof(*counted));
-    int rc = path && seen && counted ? list_uses(y, &u) : no_memory(y);
-    if (rc == 0)
+    y->spins = calloc(n, sizeof(*y->spins));
+    int rc =
+        path && seen && counted && y->spins ? list_uses(y, &u) : no_memory(y);
+    if (rc == 0) {
+        sum_samples_by_procedure(y, seen);
         rc = find_callers_of_yields(y, &u);
+    }
+    if (rc == 0)
+        rc = find_memory_loops(y, seen);
     if (rc == 0 && u.count) {
         bool any = false;
-        sum_samples_by_procedure(y, seen);
         mark_contended_sites(y, &u, counted);
         for (size_t i = 0; i < u.count; i++)
             any = any || u.v[i].counts;

@@ -73,6 +73,42 @@ static int fill_spread(struct why_solving *y)
     return 0;
 }
 
+static uint32_t procedure_of(const struct why_solving *y, uint32_t thing)
+{
+    const struct entities *t = &y->d->w.t;
+    return t->feature[t->member[t->entity[thing].first]].procedure;
+}
+
+/* Does a thread spin in this procedure, by reading memory or by calling
+ * sched_yield()? */
+static bool is_spinning(const struct why_solving *y, uint32_t thing)
+{
+    uint32_t procedure = procedure_of(y, thing);
+    return (y->reads_memory && y->reads_memory[procedure]) ||
+           (y->yields && y->yields[procedure]);
+}
+
+/* Sees to it that procedures in which threads spin are among order[*kept]: what
+ * they wait for runs beside them, so removing the spin alone gains nothing. */
+static void keep_spinning(const struct why_solving *y, const uint32_t *thing,
+                          size_t n, uint32_t *order, size_t *kept)
+{
+    size_t spinning = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+        if (!is_spinning(y, thing[i]))
+            continue;
+        while (at < *kept && order[at] != i)
+            at++;
+        if (at < *kept)
+            continue;
+        if (*kept < PROCEDURES_KEPT)
+            order[(*kept)++] = (uint32_t)i;
+        else if (spinning < *kept)
+            order[*kept - 1 - spinning++] = (uint32_t)i;
+    }
+}
+
 static int keep_procedures(struct why_solving *y, const uint32_t *thing,
                            const struct ips_whatif *out, const uint32_t *order,
                            size_t kept)
@@ -86,10 +122,11 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
         a[i].bound_ns = out[order[i]].bound;
         fill_procedure_amount(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
         a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
-        const struct entity *x = &y->d->w.t.entity[thing[order[i]]];
-        uint32_t number =
-            y->d->w.t.feature[y->d->w.t.member[x->first]].procedure;
+        uint32_t number = procedure_of(y, thing[order[i]]);
+        if (is_spinning(y, thing[order[i]]))
+            a[i].gain_ns = a[i].bound_ns = a[i].ns / 2;
         a[i].lock_code = y->lock_ppm && y->lock_ppm[number] >= WHY_NAMED_PPM;
+        a[i].reads_memory = y->reads_memory && y->reads_memory[number];
         if (y->yields && y->yields[number]) {
             const struct entity_symbol *by = y->yields[number];
             a[i].yields = true;
@@ -131,6 +168,8 @@ static int rank_procedures(struct why_solving *y)
     if (rc == 0 && n)
         rc = ips_whatif_rank(&y->s.base, change, n, PROCEDURES_KEPT, out, order,
                              &kept, y->s.err);
+    if (rc == 0 && n)
+        keep_spinning(y, thing, n, order, &kept);
     if (rc == 0)
         rc = keep_procedures(y, thing, out, order, kept);
     free(edit);
@@ -141,8 +180,23 @@ static int rank_procedures(struct why_solving *y)
     return rc;
 }
 
+/* Finds the procedure in which threads spin most, wherever that is. */
+static void find_most_spinning(struct why_solving *y)
+{
+    struct why_facts *f = &y->d->facts;
+    uint32_t most = why_most_votes(y->spins, y->procedures);
+    if (!y->procedures || !y->spins || !y->reads_memory[most])
+        return;
+    f->spinning.ns = ips_min_u64(y->spins[most], f->elapsed_ns);
+    f->spinning.gain_ns = f->spinning.bound_ns = f->spinning.ns / 2;
+    f->spinning.reads_memory = true;
+    f->spinning.samples = f->sample_ns ? y->spins[most] / f->sample_ns : 0;
+    why_put_procedure(y, most, f->spinning.ns, &f->spinning.location);
+}
+
 int why_find_procedures(struct why_solving *y)
 {
     int rc = rank_procedures(y);
+    find_most_spinning(y);
     return rc == 0 ? fill_spread(y) : rc;
 }

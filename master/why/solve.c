@@ -459,6 +459,8 @@ static void release_solving(struct why_solving *y)
     free(y->unknown);
     free(y->lock_ppm);
     free(y->yields);
+    free(y->reads_memory);
+    free(y->spins);
     free(y->lock_cpu);
     ips_est_release(&y->wall);
     free(y->chatty);

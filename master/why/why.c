@@ -353,6 +353,8 @@ bool why_find(const struct why_facts *f, struct arena *a,
     struct candidate nearest = {0};
     memset(out, 0, sizeof(*out));
     choose_findings(&l, &nearest);
+    if (!l.count && gain_ppm(f, WHY_PROCEDURE, &f->spinning) >= WHY_LEAST_PPM)
+        add_candidate(&l, WHY_PROCEDURE, &f->spinning);
     if (l.count)
         qsort(l.item, l.count, sizeof(*l.item), by_gain);
     if (is_spread(f))

@@ -145,6 +145,8 @@ struct why_amount {
     bool call;         /* the procedure moves messages, as write() does */
     /* the procedure calls sched_yield(), in which the time was spent */
     bool yields;
+    /* the procedure only reads memory until another thread changes it */
+    bool reads_memory;
     /* the procedure is one of the C library that spends most of its time taking
      * or releasing contended locks */
     bool lock_code;
@@ -250,6 +252,9 @@ struct why_facts {
     /* time of the path in processes that exchange small messages */
     uint64_t chatty_path_ns;
     struct why_common common;
+    /* the procedure in which threads spend most time reading memory until it
+     * changes, on the path or beside it; ns is at most elapsed_ns; 0: none */
+    struct why_amount spinning;
     struct why_hang hang;
     const char *run;         /* name of the run, for commands */
     bool windowed;           /* all times but elapsed_ns are of this window: */

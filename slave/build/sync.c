@@ -44,7 +44,7 @@
  * at most this long (ns) before the return. */
 #define JUST_BEFORE_NS 1000000u
 /* The adjacent wait of a thread is searched among this many of its records. */
-#define RECORDS_BETWEEN 3u
+#define RECORDS_BETWEEN 6u
 
 /* Read locks and write locks of a rwlock are of one class: they use one object.
  */
@@ -205,7 +205,7 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
         const uint32_t k = step > 0 ? index + n : index - n;
         if (k >= b->syncs.n || v[k].stream != a->stream)
             return NULL;
-        if (v[k].release)
+        if (v[k].release || v[k].ready || b_sync_after_cond(&v[k]))
             continue; /* of its mutex */
         const struct b_sync *first = step > 0 ? a : &v[k],
                             *second = step > 0 ? &v[k] : a;
@@ -217,6 +217,16 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
     return NULL;
 }
 
+/* Does the thread of `a`, its last record of an object, wait for the same
+ * object again in an unfinished call? */
+static bool waits_again_now(const struct build *b, const struct b_sync *a)
+{
+    const struct ips_begun *begun = &b->streams[a->stream].in->begun;
+    return begun->t && IPS_BEGUN_TYPE(begun->what) == IPS_REC_ACQUIRE &&
+           IPS_BEGUN_NUMBER(begun->what) == a->kind &&
+           begun->object == a->object;
+}
+
 /* Could a thread have ended this wait although the wait timed out? If so, sets
  * *earliest to the earliest time of the release that may have done so. */
 static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
@@ -224,7 +234,7 @@ static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
 {
     const struct b_sync *a = &b->syncs.v[index];
     if (!is_tested_again(a) || a->err != ETIMEDOUT ||
-        adjacent_wait(b, index, 1))
+        adjacent_wait(b, index, 1) || waits_again_now(b, a))
         return false;
     const struct b_sync *before = adjacent_wait(b, index, -1);
     *earliest = before && before->err == ETIMEDOUT
@@ -233,21 +243,27 @@ static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
     return true;
 }
 
-/* Returns the newest release of the object by another thread from `earliest` to
- * the return of `a`, or IPS_NONE. That release may have woken another thread as
- * well. */
-static uint32_t find_release_during(const struct object *o,
-                                    const struct b_sync *a, uint64_t earliest)
+/* Finds the newest release of the object by another thread from `earliest` to
+ * the return of `a`, which timed out. A release that woke all waiters, or one
+ * that woke another thread, counts only just before the return: `a` would have
+ * been woken, too, or what was given was taken by the other thread. */
+static void match_timed_out(const struct object *o, struct b_sync *a,
+                            uint64_t earliest)
 {
-    const struct b_sync *v = o->b->syncs.v;
+    struct b_sync *v = o->b->syncs.v;
+    const uint64_t just = ips_sub_sat(a->t_ret, JUST_BEFORE_NS);
     for (uint32_t k = releases_until(o, a->t_ret); k-- > 0;) {
-        const struct b_sync *r = &v[o->release[k]];
+        struct b_sync *r = &v[o->release[k]];
         if (r->t < earliest)
             break;
-        if (chain_of(o->b, r) != chain_of(o->b, a))
-            return o->release[k];
+        if (chain_of(o->b, r) == chain_of(o->b, a) ||
+            (r->t < just && r->left <= 0))
+            continue;
+        a->cause = o->release[k];
+        r->used = true;
+        o->b->out->counts.ambiguous += r->left <= 0;
+        break;
     }
-    return IPS_NONE;
 }
 
 /* Returns the chain of the thread that died while it owned the robust mutex:
@@ -277,12 +293,6 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     struct b_sync *a = &b->syncs.v[index];
     uint64_t earliest = 0;
     bool doubtful = false;
-    if (!after && may_have_ended_before_limit(b, index, &earliest)) {
-        a->cause = find_release_during(o, a, earliest);
-        if (a->cause != IPS_NONE)
-            b->syncs.v[a->cause].used = true;
-        return;
-    }
     if (!b_sync_got(a) || a->ready || b_sync_after_cond(a) != after)
         return;
     if (a->err == EOWNERDEAD && a->value > 2) {
@@ -356,6 +366,12 @@ static void match_object(struct object *o, bool after)
         qsort_r(o->acquire, o->acquires, sizeof(*o->acquire), cmp_return, o->b);
     for (uint32_t i = 0; i < o->acquires; i++)
         match_one(o, o->acquire[i], after);
+    /* after the others, which may have taken what was given */
+    for (uint32_t i = 0; i < o->acquires && !after; i++) {
+        uint64_t earliest;
+        if (may_have_ended_before_limit(o->b, o->acquire[i], &earliest))
+            match_timed_out(o, &o->b->syncs.v[o->acquire[i]], earliest);
+    }
 }
 
 static void match_all_objects(struct build *b, uint32_t *order, bool after)

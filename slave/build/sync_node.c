@@ -42,7 +42,7 @@ int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
         b_take_over_pending_wait(m, v, cause, &spin);
     }
     if (s->cause == IPS_NONE) {
-        if (!terminal)
+        if (!terminal || !b_is_typed(s->ino))
             b_add_unended(m, m->b->nodes, slept, false);
         return 0;
     }
@@ -105,6 +105,14 @@ static void on_listener(struct maker *m, struct b_sync *s)
     s->next = m->b->nodes;
 }
 
+/* A write to a terminal that waited until its other side read. */
+static void count_blocked_release(struct maker *m, const struct ips_rec_sync *r,
+                                  const struct interval *v)
+{
+    if (v->blocked && r->h.a == IPS_SYNC_TERMINAL)
+        b_count_wait(m, IPS_WAIT_TERMINAL, v->blocked_ns);
+}
+
 int b_on_sync(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_sync r;
@@ -113,9 +121,13 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct b_sync *s = &b->syncs.v[m->next_sync];
     struct interval v;
     int rc = 0;
-    if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams)
-        return 0; /* the scan of an incremental build made no b_sync of this
-                     record (scan_sync) */
+    if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams) {
+        /* the scan of an incremental build made no b_sync of this record
+         * (scan_sync) */
+        b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+        count_blocked_release(m, &r, &v);
+        return 0;
+    }
     m->next_sync++;
     if (!s->release && s->kind == IPS_SYNC_LISTEN) {
         on_listener(m, s);
@@ -126,7 +138,12 @@ int b_on_sync(struct maker *m, const uint8_t *p)
         rc = b_is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
                                             : on_acquire(m, s, &v);
     else if (s->used)
-        s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
+        s->node = v.blocked ? b_node_at_call(b, IPS_NODE_AUX, v.cpu, v.t,
+                                             v.blocked_ns, IPS_NONE)
+                            : b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu,
+                                     IPS_NONE);
+    if (s->release)
+        count_blocked_release(m, &r, &v);
     if (s->release && s->used && r.site && b->notes)
         b_waits_add_release(m, s->node, r.site, v.t);
     s->next = b->nodes;

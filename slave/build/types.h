@@ -183,6 +183,12 @@ static inline bool b_is_event(uint32_t kind)
     return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH ||
            kind == IPS_SYNC_TERMINAL;
 }
+/* `ino` of a TERMINAL: is it of what the controlling side writes? That may be a
+ * person, or a program outside of the run. */
+static inline bool b_is_typed(uint64_t ino)
+{
+    return ino & 1;
+}
 /* Programs make releases of these kinds all the time, mostly for nobody. */
 static inline bool b_is_common_release(uint32_t kind)
 {
@@ -316,7 +322,7 @@ struct b_vain { /* a wait for children that the kernel reaped itself */
  * much it sent. */
 struct b_unfinished_send {
     uint64_t t, t_ret; /* the call; the process's end */
-    uint32_t node, end, chain;
+    uint32_t node, end, chain, image;
 };
 struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
                      less than the packet */

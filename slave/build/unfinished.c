@@ -124,7 +124,8 @@ static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
         .t_ret = t_ret,
         .node = b_node(b, IPS_NODE_AUX, begun->cpu, t, begun->cpu, c->end_send),
         .end = c->end_send,
-        .chain = m->chain};
+        .chain = m->chain,
+        .image = m->s->image};
     return 0;
 }
 
@@ -144,11 +145,24 @@ static uint64_t received_beyond_records(const struct build *b, uint32_t end)
 {
     const struct ips_end *from = &b->out->ends[end],
                          *to = &b->out->ends[from->peer_end];
-    if (b->ends[end].packets)
-        return ips_sub_sat(to->recv_messages, from->sent_messages);
+    if (b->ends[end].packets) /* a write to a pipe may be several packets */
+        return from->kind == IPS_CHAN_PIPE
+                   ? 0
+                   : ips_sub_sat(to->recv_messages, from->sent_messages);
     return ips_sub_sat(
         ips_add_sat(to->recv_bytes, b->ends[from->peer_end].recv_before),
         ips_add_sat(from->sent_bytes, b->ends[end].sent_before));
+}
+
+static bool image_lost_records(const struct build *b,
+                               const struct b_unfinished_send *u)
+{
+    const struct b_image *im = &b->images[u->image];
+    for (uint32_t k = 0; k < im->stream_count; k++)
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            if (b->streams[im->first_stream + k].in->lost[i])
+                return true;
+    return false;
 }
 
 /* Turns the node of each unfinished send into a SEND of what its peer received
@@ -163,14 +177,18 @@ int b_complete_unfinished_sends(struct build *b)
         const uint64_t len = received_beyond_records(b, u->end);
         struct b_end *e = &b->ends[u->end];
         struct b_op *op;
-        if (!len || b->careful || !is_only_unfinished_send(b, u))
+        const uint32_t peer = b->out->ends[u->end].peer_end;
+        if (!len || b->careful || !is_only_unfinished_send(b, u) ||
+            b->out->ends[peer].last_ns < u->t || image_lost_records(b, u))
             continue;
         rc = b_new_send(b, e, &op);
         if (rc < 0)
             break;
         if (e->sends.n == 1)
             e->send_op_chain = u->chain;
-        e->send_many |= e->send_op_chain != u->chain;
+        /* A later image of the process may have sent after it: have the sends
+         * put in order. */
+        e->send_many |= e->sends.n > 1;
         *op = (struct b_op){.t = u->t,
                             .t_ret = u->t_ret,
                             .len = len,

@@ -119,14 +119,18 @@ static void add_lock(struct making *m, const struct ips_sampled *s)
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
     const struct slave_proc_names *n = m->names;
     uint32_t symbol[LOCK_FRAMES], count = 0;
-    struct slave_lock_use use;
+    struct slave_lock_use use = {0};
     for (uint32_t i = 0; i < stack->count && count < LOCK_FRAMES; i++) {
         uint32_t place = m->profile_cache->p.frames[stack->first + i];
         for (uint32_t k = n->first[place];
              k < n->first[place + 1] && count < LOCK_FRAMES; k++)
             symbol[count++] = n->of[k];
     }
-    if (!slave_lock_use(n, symbol, count, &use) || !make_lock_room(m))
+    if (stack->spins && count)
+        use.site = use.caller = symbol[0];
+    else if (!slave_lock_use(n, symbol, count, &use))
+        return;
+    if (!make_lock_room(m))
         return;
     m->lock[m->locks++] = (struct slave_lock_time){
         .leaf = symbol[0],
@@ -135,7 +139,8 @@ static void add_lock(struct making *m, const struct ips_sampled *s)
         .how = (use.contended ? SLAVE_LOCK_IS_CONTENDED : 0) |
                (use.gives ? SLAVE_LOCK_IS_GIVEN : 0) |
                (use.library ? SLAVE_LOCK_OF_LIBRARY : 0) |
-               (use.yields ? SLAVE_LOCK_IS_YIELD : 0),
+               (use.yields ? SLAVE_LOCK_IS_YIELD : 0) |
+               (stack->spins ? SLAVE_LOCK_IS_MEMORY_LOOP : 0),
         .ns = s->ns};
 }
 

@@ -15,6 +15,9 @@
 #define SLAVE_LOCK_IS_GIVEN 2u
 #define SLAVE_LOCK_OF_LIBRARY 4u
 #define SLAVE_LOCK_IS_YIELD 8u /* not a lock: sched_yield() */
+/* not a lock: a loop that only reads memory (IPS_REC_F_SPINS); `leaf`, `site`
+ * and `caller` are equal */
+#define SLAVE_LOCK_IS_MEMORY_LOOP 16u
 /* Time in the C library's procedures that take and release locks
  * (slave/profile/lock_code.h), by the innermost procedure, its callers and the
  * kind of use. */

@@ -3,6 +3,7 @@
 
 #include "slave/base/wordhash.h"
 #include "slave/build/chain_index.h"
+#include "agent/pool/pool.h"
 #include "slave/build/internal.h"
 
 /* maximum weight of a sample that is assigned to an arc */
@@ -48,14 +49,16 @@ struct probe {
     const struct ips_procs *p;
     const uint32_t *frames;
     uint32_t count, chain, what;
+    bool spins;
 };
 
 static bool same_stack(const void *arg, uint32_t number)
 {
     const struct probe *q = arg;
     const struct ips_stack *s = &q->p->stacks[number];
-    return s->count == q->count && memcmp(q->p->frames + s->first, q->frames,
-                                          q->count * sizeof(*q->frames)) == 0;
+    return s->count == q->count && s->spins == q->spins &&
+           memcmp(q->p->frames + s->first, q->frames,
+                  q->count * sizeof(*q->frames)) == 0;
 }
 
 static bool same_sampled(const void *arg, uint32_t number)
@@ -83,10 +86,11 @@ static int no_memory(struct making *m)
 }
 
 static int intern_stack(struct making *m, const uint32_t *frames,
-                        uint32_t count, uint32_t *number)
+                        uint32_t count, bool spins, uint32_t *number)
 {
     struct ips_procs *p = m->p;
-    const struct probe q = {.p = p, .frames = frames, .count = count};
+    const struct probe q = {
+        .p = p, .frames = frames, .count = count, .spins = spins};
     bool fresh;
     int rc = ROOM(p->stacks, p->stack_count, p->stack_capacity, m->err);
     while (rc == 0 && p->frame_capacity - p->frame_count < count)
@@ -100,7 +104,8 @@ static int intern_stack(struct making *m, const uint32_t *frames,
     if (*number == UINT32_MAX)
         return no_memory(m);
     if (fresh) {
-        p->stacks[p->stack_count++] = (struct ips_stack){p->frame_count, count};
+        p->stacks[p->stack_count++] =
+            (struct ips_stack){p->frame_count, count, spins};
         memcpy(p->frames + p->frame_count, frames, count * sizeof(*frames));
         p->frame_count += count;
     }
@@ -173,7 +178,7 @@ static int add_sample_record(struct making *m, const uint8_t *data,
     uint32_t places[IPS_REC_MAX_BYTES / 8], kept = 0, stack = 0, row = 0;
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     memcpy(&r, data, sizeof(r));
-    const uint32_t flags = r.h.word >> 24;
+    const uint32_t flags = ips_rec_flags(&r.h);
     uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
     uint32_t count = r.h.a < room ? r.h.a : room;
     if (r.h.a == 0 && !m->timers) {
@@ -195,7 +200,7 @@ static int add_sample_record(struct making *m, const uint8_t *data,
         if (i == 0 || !ips_code_belongs_to_ips(&m->p->map, places[kept]))
             kept++;
     }
-    int rc = intern_stack(m, places, kept, &stack);
+    int rc = intern_stack(m, places, kept, flags & IPS_REC_F_SPINS, &stack);
     if (rc == 0)
         rc = intern_sampled(m, stack, &row);
     if (rc < 0)

@@ -38,6 +38,7 @@
 /* a call stack: frames[first .. first + count), innermost first */
 struct ips_stack {
     uint32_t first, count;
+    bool spins; /* its samples are in a loop that waits for memory to change */
 };
 struct ips_sampled { /* samples of one thread in one call stack */
     uint32_t chain, stack;

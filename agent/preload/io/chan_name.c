@@ -481,15 +481,22 @@ static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
  * terminal is another one. Device numbers as the kernel's stat has them. */
 static uint32_t pty_number(int fd, const struct stat *st)
 {
-    enum { PTMX = 5 << 8 | 2, SLAVES_FIRST = 136, SLAVES_LAST = 143 };
-    const uint64_t major = st->st_rdev >> 8 & 0xfff;
-    unsigned number;
-    if (major >= SLAVES_FIRST && major <= SLAVES_LAST)
-        return IPS_FD_PTY((st->st_rdev & 0xff) | (st->st_rdev >> 12 & 0xfff00),
-                          0u);
-    return st->st_rdev == PTMX &&
-                   ips_sys3(SYS_ioctl, fd, TIOCGPTN, (long)&number) == 0
-               ? IPS_FD_PTY(number, 1u)
+    enum { CONTROLLING = 5 << 8, PTMX = CONTROLLING | 2 };
+    enum { SLAVES_FIRST = 136, SLAVES_LAST = 143 };
+    unsigned number, device = (unsigned)st->st_rdev;
+    if (device == PTMX) {
+        struct ips_control *c = ips_core_map_counters();
+        if (!c || ips_sys3(SYS_ioctl, fd, TIOCGPTN, (long)&number) != 0)
+            return 0;
+        atomic_store_explicit(&c->has_pty_master, 1, memory_order_relaxed);
+        return IPS_FD_PTY(number, 1u);
+    }
+    if (device == CONTROLLING && /* /dev/tty */
+        ips_sys3(SYS_ioctl, fd, TIOCGDEV, (long)&device) != 0)
+        return 0;
+    const unsigned major = device >> 8 & 0xfff;
+    return major >= SLAVES_FIRST && major <= SLAVES_LAST
+               ? IPS_FD_PTY((device & 0xff) | (device >> 12 & 0xfff00), 0u)
                : 0;
 }
 

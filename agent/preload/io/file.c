@@ -494,7 +494,8 @@ int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
 static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
 {
-    uint32_t id = (uint32_t)word; /* eventfd-id plus 1; 0: unknown */
+    /* eventfd-id plus 1; 0: unknown, or the number is now another file's */
+    uint32_t id = ips_fd_class(word) == IPS_FD_EVENTFD ? (uint32_t)word : 0;
     *thing = (struct ips_sync_object){0, id, 0};
     return id != 0;
 }
@@ -520,20 +521,29 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
  */
 
 /* The object of what is written to the terminal's other side by `io`'s side
- * (or, if it reads, by the other side). */
+ * (or, if it reads, by the other side). False: no process of the run can have
+ * the other side. */
 static bool pty_object(const struct ips_io *io, bool reads,
                        struct ips_sync_object *thing)
 {
-    uint32_t number = (uint32_t)ips_fd_get(io->fd); /* IPS_FD_PTY */
+    const uint64_t word = ips_fd_get(io->fd);
+    const uint32_t number = (uint32_t)word; /* IPS_FD_PTY */
+    struct ips_control *c;
+    if (ips_fd_class(word) != IPS_FD_TERMINAL || !number ||
+        !(c = ips_core_map_counters()) ||
+        !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))
+        return false;
     *thing = (struct ips_sync_object){0, number ^ reads, 0};
-    return number != 0;
+    return true;
 }
 
-void ips_record_pty_write(const struct ips_io *io)
+bool ips_record_pty_write(const struct ips_io *io)
 {
     struct ips_sync_object thing;
-    if (pty_object(io, false, &thing))
+    bool known = pty_object(io, false, &thing);
+    if (known)
         ips_record_release(IPS_SYNC_TERMINAL, &thing, io->call, 1, io->site);
+    return known;
 }
 
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret)

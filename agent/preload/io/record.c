@@ -129,9 +129,8 @@ static ssize_t record_sent_to_no_channel(const struct ips_io *io,
         ips_file_call_end(&io->call, result, io->site);
     else if (io->klass == IPS_FD_EVENTFD && result > 0)
         ips_record_eventfd_write(io);
-    if (io->klass == IPS_FD_TERMINAL && result > 0)
-        ips_record_pty_write(io);
-    if (io->klass == IPS_FD_TERMINAL)
+    else if (io->klass == IPS_FD_TERMINAL &&
+             !(result > 0 && ips_record_pty_write(io)))
         ips_record_wait(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
                         io->site, 0);
     errno = saved;

@@ -17,6 +17,7 @@
 #include "agent/record/sys.h"
 #include "agent/record/valgrind.h"
 #include "agent/unwind/modules.h"
+#include "agent/unwind/spin_loop.h"
 #include "agent/unwind/unwind.h"
 #include "common/types.h"
 
@@ -186,7 +187,8 @@ static uint64_t probe_cost_of(enum ips_probe probe)
 }
 
 static void write_sample_record(uint64_t t, uint64_t cpu,
-                                const uint64_t *frames, uint32_t n, bool late)
+                                const uint64_t *frames, uint32_t n,
+                                uint32_t flags)
 {
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
         IPS_REC_SAMPLE, sizeof(*rec) + n * sizeof(frames[0]), t);
@@ -195,8 +197,8 @@ static void write_sample_record(uint64_t t, uint64_t cpu,
     rec->h.a = n;
     rec->cpu = cpu;
     rec->period_ns = ips_core_control()->sample_us * (uint64_t)1000;
-    if (late)
-        ips_rec_add_flags(rec, IPS_REC_F_LATE);
+    if (flags)
+        ips_rec_add_flags(rec, flags);
     if (n)
         memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
@@ -213,6 +215,21 @@ static void record_modules_and_counts(uint64_t t, const uint64_t *frames,
         ips_module_record_once(frames[i]);
 }
 
+#define PAGE 4096u
+
+/* Is the interrupted instruction in a spin loop? The page is read only if it
+ * can be: some systems map code that can be executed but not read. The kernel
+ * reads the signal set of this call before it refuses the call for its bad
+ * `how`. */
+static bool is_in_spin_loop(uint64_t pc)
+{
+    const uint64_t page = pc & ~(uint64_t)(PAGE - 1);
+    return ips_sys6(SYS_rt_sigprocmask, -1, (long)page, 0, 8, 0, 0) ==
+               -EINVAL &&
+           ips_is_spin_loop((const uint8_t *)(uintptr_t)page, PAGE,
+                            (size_t)(pc - page));
+}
+
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
 {
     uint64_t frames[IPS_FRAMES_MAX];
@@ -225,8 +242,11 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
     record_modules_and_counts(t, frames, n);
+    uint32_t flags = late ? IPS_REC_F_LATE : 0;
+    if (n && is_in_spin_loop(frames[0]))
+        flags |= IPS_REC_F_SPINS;
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
-    write_sample_record(t, cpu, frames, n, late);
+    write_sample_record(t, cpu, frames, n, flags);
 }
 
 void ips_sample_write_here(uint64_t real, bool late)
@@ -255,12 +275,12 @@ void ips_sample_write_here(uint64_t real, bool late)
     record_modules_and_counts(t, frames, n);
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     if (n)
-        write_sample_record(t, cpu, frames, n, late);
+        write_sample_record(t, cpu, frames, n, late ? IPS_REC_F_LATE : 0);
 }
 
 void ips_sample_write_start(uint64_t cpu)
 {
-    write_sample_record(ips_core_now(), cpu, NULL, 0, false);
+    write_sample_record(ips_core_now(), cpu, NULL, 0, 0);
 }
 
 /* Whether the thread is in a wrapper, or in the C library called by one. */

@@ -79,3 +79,17 @@ def test_a_thread_that_yields_spins(cluster, build):
         assert f["procedure"] == "await_yielding", answer
         assert "spins in await_yielding" in f["says"], answer
         assert f["sure"] != "high", answer
+
+
+def test_a_thread_that_reads_memory_spins(cluster, build):
+    """Would catch a thread that reads a variable until it changes said to work, or
+    said to spin without doubt."""
+    answer, _, _ = ask(cluster, build, "poll")
+    said = [f for f in answer["findings"] if "await_polling" in f["says"]]
+    for f in said:
+        assert "spins in await_polling" in f["says"], answer
+        assert "reads memory" in f["says"] and f["sure"] != "high", answer
+    assert not [f for f in answer["findings"]
+                if "spins in hold_long" in f["says"]], answer
+    if not said:
+        pytest.skip("the threads hardly met")

@@ -68,7 +68,7 @@ def expected(top, name, pid, command, extra_ns=0):
     segments = FORMAT.segments(f"{top}/pool/{name}")
     return {
         "magic": int.from_bytes(b"IPSCTRL1", "little"), "version": 3,
-        "control_bytes": 1368, "run": name, "machine": "here",
+        "control_bytes": 1376, "run": name, "machine": "here",
         "boot_id": boot, "command": command, "clock": clock,
         "probe_ns": (costs[1] + 500) // 1000, "root_pid": pid,
         "cpus": len(os.sched_getaffinity(0)), "segment_bytes": 1 << 20,
@@ -80,7 +80,7 @@ def expected(top, name, pid, command, extra_ns=0):
         "probe_extra_ns": extra_ns, "probe_cost_ps": costs[:8], "arrivals": 0,
         "delays": 1, "probe_more_ps": costs[8:11], "locks": 0, "slave_pid": 0,
         "slave_list": 0, "probe_spawn_ps": costs[11], "spare_bytes": 0,
-        "probe_late_ps": costs[12:]}
+        "probe_late_ps": costs[12:], "has_pty_master": 0}
 
 
 M = 1 << 20

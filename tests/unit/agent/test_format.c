@@ -71,7 +71,8 @@ AT(ips_control, slave_list, 1272);
 AT(ips_control, probe_spawn_ps, 1280);
 AT(ips_control, spare_bytes, 1288);
 AT(ips_control, probe_late_ps, 1296);
-SIZE(ips_control, 1368);
+AT(ips_control, has_pty_master, 1368);
+SIZE(ips_control, 1376);
 
 AT(ips_rec_sample, cpu, 16);
 AT(ips_rec_sample, period_ns, 24);

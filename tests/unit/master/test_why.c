@@ -394,6 +394,35 @@ static void test_why__a_thread_that_yields_spins(void **state)
     assert_int_equal(x.finding[0].sure, WHY_FAIR);
 }
 
+/* Would catch: a thread that reads memory until it changes said to work, or
+ * said so without doubt; not said because it is beside the path and nothing
+ * else is found, or said so although something else is. */
+static void test_why__a_thread_that_reads_memory_spins(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(5000, 2500, "/m/p.1", NULL);
+    p.reads_memory = true;
+    f.procedure = &p;
+    f.procedures = 1;
+    struct why_findings x = find(&f);
+    SAME(x.finding[0].text,
+         "/m/p.1 spins in f (p.c:12): it reads memory again and again until "
+         "another thread changes it.");
+    assert_int_equal(x.finding[0].sure, WHY_FAIR);
+    SAME(x.finding[0].supposes, "what it waits for comes after half the time");
+    f.spinning = amount(4000, 2000, "/m/p.2", NULL);
+    f.spinning.reads_memory = true;
+    assert_int_equal(find(&f).count, 1);
+    f.procedures = 0;
+    x = find(&f);
+    assert_int_equal(x.count, 1);
+    SAME(x.finding[0].text,
+         "/m/p.2 spins in f (p.c:12): it reads memory again and again until "
+         "another thread changes it.");
+    assert_non_null(strstr(x.finding[0].evidence, "not on the path"));
+}
+
 static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
 {
     (void)state;
@@ -645,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_why__a_lock_names_the_holder),
         cmocka_unit_test(test_why__a_lock_that_samples_show),
         cmocka_unit_test(test_why__a_thread_that_yields_spins),
+        cmocka_unit_test(test_why__a_thread_that_reads_memory_spins),
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
         cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),

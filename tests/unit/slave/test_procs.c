@@ -48,7 +48,7 @@ static void test_procs__samples_that_are_missing(void **state)
     struct costs k;
     struct recorder *r = one(&s);
     struct ips_rec_sample *late = sample(s, 2000, 5 * MS, 1, (uint64_t)0x10100);
-    late->h.word |= IPS_REC_F_LATE << 24;
+    late->h.word |= IPS_REC_F_LATE << 16;
     for (uint32_t i = 0; i < 2; i++) {
         t[i] = rec_stream(r, 10, 11 + i, 100 + i);
         t[i]->head.stream_stamp = 2600 + i;
@@ -62,6 +62,30 @@ static void test_procs__samples_that_are_missing(void **state)
     assert_int_equal(k.t.totals.unsampled_ns, 50 * MS);
     assert_int_equal(k.t.totals.sampled_ns, (10 + 4 + 10) * MS);
     assert_true(fabs(k.t.totals.squares / (4 * 576.0 * MS * MS) - 1) < 1e-9);
+    costs_free(&k);
+}
+
+/* Would catch: samples in a loop that waits for memory taken together with
+ * others of the same stack, so that either all or none of them spin. */
+static void test_procs__some_samples_spin(void **state)
+{
+    (void)state;
+    rs s;
+    struct costs k;
+    struct recorder *r = one(&s);
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct ips_rec_sample *x =
+            sample(s, 1000 * (i + 1), 10 * i * MS, 1, (uint64_t)0x10100);
+        x->h.word |= i == 2 ? 0 : IPS_REC_F_SPINS << 16;
+    }
+    rec_end(s, IPS_END_EXIT, 5000, 30 * MS, 0);
+    costs_make(&k, r);
+    uint64_t spun = 0;
+    for (uint32_t i = 0; i < k.c.p.sampled_count; i++)
+        if (k.c.p.stacks[k.c.p.sampled[i].stack].spins)
+            spun += k.c.p.sampled[i].ns;
+    assert_int_equal(k.c.p.stack_count, 2);
+    assert_int_equal(spun, 20 * MS);
     costs_free(&k);
 }
 
@@ -399,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_procs__weights_add_up_to_the_cpu),
         cmocka_unit_test(test_procs__samples_that_are_missing),
         cmocka_unit_test(test_procs__timers_come_and_go),
+        cmocka_unit_test(test_procs__some_samples_spin),
         cmocka_unit_test(test_procs__a_gap_is_unsampled),
         cmocka_unit_test(test_procs__inlined_procedures_have_rows),
         cmocka_unit_test(

@@ -1,0 +1,434 @@
+#include "agent/unwind/spin_loop.h"
+
+#include <string.h>
+
+#define LOOP_BYTES                                                             \
+    160u /* from the loop's start to the end of its last jump                  \
+          */
+
+#if defined(__x86_64__)
+
+#define NO_REG 16u
+#define RSP 4u
+#define RBP 5u
+#define RIP 17u /* base register of an address relative to the instruction */
+
+/* One instruction of the kinds that a spin loop may have. */
+struct insn {
+    size_t length;
+    bool memory;        /* it has a memory operand */
+    bool pause, counts; /* counts: adds or subtracts */
+    bool conditional;   /* a conditional jump */
+    bool jumps;
+    int64_t offset;       /* of the jump, from the next instruction */
+    unsigned base, index; /* registers of the memory operand, or NO_REG */
+    unsigned to;          /* register that it sets, or NO_REG */
+    unsigned from;        /* register that `to` is copied from, or NO_REG */
+    int64_t place;        /* of the memory operand, beside its registers */
+    bool stores;          /* it stores `from` to memory */
+    bool address;         /* `to` gets the operand's address, not its value */
+};
+
+/* What is left of an instruction while it is decoded. */
+struct reader {
+    const uint8_t *p, *end;
+    uint8_t rex;
+    bool word, lock, repeat; /* prefixes 66, F0 and F3 */
+};
+
+static int64_t read_signed(struct reader *r, size_t bytes)
+{
+    int8_t b = 0;
+    int32_t d = 0;
+    if ((size_t)(r->end - r->p) < bytes) {
+        r->p = NULL;
+        return 0;
+    }
+    if (bytes == 1)
+        memcpy(&b, r->p, 1);
+    else
+        memcpy(&d, r->p, 4);
+    r->p += bytes;
+    return bytes == 1 ? b : d;
+}
+
+struct modrm {
+    unsigned mod, reg, rm;
+};
+
+/* Reads the operand bytes. Sets the memory operand of *i, if there is one. */
+static struct modrm read_operands(struct reader *r, struct insn *i)
+{
+    struct modrm m = {0};
+    if (r->p >= r->end) {
+        r->p = NULL;
+        return m;
+    }
+    const unsigned byte = *r->p++;
+    m.mod = byte >> 6;
+    m.reg = (byte >> 3 & 7) | (r->rex & 4u) << 1;
+    m.rm = (byte & 7) | (r->rex & 1u) << 3;
+    if (m.mod == 3)
+        return m;
+    i->memory = true;
+    i->base = m.rm;
+    size_t bytes = m.mod == 1 ? 1 : m.mod == 2 ? 4 : 0;
+    if ((byte & 7) == 4) {
+        if (r->p >= r->end) {
+            r->p = NULL;
+            return m;
+        }
+        const unsigned sib = *r->p++;
+        const unsigned index = (sib >> 3 & 7) | (r->rex & 2u) << 2;
+        i->index = index == 4 ? NO_REG : index;
+        i->base = (sib & 7) | (r->rex & 1u) << 3;
+        if ((sib & 7) == 5 && m.mod == 0) {
+            i->base = NO_REG;
+            bytes = 4;
+        }
+    } else if ((byte & 7) == 5 && m.mod == 0) {
+        i->base = RIP;
+        bytes = 4;
+    }
+    if (bytes)
+        i->place = read_signed(r, bytes);
+    return m;
+}
+
+static void read_prefixes(struct reader *r)
+{
+    for (; r->p < r->end; r->p++) {
+        const uint8_t b = *r->p;
+        r->word |= b == 0x66;
+        r->lock |= b == 0xf0;
+        r->repeat |= b == 0xf3;
+        if (b != 0x66 && b != 0xf0 && b != 0xf3 && b != 0x64 && b != 0x65 &&
+            b != 0x2e && b != 0x3e)
+            break;
+    }
+    if (r->p < r->end && (*r->p & 0xf0) == 0x40)
+        r->rex = *r->p++;
+}
+
+static bool is_on_stack(const struct insn *i)
+{
+    return i->index == NO_REG && (i->base == RBP || i->base == RSP);
+}
+
+/* Instructions 0F xx. */
+static bool decode_two_byte(struct reader *r, struct insn *i)
+{
+    if (r->p >= r->end)
+        return false;
+    const uint8_t op = *r->p++;
+    if ((op & 0xf0) == 0x80) { /* jcc */
+        i->conditional = i->jumps = true;
+        i->offset = read_signed(r, 4);
+        return true;
+    }
+    const struct modrm m = read_operands(r, i);
+    if (op == 0xb6 || op == 0xb7 || op == 0xbe || op == 0xbf) { /* movzx ... */
+        i->to = m.reg;
+        i->from = m.mod == 3 ? m.rm : NO_REG;
+        return true;
+    }
+    if ((op & 0xf0) == 0x90) { /* setcc */
+        i->to = m.rm;
+        return m.mod == 3;
+    }
+    if (op == 0xb0 || op == 0xb1) { /* cmpxchg; sets rax */
+        i->to = 0;
+        return r->lock && m.mod != 3;
+    }
+    i->memory &= op != 0x1f;
+    return op == 0x1f; /* nop */
+}
+
+/* Group of instructions that an operation code shares: 80, 81, 83. */
+static bool decode_with_constant(struct reader *r, struct insn *i, uint8_t op)
+{
+    const struct modrm m = read_operands(r, i);
+    const unsigned what = m.reg & 7;
+    if (r->p)
+        (void)read_signed(r, op == 0x81 ? 4 : 1);
+    if (what == 7) /* cmp */
+        return true;
+    i->to = m.rm;
+    i->from = m.rm;
+    i->counts = what != 4; /* and */
+    return m.mod == 3 && (what == 0 || what == 4 || what == 5);
+}
+
+static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
+{
+    struct modrm m;
+    switch (op) {
+    case 0x90: /* nop, pause */
+        i->pause = r->repeat;
+        return true;
+    case 0xeb:
+    case 0xe9:
+        i->jumps = true;
+        i->offset = read_signed(r, op == 0xeb ? 1 : 4);
+        return true;
+    case 0x24: /* and, cmp, test with a constant and rax */
+    case 0x3c:
+    case 0xa8:
+        (void)read_signed(r, 1);
+        return true;
+    case 0x25:
+    case 0x3d:
+    case 0xa9:
+        (void)read_signed(r, 4);
+        return true;
+    case 0x80:
+    case 0x81:
+    case 0x83:
+        return decode_with_constant(r, i, op);
+    case 0xf6:
+    case 0xf7: /* test */
+        m = read_operands(r, i);
+        if (r->p)
+            (void)read_signed(r, op == 0xf6 ? 1 : 4);
+        return (m.reg & 7) < 2;
+    case 0xff: /* inc, dec */
+        m = read_operands(r, i);
+        i->counts = true;
+        i->to = i->from = m.rm;
+        return m.mod == 3 && (m.reg & 7) < 2;
+    default:
+        break;
+    }
+    if ((op & 0xf0) == 0x70) { /* jcc */
+        i->conditional = i->jumps = true;
+        i->offset = read_signed(r, 1);
+        return true;
+    }
+    m = read_operands(r, i);
+    switch (op) {
+    case 0x38: /* cmp */
+    case 0x39:
+    case 0x3a:
+    case 0x3b:
+    case 0x84: /* test */
+    case 0x85:
+        return true;
+    case 0x8a: /* mov to a register */
+    case 0x8b:
+    case 0x63:
+        i->to = m.reg;
+        i->from = m.mod == 3 ? m.rm : NO_REG;
+        return true;
+    case 0x88: /* mov from a register */
+    case 0x89:
+        i->stores = m.mod != 3;
+        i->to = i->stores ? NO_REG : m.rm;
+        i->from = m.reg;
+        return !i->stores || is_on_stack(i);
+    case 0x8d: /* lea */
+        i->to = m.reg;
+        i->address = true;
+        return m.mod != 3;
+    case 0x86: /* xchg */
+    case 0x87:
+        i->to = m.reg;
+        return m.mod != 3;
+    case 0x31: /* xor of a register with itself */
+    case 0x33:
+        i->to = m.reg;
+        return m.mod == 3 && m.reg == m.rm;
+    default:
+        return false;
+    }
+}
+
+/* Decodes the instruction at code[at]. False: it is none of the kinds that a
+ * spin loop has. */
+static bool decode(const uint8_t *code, size_t length, size_t at,
+                   struct insn *i)
+{
+    struct reader r = {.p = code + at, .end = code + length};
+    *i = (struct insn){
+        .base = NO_REG, .index = NO_REG, .to = NO_REG, .from = NO_REG};
+    read_prefixes(&r);
+    if (r.p >= r.end || r.word)
+        return false;
+    const uint8_t op = *r.p++;
+    bool good =
+        op == 0x0f ? decode_two_byte(&r, i) : decode_one_byte(&r, i, op);
+    if (!r.p || !good)
+        return false;
+    i->length = (size_t)(r.p - (code + at));
+    return true;
+}
+
+/* Finds the jump back over code[at]: sets [*first, *end), the loop. */
+static bool find_loop(const uint8_t *code, size_t length, size_t at,
+                      size_t *first, size_t *end)
+{
+    struct insn i;
+    for (size_t next = at; next < at + LOOP_BYTES; next += i.length) {
+        if (!decode(code, length, next, &i))
+            return false;
+        const int64_t to = (int64_t)(next + i.length) + i.offset;
+        if (i.jumps && to <= (int64_t)at) {
+            *first = (size_t)to;
+            *end = next + i.length;
+            return to >= 0 && *end - *first <= LOOP_BYTES;
+        }
+        if (i.jumps && !i.conditional)
+            return false;
+    }
+    return false;
+}
+
+/* Places on the stack that the loop stores to: code that was compiled without
+ * optimisation keeps its variables there. */
+#define PLACES 8u
+struct places {
+    int64_t at[PLACES];
+    bool written[PLACES]; /* stored to in this turn */
+    unsigned count;
+};
+
+/* Returns the index of the place that `i` uses; `count`: none of them. */
+static unsigned find_place(const struct places *p, const struct insn *i)
+{
+    unsigned k = 0;
+    while (k < p->count && !(is_on_stack(i) && p->at[k] == i->place))
+        k++;
+    return k;
+}
+
+/* What one turn of the loop does. */
+struct turn {
+    /* registers that have the same value in every turn, unless memory changes
+     */
+    uint32_t stable;
+    struct places places;
+    bool reads, pauses, counts, tests;
+};
+
+static bool is_stable(const struct turn *t, unsigned reg)
+{
+    return reg >= NO_REG || t->stable >> reg & 1;
+}
+
+/* False: the instruction uses what an earlier turn computed. */
+static bool add_to_turn(struct turn *t, const struct insn *i)
+{
+    const unsigned place = find_place(&t->places, i);
+    const bool kept = place < t->places.count;
+    t->reads |= i->memory && !i->address && !i->stores;
+    t->pauses |= i->pause;
+    t->counts |= i->counts;
+    t->tests |= i->conditional;
+    if (i->memory && (!is_stable(t, i->base) || !is_stable(t, i->index)))
+        return false;
+    if (kept && i->stores)
+        t->places.written[place] = true;
+    else if (kept && (!t->places.written[place] || i->address))
+        return false;
+    if (i->stores && !is_stable(t, i->from))
+        return false;
+    if (i->to < NO_REG && !i->counts && is_stable(t, i->from))
+        t->stable |= 1u << i->to;
+    else if (i->to < NO_REG)
+        t->stable &= ~(1u << i->to);
+    return true;
+}
+
+bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+{
+    size_t first, end;
+    struct insn i;
+    struct turn t = {.stable = ~0u};
+    if (!find_loop(code, length, at, &first, &end))
+        return false;
+    for (size_t next = first; next < end; next += i.length) {
+        if (!decode(code, end, next, &i))
+            return false;
+        if (i.to < NO_REG)
+            t.stable &= ~(1u << i.to);
+        if (i.stores && find_place(&t.places, &i) == t.places.count) {
+            if (t.places.count == PLACES)
+                return false;
+            t.places.at[t.places.count++] = i.place;
+        }
+    }
+    for (size_t next = first; next < end; next += i.length) {
+        (void)decode(code, end, next, &i);
+        if (!add_to_turn(&t, &i))
+            return false;
+    }
+    return t.tests && (t.pauses || (t.reads && !t.counts));
+}
+
+#elif defined(__aarch64__)
+
+/* Is it a jump back? Sets how many instructions it goes back. */
+static bool jumps_back(uint32_t insn, uint32_t *back)
+{
+    uint32_t field, bits;
+    if ((insn & 0xfc000000u) == 0x14000000u) { /* b */
+        field = insn;
+        bits = 26;
+    } else if ((insn & 0xff000010u) == 0x54000000u || /* b.cond */
+               (insn & 0x7e000000u) == 0x34000000u) { /* cbz, cbnz */
+        field = insn >> 5;
+        bits = 19;
+    } else if ((insn & 0x7e000000u) == 0x36000000u) { /* tbz, tbnz */
+        field = insn >> 5;
+        bits = 14;
+    } else {
+        return false;
+    }
+    const uint32_t mask = (1u << bits) - 1;
+    *back = (1u << bits) - (field & mask);
+    return field & 1u << (bits - 1);
+}
+
+static bool is_hint_to_wait(uint32_t insn)
+{
+    return insn == 0xd503203fu || insn == 0xd5033fdfu || insn == 0xd503205fu;
+}
+
+static uint32_t insn_at(const uint8_t *code, size_t at)
+{
+    uint32_t insn;
+    memcpy(&insn, code + at, sizeof(insn));
+    return insn;
+}
+
+bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+{
+    uint32_t back;
+    for (size_t next = at & ~(size_t)3;
+         next + 4 <= length && next < at + LOOP_BYTES; next += 4) {
+        const uint32_t insn = insn_at(code, next);
+        if ((insn & 0xfc000000u) == 0x94000000u) /* bl */
+            return false;
+        if (!jumps_back(insn, &back) || back * (size_t)4 > next)
+            continue;
+        const size_t first = next - back * (size_t)4;
+        if (first > at || next - first > LOOP_BYTES)
+            return false;
+        for (size_t k = first; k < next; k += 4)
+            if (is_hint_to_wait(insn_at(code, k)))
+                return true;
+        return false;
+    }
+    return false;
+}
+
+#else
+
+bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+{
+    (void)code;
+    (void)length;
+    (void)at;
+    return false;
+}
+
+#endif
