@@ -1,5 +1,5 @@
-"""Calls that fail: what each returns, the errno it leaves, and every record it
-makes, compared with tests/system/recording/failures.txt.
+"""Calls that fail, and rarer ones that succeed: what each returns, the errno it
+leaves, and every record it makes, compared with tests/system/recording/failures.txt.
 
 The programs are tests/programs/failures/*.c, one group a file. A line of
 failures.txt is a case and what it records, in order; a case without a line
@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,17 +29,19 @@ import pool_format  # noqa: E402
 pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
-GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together"]
+GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
+          "numbers"]
 # They come as time goes.
 TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
-SIDES = {"read": 1, "write": 2, "both": 3}
+SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
 WHY = "in", "out", "hup", "err"
 HOW_CLOSED = {1: "FD", 2: "SHUT_RD", 3: "SHUT_WR", 4: "SHUT_RDWR"}
 FORKS = {1: "FORK", 2: "VFORK", 3: "SPAWN", 4: "POPEN", 5: "SYSTEM",
          6: "THREAD"}
+JOINS = {1: "WAIT", 2: "THREAD", 3: "SYSTEM"}
 LOCKS = {1: "MUTEX", 2: "RDLOCK", 3: "WRLOCK", 4: "COND", 5: "BARRIER",
          6: "SEMAPHORE", 7: "SPIN", 8: "ONCE", 9: "EVENTFD", 10: "FLOCK",
-         11: "RECORD_LOCK", 13: "FIFO"}
+         11: "RECORD_LOCK", 12: "FUTEX", 13: "FIFO", 14: "LISTEN", 15: "WATCH"}
 HOW_SENT = {1: "kill", 2: "sigqueue", 3: "thread", 16: "handler", 17: "wait"}
 BLOCKED_NS = 2000
 
@@ -76,7 +79,7 @@ class Run:
         assert (bare.returncode, bare.stderr) == (0, "")
         assert (seen.returncode, seen.stderr) == (0, "")
         # inodes, pids and ids differ, results and errno do not
-        plain = re.compile(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\] ")
+        plain = re.compile(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\]\s")
         assert plain.sub("", seen.stdout) == plain.sub("", bare.stdout)
         self.segments = FORMAT.segments(top + "/pool/r")
         main = [s for s in self.segments if s.head["pid"] == s.head["tid"]]
@@ -102,6 +105,7 @@ class Run:
         self.chans = {r["a"]: r for r in named}
         assert len(self.chans) == len(named)
         self.functions = self.symbols()
+        self.device = os.stat("/tmp").st_dev & 0xffffffff
 
     def symbols(self):
         """[(address, size, name)] of the program's functions."""
@@ -161,6 +165,10 @@ class Run:
                                       err)
         if kind == "BLOCK":
             op = FORMAT.ops[r["op"]]
+            if op in ("MADE", "FOUND"): # a file: device and inode
+                assert r["a"] == self.device
+                assert (r["t"] == r["t_ret"]) == (op == "MADE"), r
+                return "BLOCK %s %s" % (op, self.ends.get((r["result"], 0)))
             polls = op in ("POLL", "SELECT", "EPOLL")
             assert r["a"] == 0 or op == "SPIN" or polls
             what = r["ready"] >> 30
@@ -178,6 +186,9 @@ class Run:
         if kind == "FORK":
             return "FORK %s %s%s" % (FORKS[r["kind"]], "pid" if r["a"] else 0,
                                      err)
+        if kind == "JOIN":
+            return "JOIN %s %s %#x" % (JOINS[r["kind"]], "pid" if r["a"] else 0,
+                                       r["status"])
         if kind == "EXEC":
             assert r["a"] == len(r["path"])
             return "EXEC " + r["path"]
@@ -199,6 +210,15 @@ class Run:
 
     def object(self, r):
         """By address, or (of what has a file or a number) by that."""
+        if LOCKS[r["a"]] == "WATCH": # the file's name
+            assert r["dev"] == r["object"] == 0
+            return self.objects.get(r["ino"])
+        if LOCKS[r["a"]] == "LISTEN": # a network, and a port in it
+            assert r["object"] == socket.AF_INET
+            return "%s:%s" % (self.objects.get(r["dev"]),
+                              self.objects.get(r["ino"]))
+        if LOCKS[r["a"]] in ("FLOCK", "RECORD_LOCK"): # where in the file
+            return "%s+%d" % (self.ends.get((r["ino"], 3)), r["object"])
         if not r["dev"] and r["ino"] >> 29 == 1: # a queue: low bits of its inode
             low = {ino & (1 << 29) - 1: end for (ino, _), end in self.ends.items()}
             return "%s/%s" % (low.get(r["ino"] & (1 << 29) - 1),
@@ -236,7 +256,9 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
     """Would catch: a failed call with no record, with two, at the wrong end,
     with another errno or result; a descriptor that is believed closed or
     replaced though it was not; an errno that the recording changed; a return
-    address that is not the call's."""
+    address that is not the call's; a system call by number whose arguments
+    come elsewhere than the function's; a file's name or inode that is not
+    the one made, found or removed."""
     run = Run(build, top, group, cpu)
     want, wrong = expected(group), []
     cases = run.between_marks()
