@@ -129,7 +129,8 @@ int main(int argc, char **argv)
         {"bytes", bytes_cases},       {"descriptors", descriptor_cases},
         {"waits", wait_cases},        {"locks", lock_cases},
         {"processes", process_cases}, {"together", together_cases},
-        {"paths", path_cases},        {"numbers", number_cases}};
+        {"paths", path_cases},        {"numbers", number_cases},
+        {"rare", rare_cases},         {"notices", notice_cases}};
     const struct one_case *c = NULL;
     for (size_t i = 0; argc == 2 && i < sizeof(groups) / sizeof(groups[0]); i++)
         if (strcmp(argv[1], groups[i].name) == 0)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
 GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
-          "numbers"]
+          "numbers", "rare", "notices"]
 # They come as time goes.
 TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
 SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
@@ -42,7 +42,8 @@ JOINS = {1: "WAIT", 2: "THREAD", 3: "SYSTEM"}
 LOCKS = {1: "MUTEX", 2: "RDLOCK", 3: "WRLOCK", 4: "COND", 5: "BARRIER",
          6: "SEMAPHORE", 7: "SPIN", 8: "ONCE", 9: "EVENTFD", 10: "FLOCK",
          11: "RECORD_LOCK", 12: "FUTEX", 13: "FIFO", 14: "LISTEN", 15: "WATCH"}
-HOW_SENT = {1: "kill", 2: "sigqueue", 3: "thread", 16: "handler", 17: "wait"}
+HOW_SENT = {1: "kill", 2: "sigqueue", 3: "thread", 16: "handler", 17: "wait",
+            18: "signalfd"}
 BLOCKED_NS = 2000
 
 
@@ -97,6 +98,8 @@ class Run:
                      re.findall(r"end (\S+) (\d+) (\w+)", seen.stdout)}
         self.objects = {int(number, 0): name for name, number in
                         re.findall(r"\[(\w+) (\w+)\]", seen.stdout)}
+        self.tasks = {int(number): name for name, number in
+                      re.findall(r"\[(child|other) (\d+)\]", seen.stdout)}
         self.cases = re.findall(r"(?m)^case (\w+): ", seen.stdout)
         # Any thread may name an end; its id is the image's.
         named = [r for s in self.segments if s.head["image_stamp"] ==
@@ -178,7 +181,8 @@ class Run:
             if polls:
                 ready += "".join(" " + why for bit, why in enumerate(WHY)
                                  if r["a"] >> bit & 1)
-            return "BLOCK %s %d%s%s" % (op, r["result"], err, ready)
+            result = self.tasks.get(r["result"]) if op == "SIGWAIT" else None
+            return "BLOCK %s %s%s%s" % (op, result or r["result"], err, ready)
         if kind == "CHAN":
             return "CHAN " + self.end(r["a"])
         if kind == "CLOSE":
@@ -195,18 +199,34 @@ class Run:
         if kind == "EXECFAIL":
             return "EXECFAIL " + errno.errorcode[r["a"]]
         if kind in ("KILL", "SIGNAL"):
-            # SI_KERNEL: a timer; SI_TKILL: another thread
-            assert kind == "KILL" or r["code"] in (128, -6)
+            # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL, POLL_IN, SI_KERNEL
+            assert kind == "KILL" or r["code"] in (0, -1, -3, -6, 1, 128)
             own = self.main.head["pid"]
             pid = {own: "self", 1 << 30: "none",
-                   -(1 << 30): "-none"}.get(r["pid"], r["pid"])
-            tid = {own: "self", 1 << 30: "none"}.get(r["tid"], r["tid"])
-            return "%s %d %s %s %s %d" % (kind, r["a"], pid, tid,
-                                          HOW_SENT[r["how"]], r["value"])
+                   -(1 << 30): "-none"}.get(
+                r["pid"], self.tasks.get(r["pid"], r["pid"]))
+            tid = {own: "self", 1 << 30: "none"}.get(
+                r["tid"], self.tasks.get(r["tid"], r["tid"]))
+            return "%s %d %s %s %s %s" % (kind, r["a"], pid, tid,
+                                          HOW_SENT[r["how"]], self.value(r))
         if kind in ("ACQUIRE", "RELEASE"):
             return "%s %s %s %d%s" % (kind, LOCKS[r["a"]], self.object(r),
                                       r["value"], err)
         return kind
+
+    def value(self, r):
+        """What was sent along, or what became ready."""
+        value, code = r["value"], r.get("code")
+        if code == -3 and value: # a queue: low bits of its inode
+            return self.queue(value)
+        if code in (1, 128) and value:
+            return " ".join([self.end(value & 0xffffffff)] + [
+                why for bit, why in enumerate(WHY) if value >> 32 >> bit & 1])
+        return value
+
+    def queue(self, number):
+        low = {ino & (1 << 29) - 1: end for (ino, _), end in self.ends.items()}
+        return low.get(number & (1 << 29) - 1)
 
     def object(self, r):
         """By address, or (of what has a file or a number) by that."""
@@ -219,9 +239,8 @@ class Run:
                               self.objects.get(r["ino"]))
         if LOCKS[r["a"]] in ("FLOCK", "RECORD_LOCK"): # where in the file
             return "%s+%d" % (self.ends.get((r["ino"], 3)), r["object"])
-        if not r["dev"] and r["ino"] >> 29 == 1: # a queue: low bits of its inode
-            low = {ino & (1 << 29) - 1: end for (ino, _), end in self.ends.items()}
-            return "%s/%s" % (low.get(r["ino"] & (1 << 29) - 1),
+        if not r["dev"] and r["ino"] >> 29 == 1:
+            return "%s/%s" % (self.queue(r["ino"]),
                               "room" if r["object"] >> 32 else "")
         if not r["dev"]:
             return self.objects.get(r["object"], hex(r["object"]))
@@ -266,7 +285,7 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
     assert set(want) <= set(run.cases), set(want) - set(run.cases)
     for name, records in zip(run.cases, cases):
         for r in records:
-            if r.get("site") and r["type"] != "FORK":
+            if r.get("site"):
                 place = run.function(r["site"])
                 assert place == "case_" + name or place in IN_HANDLERS, \
                     (place, name, r)
