@@ -8,6 +8,7 @@ inodes come from its own fstat().
 """
 import bisect
 import errno
+import functools
 import os
 import pathlib
 import re
@@ -32,7 +33,7 @@ FORMAT = pool_format.load()
 GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
           "numbers", "rare", "notices"]
 # They come as time goes.
-TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
+TIMED = {"RUNDELAY", "GUESSED", "CALLS", "SAMPLE"}
 SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
 WHY = "in", "out", "hup", "err"
 HOW_CLOSED = {1: "FD", 2: "SHUT_RD", 3: "SHUT_WR", 4: "SHUT_RDWR"}
@@ -65,23 +66,32 @@ def expected(group):
 IN_HANDLERS = {"writes_beside", "reads_same", "closes_same", "polls"}
 
 
+def same_for_all(text):
+    """Without inodes, pids and ids: results and errno do not differ."""
+    return re.sub(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\]\s", "", text)
+
+
+@functools.cache
+def bare(program, group):
+    """What the program says without IPS."""
+    done = subprocess.run([program, group], capture_output=True, text=True,
+                          timeout=180, env=clean_env())
+    assert (done.returncode, done.stderr) == (0, "")
+    return same_for_all(done.stdout)
+
+
 class Run:
     """What one group did under ipsrun, with `cpu` as --cpu says."""
 
-    def __init__(self, build, top, group, cpu, options=()):
+    def __init__(self, build, top, group, cpu, procedures):
         self.program = build.program("i_failures")
-        bare = subprocess.run([self.program, group], capture_output=True,
-                              text=True, timeout=180, env=clean_env())
         seen = subprocess.run(
             [build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
-             top + "/pool", "--name", "r", "--procedures=off", "--cpu=" + cpu,
-             *options, "--", self.program, group],
+             top + "/pool", "--name", "r", "--cpu=" + cpu, "--procedures=" +
+             procedures, "--", self.program, group],
             capture_output=True, text=True, timeout=180, env=clean_env())
-        assert (bare.returncode, bare.stderr) == (0, "")
         assert (seen.returncode, seen.stderr) == (0, "")
-        # inodes, pids and ids differ, results and errno do not
-        plain = re.compile(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\]\s")
-        assert plain.sub("", seen.stdout) == plain.sub("", bare.stdout)
+        assert same_for_all(seen.stdout) == bare(self.program, group)
         self.segments = FORMAT.segments(top + "/pool/r")
         main = [s for s in self.segments if s.head["pid"] == s.head["tid"]]
         # the first image is ipsrun's; children have pids of their own
@@ -92,6 +102,9 @@ class Run:
                         self.main.head["pid"] and s.head["image_stamp"] ==
                         self.main.head["image_stamp"] for r in s.records
                         if r["type"] not in TIMED]
+        self.stacks = [r for r in self.records if r["type"] == "STACK"]
+        self.records = [r for r in self.records
+                        if r["type"] not in ("STACK", "MODULE")]
         assert all(s.torn == 0 and not any(s.head["lost"])
                    for s in self.segments)
         self.ends = {(int(ino), SIDES[side]): name for name, ino, side in
@@ -147,6 +160,10 @@ class Run:
                 here.append(r)
         assert here is None
         return cases
+
+    def took(self, r):
+        return self.main.ns(r["t"] + r["took"] if "took" in r else r["t_ret"]) - \
+            self.main.ns(r["t"])
 
     def blocked(self, r):
         return (self.main.ns(r["t_ret"]) - self.main.ns(r["t"]) -
@@ -254,6 +271,11 @@ class Run:
                           "room" if r["object"] >> 32 else "")
 
 
+def may_be_long(r):
+    return r.get("site") and r["type"].replace("_SHORT", "") in (
+        "SEND", "RECV", "RECVCALL", "BLOCK", "ACQUIRE", "JOIN")
+
+
 def without_repeats(texts):
     """SIGALRM may come more than once before the call waits."""
     return [t for i, t in enumerate(texts)
@@ -278,7 +300,44 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
     address that is not the call's; a system call by number whose arguments
     come elsewhere than the function's; a file's name or inode that is not
     the one made, found or removed."""
-    run = Run(build, top, group, cpu)
+    run = Run(build, top, group, cpu, "off")
+    check_cases(run, group)
+    assert not run.stacks
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_stacks_of_long_calls(build, top, group):
+    """The same with stacks and samples. Would catch: a call of 50 us without its
+    stack, a shorter one with one, a stack that begins elsewhere than at the call or
+    ends early, a call that sampling disturbs."""
+    run = Run(build, top, group, "fast", "sample")
+    check_cases(run, group)
+    stacks = {s["t"]: s for s in run.stacks}
+    calls = [r for r in run.records if may_be_long(r)]
+    assert len(stacks) > 0 and set(stacks) <= {r["t"] for r in calls}
+    for r in calls:
+        beside = [s for s in calls if s["t"] == r["t"] and s != r]
+        assert run.took(r) > 49000 or beside or r["t"] not in stacks, r
+    for r in sum(run.between_marks(), []):
+        if may_be_long(r) and run.took(r) > 51000:
+            frames = stacks[r["t"]]["frames"]
+            assert frames[0] == r["site"], (r, frames)
+            assert "main" in [run.function(f) for f in frames[1:]], (r, frames)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_without_a_run(build, group):
+    """The library is there, and nothing is recorded. Would catch: a call that is then
+    made with other arguments, twice or not at all."""
+    program = build.program("i_failures")
+    done = subprocess.run(
+        [program, group], capture_output=True, text=True, timeout=180,
+        env=clean_env(LD_PRELOAD=build.lib("libips-preload.so")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert same_for_all(done.stdout) == bare(program, group)
+
+
+def check_cases(run, group):
     want, wrong = expected(group), []
     cases = run.between_marks()
     assert len(cases) == len(run.cases) >= 10
