@@ -130,7 +130,8 @@ int main(int argc, char **argv)
         {"waits", wait_cases},        {"locks", lock_cases},
         {"processes", process_cases}, {"together", together_cases},
         {"paths", path_cases},        {"numbers", number_cases},
-        {"rare", rare_cases},         {"notices", notice_cases}};
+        {"rare", rare_cases},         {"notices", notice_cases},
+        {"left", left_cases}};
     const struct one_case *c = NULL;
     for (size_t i = 0; argc == 2 && i < sizeof(groups) / sizeof(groups[0]); i++)
         if (strcmp(argv[1], groups[i].name) == 0)

@@ -258,6 +258,17 @@ static void case_by_children(void) /* as a shell naps */
     CALL(stat("by_children", &st));
     say_file("f.by_children", "by_children");
 }
+static void case_by_child_id(void)
+{
+    must(stat("by_child_id", &st) < 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    must(waitid(P_PID, (id_t)pid, NULL, WEXITED) == 0);
+    make("by_child_id");
+    CALL(stat("by_child_id", &st));
+    say_file("f.by_child_id", "by_child_id");
+}
 ONE(stat_fault, stat((const char *)(uintptr_t)strtoul("16", NULL, 10), &st))
 
 /* --- watched -------------------------------------------------------------- */
@@ -312,74 +323,28 @@ static void case_clean(void)
     must(system(command) == 0);
 }
 
-const struct one_case path_cases[] = {CASE(none),
-                                      CASE(open_it),
-                                      CASE(open_twice),
-                                      CASE(open_full),
-                                      CASE(open_plain),
-                                      CASE(open_excl),
-                                      CASE(open_directory),
-                                      CASE(openat_it),
-                                      CASE(by_number),
-                                      CASE(by_old_number),
-                                      CASE(fopen_it),
-                                      CASE(fopen_more),
-                                      CASE(fopen_full),
-                                      CASE(fopen_reads),
-                                      CASE(mkdir_it),
-                                      CASE(mkdir_slash),
-                                      CASE(mkdir_below),
-                                      CASE(mkdir_exist),
-                                      CASE(symlink_it),
-                                      CASE(symlink_exist),
-                                      CASE(mkfifo_it),
-                                      CASE(mkfifo_noent),
-                                      CASE(link_it),
-                                      CASE(link_noent),
-                                      CASE(bind_it),
-                                      CASE(bind_exact),
-                                      CASE(bind_abstract),
-                                      CASE(bind_again),
-                                      CASE(bind_unnamed),
-                                      CASE(bind_port),
-                                      CASE(rename_to),
-                                      CASE(renameat_to),
-                                      CASE(renameat2_to),
-                                      CASE(rename_noent),
-                                      CASE(renameat2_exist),
-                                      CASE(stat_it),
-                                      CASE(lstat_it),
-                                      CASE(fstatat_it),
-                                      CASE(statx_it),
-                                      CASE(access_it),
-                                      CASE(faccessat_it),
-                                      CASE(euidaccess_it),
-                                      CASE(open_found),
-                                      CASE(openat_found),
-                                      CASE(number_found),
-                                      CASE(fopen_found),
-                                      CASE(stat_again),
-                                      CASE(no_nap),
-                                      CASE(another),
-                                      CASE(other_directory),
-                                      CASE(by_children),
-                                      CASE(stat_fault),
-                                      CASE(watch_made),
-                                      CASE(watch_removed),
-                                      CASE(watch_moved),
-                                      CASE(watch_nothing),
-                                      CASE(watch_short),
-                                      CASE(watch_other),
-                                      CASE(watch_itself),
-                                      CASE(unlink_noent),
-                                      CASE(rmdir_notempty),
-                                      CASE(remove_noent),
-                                      CASE(unlink_it),
-                                      CASE(unlinkat_it),
-                                      CASE(unlinkat_directory),
-                                      CASE(rmdir_it),
-                                      CASE(remove_file),
-                                      CASE(remove_directory),
-                                      CASE(other_error),
-                                      CASE(clean),
-                                      {NULL, NULL}};
+const struct one_case path_cases[] = {
+    CASE(none),           CASE(open_it),         CASE(open_twice),
+    CASE(open_full),      CASE(open_plain),      CASE(open_excl),
+    CASE(open_directory), CASE(openat_it),       CASE(by_number),
+    CASE(by_old_number),  CASE(fopen_it),        CASE(fopen_more),
+    CASE(fopen_full),     CASE(fopen_reads),     CASE(mkdir_it),
+    CASE(mkdir_slash),    CASE(mkdir_below),     CASE(mkdir_exist),
+    CASE(symlink_it),     CASE(symlink_exist),   CASE(mkfifo_it),
+    CASE(mkfifo_noent),   CASE(link_it),         CASE(link_noent),
+    CASE(bind_it),        CASE(bind_exact),      CASE(bind_abstract),
+    CASE(bind_again),     CASE(bind_unnamed),    CASE(bind_port),
+    CASE(rename_to),      CASE(renameat_to),     CASE(renameat2_to),
+    CASE(rename_noent),   CASE(renameat2_exist), CASE(stat_it),
+    CASE(lstat_it),       CASE(fstatat_it),      CASE(statx_it),
+    CASE(access_it),      CASE(faccessat_it),    CASE(euidaccess_it),
+    CASE(open_found),     CASE(openat_found),    CASE(number_found),
+    CASE(fopen_found),    CASE(stat_again),      CASE(no_nap),
+    CASE(another),        CASE(other_directory), CASE(by_children),
+    CASE(by_child_id),    CASE(stat_fault),      CASE(watch_made),
+    CASE(watch_removed),  CASE(watch_moved),     CASE(watch_nothing),
+    CASE(watch_short),    CASE(watch_other),     CASE(watch_itself),
+    CASE(unlink_noent),   CASE(rmdir_notempty),  CASE(remove_noent),
+    CASE(unlink_it),      CASE(unlinkat_it),     CASE(unlinkat_directory),
+    CASE(rmdir_it),       CASE(remove_file),     CASE(remove_directory),
+    CASE(other_error),    CASE(clean),           {NULL, NULL}};
