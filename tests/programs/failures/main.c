@@ -131,8 +131,10 @@ int main(int argc, char **argv)
         {"processes", process_cases}, {"together", together_cases},
         {"paths", path_cases},        {"numbers", number_cases},
         {"rare", rare_cases},         {"notices", notice_cases},
-        {"left", left_cases}};
+        {"left", left_cases},         {"execs", exec_cases}};
     const struct one_case *c = NULL;
+    if (argc == 2 && strcmp(argv[1], "environment") == 0)
+        return show_environment();
     for (size_t i = 0; argc == 2 && i < sizeof(groups) / sizeof(groups[0]); i++)
         if (strcmp(argv[1], groups[i].name) == 0)
             c = groups[i].cases;

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
 GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
-          "numbers", "rare", "notices", "left"]
+          "numbers", "rare", "notices", "left", "execs"]
 # They come as time goes.
 TIMED = {"RUNDELAY", "GUESSED", "CALLS", "SAMPLE"}
 SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
@@ -94,6 +94,8 @@ class Run:
             capture_output=True, text=True, timeout=180, env=clean_env())
         assert (seen.returncode, seen.stderr) == (0, "")
         assert same_for_all(seen.stdout) == bare(self.program, group)
+        self.environments = re.findall(r"\[variables (\d+)\] \[libraries (\d+)\]",
+                                       seen.stdout)
         self.segments = FORMAT.segments(top + "/pool/r")
         main = [s for s in self.segments if s.head["pid"] == s.head["tid"]]
         # the first image is ipsrun's; children have pids of their own
@@ -301,7 +303,8 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
     replaced though it was not; an errno that the recording changed; a return
     address that is not the call's; a system call by number whose arguments
     come elsewhere than the function's; a file's name or inode that is not
-    the one made, found or removed."""
+    the one made, found or removed; an executed program that finds other
+    variables than it was given, or not the recorder's."""
     run = Run(build, top, group, cpu, "off")
     check_cases(run, group)
     assert not run.stacks
@@ -362,6 +365,9 @@ def check_cases(run, group):
         if texts != want.get(name, []):
             wrong.append("%s: %s" % (name, "; ".join(texts)))
     assert not wrong, "\n".join(wrong)
+    # Who is executed finds the recorder's own in its environment, each once.
+    assert run.environments == [("3", "1")] * len(run.environments)
+    assert bool(run.environments) == (group == "execs")
     assert run.lost == [0, 0, LEFT.get(group, 0), 0, 0, 0, 0, 0]
     # The ends that all cases share were named once, and nothing closed them.
     for end in ("empty.r", "empty.w", "full.w", "pair.0"):
