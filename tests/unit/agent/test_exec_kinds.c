@@ -161,6 +161,10 @@ static void test_exec_kinds__of_images(void **state)
          IPS_TARGET_LOADER},
         {"ld-linux-mine.so", {2, HERE, NULL, NULL, 0, 0}, IPS_TARGET_BY_HAND},
         {"ld-musl-mine.so", {2, HERE, NULL, NULL, 0, 0}, IPS_TARGET_LOADER},
+        {"./ld-linux-mine.so", {2, HERE, NULL, NULL, 0, 0}, IPS_TARGET_BY_HAND},
+        {"sub/ld-musl-mine.so", {2, HERE, NULL, NULL, 0, 0}, IPS_TARGET_LOADER},
+        {"of-64", {2, HERE, LOADER, NULL, 63, 8192}, IPS_TARGET_TRACED},
+        {"of-65", {2, HERE, LOADER, NULL, 64, 8192}, IPS_TARGET_STATIC},
         {"libc.musl-mine.so", {2, HERE, NULL, NULL, 0, 0}, IPS_TARGET_LOADER},
     };
     (void)state;
@@ -177,6 +181,8 @@ static void test_exec_kinds__of_images(void **state)
         assert_int_equal(look("setuid"), IPS_TARGET_SETUID);
         assert_int_equal(chmod("setuid", 02755), 0);
         assert_int_equal(look("setuid"), IPS_TARGET_SETUID);
+        assert_int_equal(chmod("setuid", 0755), 0);
+        assert_int_equal(look("setuid"), IPS_TARGET_TRACED);
         assert_int_equal(chmod("setuid", 02745), 0);
         assert_int_equal(look("setuid"), IPS_TARGET_TRACED);
         assert_int_equal(chown("class", 4711, 4712), 0);
