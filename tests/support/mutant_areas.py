@@ -9,7 +9,7 @@ AREAS = {
     "agent/record": ["agent_fields", "failures", "agent_records", "on_full", "full_pool",
                      "interposer", "kill", "own_table", "container"],
     "agent/record/exec": ["failures", "untraced", "interposer", "ipsrun", "guests"],
-    "agent/ipsrun": ["control", "ipsrun", "start", "cost", "private"],
+    "agent/ipsrun": ["control", "ipsrun", "parent", "start", "cost", "private", "untraced"],
     "agent/pool": ["control", "pool_private", "ipsrun", "interposer", "full_pool"],
     "agent/preload/io": ["failures", "agent_fields", "ipc", "interposer", "waits", "arrivals",
                          "dgrams", "sync", "naps", "unended", "shared"],
