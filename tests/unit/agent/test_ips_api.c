@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/api/ips.h"
@@ -24,14 +25,25 @@ static void channel_name(char name[20], unsigned i)
 {
     snprintf(name, 20, "channel %u", i);
 }
+static uint64_t cpu_now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+#define BEFORE_NS 50000000u
 static void use_channels(void)
 {
+    while (cpu_now() < BEFORE_NS) /* that no task had */
+        continue;
     struct ips_task *many = ips_task_start("many", IPS_NOW);
     char name[20];
     for (unsigned i = 0; i < 3 * CHANNELS; i++) {
         channel_name(name, i % CHANNELS);
         ips_task_send(many, name, i, IPS_NOW);
     }
+    for (unsigned i = 0; i < 2; i++) /* freed without an end */
+        ips_task_free(ips_task_fork(many, IPS_NOW, "one", IPS_NOW));
     ips_task_end(many, IPS_NOW);
     ips_task_free(many);
 }
@@ -44,7 +56,7 @@ static void play(void)
     for (uint64_t i = 0; i < 16; i++)
         s[i] = at(1000 * i, 100 * i);
     struct ips_task *p = ips_task_start("parent", &s[0]);
-    struct ips_task *c = ips_task_fork(p, &s[1], "child", &s[0]);
+    struct ips_task *c = ips_task_fork(p, &s[1], "child", &s[1]);
     ips_task_send(p, "there", 10, &s[2]);
     ips_task_recv(c, "there", 10, &s[1], &s[3]);
     ips_task_send(c, "back", 5, &s[4]);
@@ -92,7 +104,7 @@ struct story {
     uint32_t ids[2][16];
     unsigned id_count;
     uint32_t channels[CHANNELS]; /* ids, in the order of their names */
-    unsigned channel_count, sent;
+    unsigned channel_count, sent, more_forks, closed;
     uint64_t last_t, last_cpu; /* of tasks by the clocks */
 };
 
@@ -121,7 +133,7 @@ static void tell_chan(struct story *s, const struct ips_rec_chan *c)
     bool back = c->name_hash == ips_fnv1a(IPS_FNV_SEED, "back", 4);
     assert_true(there != back);
     assert_int_equal(c->kind, IPS_CHAN_USER);
-    assert_true(c->h.a & 0x80000000u);
+    assert_true(c->h.a > 0x80000000u);
     s->ids[0][s->id_count] = c->h.a;
     s->ids[1][s->id_count++] = there ? 't' : 'b';
     add(s, " C%c%d", there ? 't' : 'b', c->side);
@@ -197,6 +209,11 @@ static void tell_by_clock(struct story *s, uint32_t type, const void *rec)
     assert_int_equal(ips_rec_flags(h), 0);
     if (type == IPS_REC_START)
         s->last_t = s->last_cpu = 0;
+    if (type == IPS_REC_START)
+        assert_true(cpu < BEFORE_NS);
+    if (type == IPS_REC_FORK)
+        assert_int_equal(((const struct ips_rec_fork *)rec)->fork_seq,
+                         s->fork_seq + ++s->more_forks);
     assert_true(h->t >= s->last_t);
     s->last_t = h->t;
     if (type == IPS_REC_START || type == IPS_REC_END) {
@@ -263,10 +280,20 @@ static void tell(const struct pool_segment *seg, const void *rec, size_t len,
     }
 }
 
+/* A task that ended, or is freed, leaves its segment to the slave. */
+static void tell_end(const struct pool_segment *seg, void *arg)
+{
+    struct story *s = arg;
+    if (!(seg->head.flags & IPS_SEGMENT_TASK))
+        return;
+    assert_int_equal(seg->head.state, IPS_SEGMENT_CLOSED);
+    s->closed++;
+}
+
 static const char expected[] =
     "[1: S0<0@0 parent F2=1@100 Ct2 >t10@2000-2000/200-200 Cb1"
     " <b5@3000-5000/300-500 >t1@6000-6000/600-600 J2=1@6000-8000 E900]"
-    "[2: S1<1@0 child Ct1 <t10@1000-3000/100-300 Cb2 >b5@4000-4000/400-400"
+    "[2: S1<1@1000 child Ct1 <t10@1000-3000/100-300 Cb2 >b5@4000-4000/400-400"
     " <t1@5000-5000/500-500 <t1@6000-6000/600-600 E700]";
 
 static struct story run(bool preload, const char *self)
@@ -283,7 +310,7 @@ static struct story run(bool preload, const char *self)
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    pool_help_read(&p, tell, NULL, &s);
+    pool_help_read(&p, tell, tell_end, &s);
     pool_help_remove(&p);
     return s;
 }
@@ -296,7 +323,9 @@ static void test_ips_api__tasks_are_recorded_as_told(void **state)
     SKIP_IF_EMULATED("MADV_WIPEONFORK"); /* libips alone needs it */
     struct story s = run(false, *state);
     assert_string_equal(s.text, expected);
-    assert_int_equal(s.tasks, 4);
+    assert_int_equal(s.tasks, 6);
+    assert_true(s.closed >= s.tasks);
+    assert_int_equal(s.more_forks, 2);
     assert_int_equal(s.channel_count, CHANNELS);
     assert_int_equal(s.sent, 3 * CHANNELS);
     assert_int_equal(s.threads, 0);
@@ -314,7 +343,9 @@ static void test_ips_api__one_state_with_the_preload_library(void **state)
 #else
     struct story s = run(true, *state);
     assert_string_equal(s.text, expected);
-    assert_int_equal(s.tasks, 4);
+    assert_int_equal(s.tasks, 6);
+    assert_true(s.closed >= s.tasks);
+    assert_int_equal(s.more_forks, 2);
     assert_int_equal(s.channel_count, CHANNELS);
     assert_int_equal(s.sent, 3 * CHANNELS);
     assert_true(s.threads >= 1);
