@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 
 #include "../asleep.h"
+#include "old_numbers.h"
 
 static sigjmp_buf back;
 static pid_t main_tid;
@@ -129,7 +130,7 @@ LEFT(nanosleep, nanosleep(&long_time, NULL))
 LEFT(clock_sleep, clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL))
 LEFT(pause, pause())
 LEFT(sigwait, sigwaitinfo(&usr2, NULL))
-LEFT(by_number, syscall(SYS_poll, &asks, 1, -1))
+LEFT(by_number, OLD_POLL(&asks, 1, -1))
 
 static pid_t pid;
 static int status;

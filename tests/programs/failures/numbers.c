@@ -22,6 +22,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "old_numbers.h"
+
 static int out[2], twin[2]; /* a pipe that waits, a pair that waits */
 static char text[] = "the bytes of a file, or of a message";
 static struct iovec two[2] = {{text, 5}, {text + 10, 7}};
@@ -219,7 +221,7 @@ static socklen_t here_len = sizeof(here);
 
 ONE(openat, (fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDWR, 0)) >= 0)
 AND(close, syscall(SYS_close, fd), read(fd, buf, 1) == -1)
-AND(open, fd = (int)syscall(SYS_open, name, O_WRONLY, 0),
+AND(open, fd = (int)OLD_OPEN(name, O_WRONLY),
     fcntl(fd, F_GETFL) & O_WRONLY && close(fd) == 0 && unlink(name) == 0)
 static void case_pipe2(void)
 {
@@ -231,7 +233,7 @@ static void case_pipe2(void)
 ONE(dup_end, (fd = (int)syscall(SYS_dup, p[0])) >= 0)
 AND(dup3_end, syscall(SYS_dup3, p[1], fd, O_CLOEXEC) - fd,
     fcntl(fd, F_GETFD) == FD_CLOEXEC)
-AND(dup2_end, syscall(SYS_dup2, p[0], fd) - fd, fcntl(fd, F_GETFD) == 0)
+AND(dup2_end, OLD_DUP2(p[0], fd) - fd, fcntl(fd, F_GETFD) == 0)
 AND(fcntl_end, syscall(SYS_fcntl, p[0], F_DUPFD, 700l), got == 700)
 AND(close_range_one, syscall(SYS_close_range, 700, 701, 0),
     read(700, buf, 1) == -1)
@@ -243,7 +245,7 @@ static void case_close_all(void)
 }
 static void case_pipe(void)
 {
-    CALL(syscall(SYS_pipe, p));
+    CALL(OLD_PIPE(p));
     name_end("made2.r", p[0], "read");
     name_end("made2.w", p[1], "write");
     close(p[0]);
@@ -311,7 +313,7 @@ static struct pollfd ready(void)
 static void case_poll(void)
 {
     struct pollfd f = ready();
-    CALL(syscall(SYS_poll, &f, 1, 100000));
+    CALL(OLD_POLL(&f, 1, 100000));
     must(f.revents == POLLOUT);
 }
 static void case_ppoll(void)
@@ -326,7 +328,7 @@ static void case_select(void)
     fd_set set;
     FD_ZERO(&set);
     FD_SET(empty[1], &set);
-    CALL(syscall(SYS_select, empty[1] + 1, NULL, &set, NULL, NULL));
+    CALL(OLD_SELECT(empty[1] + 1, NULL, &set));
 }
 static void case_pselect6(void)
 {
@@ -341,7 +343,7 @@ static void case_epoll_wait(void)
 {
     ep = epoll_create1(0);
     must(ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, empty[1], &event) == 0);
-    CALL(syscall(SYS_epoll_wait, ep, &event, 1, -1));
+    CALL(OLD_EPOLL_WAIT(ep, &event));
 }
 ONE(epoll_pwait, syscall(SYS_epoll_pwait, ep, &event, 1, -1, NULL, 8))
 ONE(epoll_pwait2, syscall(SYS_epoll_pwait2, ep, &event, 1, &ms30, NULL, 8))
@@ -365,7 +367,7 @@ static void case_rt_sigsuspend(void)
 static void case_pause_number(void)
 {
     alarms_begin();
-    CALL(syscall(SYS_pause));
+    CALL(OLD_PAUSE(&usr1));
     alarms_end();
 }
 
@@ -446,7 +448,7 @@ static long as_fork(long r)
     forked = (pid_t)r;
     return r > 0;
 }
-ONE(fork_number, as_fork(syscall(SYS_fork)))
+ONE(fork_number, as_fork(OLD_FORK()))
 AND(wait4, syscall(SYS_wait4, forked, &status, 0, NULL) == forked,
     WEXITSTATUS(status) == 3)
 ONE(clone_number, as_fork(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)))

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "../asleep.h"
+#include "old_numbers.h"
 
 static char top[] = "/tmp/i_failures-XXXXXX";
 static int sub = -1, fd = -1; /* the directory "sub"; what was opened last */
@@ -91,7 +92,7 @@ MADE(openat_it, "sub/openat_it",
 MADE(by_number, "sub/by_number",
      OPENED(syscall(SYS_openat, sub, "by_number", O_CREAT | O_WRONLY, 0600)))
 MADE(by_old_number, "by_old_number",
-     OPENED(syscall(SYS_open, "by_old_number", O_CREAT | O_WRONLY, 0600)))
+     OPENED(OLD_OPEN("by_old_number", O_CREAT | O_WRONLY)))
 MADE(fopen_it, "fopen_it", STREAM(fopen("fopen_it", "w")))
 MADE(fopen_more, "fopen_more", STREAM(fopen("fopen_more", "a+")))
 static void case_fopen_full(void)

@@ -279,9 +279,15 @@ static void case_popen_one(void)
 ONE(pclose_one, pclose(stream))
 static void case_forkpty_one(void)
 {
-    int master = -1;
+    int master = -1, other = posix_openpt(O_RDWR | O_NOCTTY);
+    if (other < 0) {
+        printf("no terminals here: ");
+        CALL(1);
+        return;
+    }
     CALL((pid = child_of(forkpty(&master, NULL, NULL, NULL))) > 0);
-    must(waitpid(pid, &status, 0) == pid && close(master) == 0);
+    must(waitpid(pid, &status, 0) == pid && close(master) == 0 &&
+         close(other) == 0);
 }
 ONE(execlp_noent, execlp("no-such-program-here", "x", (char *)NULL))
 ONE(execle_noent, execle(program, "x", (char *)NULL, no_environment))

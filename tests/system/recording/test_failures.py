@@ -94,6 +94,7 @@ class Run:
             capture_output=True, text=True, timeout=180, env=clean_env())
         assert (seen.returncode, seen.stderr) == (0, "")
         assert same_for_all(seen.stdout) == bare(self.program, group)
+        self.no_terminals = "no terminals here" in seen.stdout
         self.environments = re.findall(r"\[variables (\d+)\] \[libraries (\d+)\]",
                                        seen.stdout)
         self.segments = FORMAT.segments(top + "/pool/r")
@@ -344,6 +345,8 @@ def test_without_a_run(build, group):
 
 def check_cases(run, group):
     want, wrong = expected(group), []
+    if run.no_terminals:
+        del want["forkpty_one"]
     cases = run.between_marks()
     assert len(cases) == len(run.cases) >= 10
     assert set(want) <= set(run.cases), set(want) - set(run.cases)
