@@ -347,7 +347,7 @@ static void record_listen(int fd, struct ips_moment call, uint64_t site)
     ips_record_release(IPS_SYNC_LISTEN, &thing, call, -1, site);
 }
 
-IPS_EXPORT int listen(int fd, int backlog)
+int ips_listen_at(int fd, int backlog, uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(listen)(fd, backlog);
@@ -355,10 +355,15 @@ IPS_EXPORT int listen(int fd, int backlog)
     int r = REAL(listen)(fd, backlog), saved = errno;
     if (r == 0 && ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN) {
         name_new(fd, NULL);
-        record_listen(fd, call, IPS_SITE);
+        record_listen(fd, call, site);
     }
     errno = saved;
     return r;
+}
+
+IPS_EXPORT int listen(int fd, int backlog)
+{
+    return ips_listen_at(fd, backlog, IPS_SITE);
 }
 
 /* Returns a key of the connect's target, by which repeated tries of one thread

@@ -258,7 +258,7 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
                             (int)d, site);
         return true;
     case SYS_listen:
-        *r = listen(fd, (int)b);
+        *r = ips_listen_at(fd, (int)b, site);
         return true;
     case SYS_setsockopt:
         *r = setsockopt(fd, (int)b, (int)c, P(void *, d), (socklen_t)args[4]);

@@ -1,6 +1,7 @@
 /*
- * Calls that fail, are refused, run out of time or are interrupted, one after
- * the other: what each leaves is in tests/system/recording/failures.txt.
+ * Calls that fail, are refused, run out of time or are interrupted, and rarer
+ * calls that succeed (paths.c, numbers.c), one after the other: what each
+ * leaves is in tests/system/recording/failures.txt.
  *
  * Each case is a function of its own, case_NAME, that makes ready what it needs
  * and then makes one call by CALL(). What that call gave is printed; what it
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,10 @@ struct one_case {
 };
 /* Each file's cases, the last one without a name. */
 extern const struct one_case bytes_cases[], descriptor_cases[], wait_cases[],
-    lock_cases[], process_cases[], together_cases[];
+    lock_cases[], process_cases[], together_cases[], path_cases[],
+    number_cases[], rare_cases[], notice_cases[], left_cases[], exec_cases[];
+/* What the group "execs" executes. */
+int show_environment(void);
 #define CASE(name)                                                             \
     {                                                                          \
 #name, case_##name                                                     \

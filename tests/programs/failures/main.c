@@ -128,8 +128,13 @@ int main(int argc, char **argv)
     } groups[] = {
         {"bytes", bytes_cases},       {"descriptors", descriptor_cases},
         {"waits", wait_cases},        {"locks", lock_cases},
-        {"processes", process_cases}, {"together", together_cases}};
+        {"processes", process_cases}, {"together", together_cases},
+        {"paths", path_cases},        {"numbers", number_cases},
+        {"rare", rare_cases},         {"notices", notice_cases},
+        {"left", left_cases},         {"execs", exec_cases}};
     const struct one_case *c = NULL;
+    if (argc == 2 && strcmp(argv[1], "environment") == 0)
+        return show_environment();
     for (size_t i = 0; argc == 2 && i < sizeof(groups) / sizeof(groups[0]); i++)
         if (strcmp(argv[1], groups[i].name) == 0)
             c = groups[i].cases;

@@ -1,5 +1,5 @@
-"""Calls that fail: what each returns, the errno it leaves, and every record it
-makes, compared with tests/system/recording/failures.txt.
+"""Calls that fail, and rarer ones that succeed: what each returns, the errno it
+leaves, and every record it makes, compared with tests/system/recording/failures.txt.
 
 The programs are tests/programs/failures/*.c, one group a file. A line of
 failures.txt is a case and what it records, in order; a case without a line
@@ -8,10 +8,12 @@ inodes come from its own fstat().
 """
 import bisect
 import errno
+import functools
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,19 +30,24 @@ import pool_format  # noqa: E402
 pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
-GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together"]
+GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
+          "numbers", "rare", "notices", "left", "execs"]
 # They come as time goes.
-TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
-SIDES = {"read": 1, "write": 2, "both": 3}
+TIMED = {"RUNDELAY", "GUESSED", "CALLS", "SAMPLE"}
+SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
 WHY = "in", "out", "hup", "err"
 HOW_CLOSED = {1: "FD", 2: "SHUT_RD", 3: "SHUT_WR", 4: "SHUT_RDWR"}
 FORKS = {1: "FORK", 2: "VFORK", 3: "SPAWN", 4: "POPEN", 5: "SYSTEM",
          6: "THREAD"}
+JOINS = {1: "WAIT", 2: "THREAD", 3: "SYSTEM"}
 LOCKS = {1: "MUTEX", 2: "RDLOCK", 3: "WRLOCK", 4: "COND", 5: "BARRIER",
          6: "SEMAPHORE", 7: "SPIN", 8: "ONCE", 9: "EVENTFD", 10: "FLOCK",
-         11: "RECORD_LOCK", 13: "FIFO"}
-HOW_SENT = {1: "kill", 2: "sigqueue", 3: "thread", 16: "handler", 17: "wait"}
+         11: "RECORD_LOCK", 12: "FUTEX", 13: "FIFO", 14: "LISTEN", 15: "WATCH"}
+HOW_SENT = {1: "kill", 2: "sigqueue", 3: "thread", 16: "handler", 17: "wait",
+            18: "signalfd"}
 BLOCKED_NS = 2000
+# Calls that were left, and nobody knows how far they were (NESTED).
+LEFT = {"left": 1}
 
 
 def expected(group):
@@ -61,23 +68,35 @@ def expected(group):
 IN_HANDLERS = {"writes_beside", "reads_same", "closes_same", "polls"}
 
 
+def same_for_all(text):
+    """Without inodes, pids and ids: results and errno do not differ."""
+    return re.sub(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\]\s", "", text)
+
+
+@functools.cache
+def bare(program, group):
+    """What the program says without IPS."""
+    done = subprocess.run([program, group], capture_output=True, text=True,
+                          timeout=180, env=clean_env())
+    assert (done.returncode, done.stderr) == (0, "")
+    return same_for_all(done.stdout)
+
+
 class Run:
     """What one group did under ipsrun, with `cpu` as --cpu says."""
 
-    def __init__(self, build, top, group, cpu, options=()):
+    def __init__(self, build, top, group, cpu, procedures):
         self.program = build.program("i_failures")
-        bare = subprocess.run([self.program, group], capture_output=True,
-                              text=True, timeout=180, env=clean_env())
         seen = subprocess.run(
             [build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
-             top + "/pool", "--name", "r", "--procedures=off", "--cpu=" + cpu,
-             *options, "--", self.program, group],
+             top + "/pool", "--name", "r", "--cpu=" + cpu, "--procedures=" +
+             procedures, "--", self.program, group],
             capture_output=True, text=True, timeout=180, env=clean_env())
-        assert (bare.returncode, bare.stderr) == (0, "")
         assert (seen.returncode, seen.stderr) == (0, "")
-        # inodes, pids and ids differ, results and errno do not
-        plain = re.compile(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\] ")
-        assert plain.sub("", seen.stdout) == plain.sub("", bare.stdout)
+        assert same_for_all(seen.stdout) == bare(self.program, group)
+        self.no_terminals = "no terminals here" in seen.stdout
+        self.environments = re.findall(r"\[variables (\d+)\] \[libraries (\d+)\]",
+                                       seen.stdout)
         self.segments = FORMAT.segments(top + "/pool/r")
         main = [s for s in self.segments if s.head["pid"] == s.head["tid"]]
         # the first image is ipsrun's; children have pids of their own
@@ -88,12 +107,17 @@ class Run:
                         self.main.head["pid"] and s.head["image_stamp"] ==
                         self.main.head["image_stamp"] for r in s.records
                         if r["type"] not in TIMED]
-        assert all(s.torn == 0 and not any(s.head["lost"])
-                   for s in self.segments)
+        self.stacks = [r for r in self.records if r["type"] == "STACK"]
+        self.records = [r for r in self.records
+                        if r["type"] not in ("STACK", "MODULE")]
+        assert not any(s.torn for s in self.segments)
+        self.lost = [sum(s.head["lost"][i] for s in self.segments) for i in range(8)]
         self.ends = {(int(ino), SIDES[side]): name for name, ino, side in
                      re.findall(r"end (\S+) (\d+) (\w+)", seen.stdout)}
         self.objects = {int(number, 0): name for name, number in
                         re.findall(r"\[(\w+) (\w+)\]", seen.stdout)}
+        self.tasks = {int(number): name for name, number in
+                      re.findall(r"\[(child|other) (\d+)\]", seen.stdout)}
         self.cases = re.findall(r"(?m)^case (\w+): ", seen.stdout)
         # Any thread may name an end; its id is the image's.
         named = [r for s in self.segments if s.head["image_stamp"] ==
@@ -102,6 +126,7 @@ class Run:
         self.chans = {r["a"]: r for r in named}
         assert len(self.chans) == len(named)
         self.functions = self.symbols()
+        self.device = os.stat("/tmp").st_dev & 0xffffffff
 
     def symbols(self):
         """[(address, size, name)] of the program's functions."""
@@ -141,6 +166,10 @@ class Run:
         assert here is None
         return cases
 
+    def took(self, r):
+        return self.main.ns(r["t"] + r["took"] if "took" in r else r["t_ret"]) - \
+            self.main.ns(r["t"])
+
     def blocked(self, r):
         return (self.main.ns(r["t_ret"]) - self.main.ns(r["t"]) -
                 (r["cpu_ret"] - r["cpu"])) >= BLOCKED_NS - 1
@@ -161,6 +190,10 @@ class Run:
                                       err)
         if kind == "BLOCK":
             op = FORMAT.ops[r["op"]]
+            if op in ("MADE", "FOUND"): # a file: device and inode
+                assert r["a"] == self.device
+                assert (r["t"] == r["t_ret"]) == (op == "MADE"), r
+                return "BLOCK %s %s" % (op, self.ends.get((r["result"], 0)))
             polls = op in ("POLL", "SELECT", "EPOLL")
             assert r["a"] == 0 or op == "SPIN" or polls
             what = r["ready"] >> 30
@@ -170,7 +203,8 @@ class Run:
             if polls:
                 ready += "".join(" " + why for bit, why in enumerate(WHY)
                                  if r["a"] >> bit & 1)
-            return "BLOCK %s %d%s%s" % (op, r["result"], err, ready)
+            result = self.tasks.get(r["result"]) if op == "SIGWAIT" else None
+            return "BLOCK %s %s%s%s" % (op, result or r["result"], err, ready)
         if kind == "CHAN":
             return "CHAN " + self.end(r["a"])
         if kind == "CLOSE":
@@ -178,30 +212,57 @@ class Run:
         if kind == "FORK":
             return "FORK %s %s%s" % (FORKS[r["kind"]], "pid" if r["a"] else 0,
                                      err)
+        if kind == "JOIN":
+            return "JOIN %s %s %#x" % (JOINS[r["kind"]], "pid" if r["a"] else 0,
+                                       r["status"])
         if kind == "EXEC":
             assert r["a"] == len(r["path"])
             return "EXEC " + r["path"]
         if kind == "EXECFAIL":
             return "EXECFAIL " + errno.errorcode[r["a"]]
         if kind in ("KILL", "SIGNAL"):
-            # SI_KERNEL: a timer; SI_TKILL: another thread
-            assert kind == "KILL" or r["code"] in (128, -6)
+            # SI_USER, SI_QUEUE, SI_MESGQ, SI_TKILL, POLL_IN, SI_KERNEL
+            assert kind == "KILL" or r["code"] in (0, -1, -3, -6, 1, 128)
             own = self.main.head["pid"]
             pid = {own: "self", 1 << 30: "none",
-                   -(1 << 30): "-none"}.get(r["pid"], r["pid"])
-            tid = {own: "self", 1 << 30: "none"}.get(r["tid"], r["tid"])
-            return "%s %d %s %s %s %d" % (kind, r["a"], pid, tid,
-                                          HOW_SENT[r["how"]], r["value"])
+                   -(1 << 30): "-none"}.get(
+                r["pid"], self.tasks.get(r["pid"], r["pid"]))
+            tid = {own: "self", 1 << 30: "none"}.get(
+                r["tid"], self.tasks.get(r["tid"], r["tid"]))
+            return "%s %d %s %s %s %s" % (kind, r["a"], pid, tid,
+                                          HOW_SENT[r["how"]], self.value(r))
         if kind in ("ACQUIRE", "RELEASE"):
             return "%s %s %s %d%s" % (kind, LOCKS[r["a"]], self.object(r),
                                       r["value"], err)
         return kind
 
+    def value(self, r):
+        """What was sent along, or what became ready."""
+        value, code = r["value"], r.get("code")
+        if code == -3 and value: # a queue: low bits of its inode
+            return self.queue(value)
+        if code in (1, 128) and value:
+            return " ".join([self.end(value & 0xffffffff)] + [
+                why for bit, why in enumerate(WHY) if value >> 32 >> bit & 1])
+        return value
+
+    def queue(self, number):
+        low = {ino & (1 << 29) - 1: end for (ino, _), end in self.ends.items()}
+        return low.get(number & (1 << 29) - 1)
+
     def object(self, r):
         """By address, or (of what has a file or a number) by that."""
-        if not r["dev"] and r["ino"] >> 29 == 1: # a queue: low bits of its inode
-            low = {ino & (1 << 29) - 1: end for (ino, _), end in self.ends.items()}
-            return "%s/%s" % (low.get(r["ino"] & (1 << 29) - 1),
+        if LOCKS[r["a"]] == "WATCH": # the file's name
+            assert r["dev"] == r["object"] == 0
+            return self.objects.get(r["ino"])
+        if LOCKS[r["a"]] == "LISTEN": # a network, and a port in it
+            assert r["object"] == socket.AF_INET
+            return "%s:%s" % (self.objects.get(r["dev"]),
+                              self.objects.get(r["ino"]))
+        if LOCKS[r["a"]] in ("FLOCK", "RECORD_LOCK") and r["dev"]: # where in the file
+            return "%s+%d" % (self.ends.get((r["ino"], 3)), r["object"])
+        if not r["dev"] and r["ino"] >> 29 == 1:
+            return "%s/%s" % (self.queue(r["ino"]),
                               "room" if r["object"] >> 32 else "")
         if not r["dev"]:
             return self.objects.get(r["object"], hex(r["object"]))
@@ -213,6 +274,11 @@ class Run:
                                 r["object"] & 0xffffffff)
         return "%s/%s" % (self.ends.get((r["ino"], 3)),
                           "room" if r["object"] >> 32 else "")
+
+
+def may_be_long(r):
+    return r.get("site") and r["type"].replace("_SHORT", "") in (
+        "SEND", "RECV", "RECVCALL", "BLOCK", "ACQUIRE", "JOIN")
 
 
 def without_repeats(texts):
@@ -236,15 +302,57 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
     """Would catch: a failed call with no record, with two, at the wrong end,
     with another errno or result; a descriptor that is believed closed or
     replaced though it was not; an errno that the recording changed; a return
-    address that is not the call's."""
-    run = Run(build, top, group, cpu)
+    address that is not the call's; a system call by number whose arguments
+    come elsewhere than the function's; a file's name or inode that is not
+    the one made, found or removed; an executed program that finds other
+    variables than it was given, or not the recorder's."""
+    run = Run(build, top, group, cpu, "off")
+    check_cases(run, group)
+    assert not run.stacks
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_stacks_of_long_calls(build, top, group):
+    """The same with stacks and samples. Would catch: a call of 50 us without its
+    stack, a shorter one with one, a stack that begins elsewhere than at the call or
+    ends early, a call that sampling disturbs."""
+    run = Run(build, top, group, "fast", "sample")
+    check_cases(run, group)
+    stacks = {s["t"]: s for s in run.stacks}
+    calls = [r for r in run.records if may_be_long(r)]
+    assert len(stacks) > 0 and set(stacks) <= {r["t"] for r in calls}
+    for r in calls:
+        beside = [s for s in calls if s["t"] == r["t"] and s != r]
+        assert run.took(r) > 49000 or beside or r["t"] not in stacks, r
+    for r in sum(run.between_marks(), []):
+        if may_be_long(r) and run.took(r) > 51000:
+            frames = stacks[r["t"]]["frames"]
+            assert frames[0] == r["site"], (r, frames)
+            assert "main" in [run.function(f) for f in frames[1:]], (r, frames)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_without_a_run(build, group):
+    """The library is there, and nothing is recorded. Would catch: a call that is then
+    made with other arguments, twice or not at all."""
+    program = build.program("i_failures")
+    done = subprocess.run(
+        [program, group], capture_output=True, text=True, timeout=180,
+        env=clean_env(LD_PRELOAD=build.lib("libips-preload.so")))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert same_for_all(done.stdout) == bare(program, group)
+
+
+def check_cases(run, group):
     want, wrong = expected(group), []
+    if run.no_terminals:
+        del want["forkpty_one"]
     cases = run.between_marks()
     assert len(cases) == len(run.cases) >= 10
     assert set(want) <= set(run.cases), set(want) - set(run.cases)
     for name, records in zip(run.cases, cases):
         for r in records:
-            if r.get("site") and r["type"] != "FORK":
+            if r.get("site"):
                 place = run.function(r["site"])
                 assert place == "case_" + name or place in IN_HANDLERS, \
                     (place, name, r)
@@ -260,6 +368,10 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
         if texts != want.get(name, []):
             wrong.append("%s: %s" % (name, "; ".join(texts)))
     assert not wrong, "\n".join(wrong)
+    # Who is executed finds the recorder's own in its environment, each once.
+    assert run.environments == [("3", "1")] * len(run.environments)
+    assert bool(run.environments) == (group == "execs")
+    assert run.lost == [0, 0, LEFT.get(group, 0), 0, 0, 0, 0, 0]
     # The ends that all cases share were named once, and nothing closed them.
     for end in ("empty.r", "empty.w", "full.w", "pair.0"):
         (number, *more) = [c["fd"] for i, c in run.chans.items()
