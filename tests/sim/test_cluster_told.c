@@ -13,86 +13,9 @@
 
 #include <cmocka.h>
 
-#include "tests/sim/real_questions.h"
+#include "tests/sim/told.h"
 
 #define TEXT(t) ips_unconst_text(t)
-
-/* Changes a reply that a slave sent; false: there is nothing to change in it.
- */
-typedef bool change(Ips__Reply *r);
-
-static struct {
-    change *change;
-    Ips__Reply__AnswerCase of;
-    bool all;        /* not only the first one */
-    unsigned struck; /* replies that were changed */
-    uint64_t ask;    /* they answer this: of one machine, unless `all` */
-    uint64_t own_id; /* the client's question */
-    size_t field;    /* that shorten() makes shorter */
-    char name[80];   /* of it */
-    ProtobufCAllocator *allocator;
-    char heard[2000]; /* error or gaps */
-    int code;
-    bool complete;
-} told;
-
-/* ---- listening ----------------------------------------------------------- */
-
-static const void *field_of(const ProtobufCMessage *m, const char *name)
-{
-    const ProtobufCFieldDescriptor *f =
-        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, name);
-    return f ? (const char *)m + f->offset : NULL;
-}
-
-/* What the client is told. */
-static void hear(const Ips__Reply *r)
-{
-    size_t at = strlen(told.heard);
-    if (r->error) {
-        told.code = r->error;
-        snprintf(told.heard + at, sizeof(told.heard) - at, "%s\n", r->message);
-    }
-    if (r->error || r->answer_case == IPS__REPLY__ANSWER__NOT_SET)
-        return;
-    /* All answers are in one place. */
-    const Ips__Certificate *const *has =
-        field_of((const ProtobufCMessage *)r->path, "certificate");
-    const Ips__Certificate *c = has ? *has : NULL;
-    told.complete = c && c->complete;
-    for (size_t i = 0; c && i < c->n_gaps; i++) {
-        at = strlen(told.heard);
-        snprintf(told.heard + at, sizeof(told.heard) - at, "%s\n", c->gaps[i]);
-    }
-}
-
-static bool may_change(uint64_t id)
-{
-    if (told.ask == 0)
-        told.ask = id;
-    return told.all || (told.struck == 0 && told.ask == id);
-}
-
-Ips__Envelope *__real_ips__envelope__unpack(ProtobufCAllocator *allocator,
-                                            size_t len, const uint8_t *data);
-Ips__Envelope *__wrap_ips__envelope__unpack(ProtobufCAllocator *allocator,
-                                            size_t len, const uint8_t *data);
-Ips__Envelope *__wrap_ips__envelope__unpack(ProtobufCAllocator *allocator,
-                                            size_t len, const uint8_t *data)
-{
-    Ips__Envelope *e = __real_ips__envelope__unpack(allocator, len, data);
-    if (!e || e->body_case != IPS__ENVELOPE__BODY_REPLY)
-        return e;
-    told.allocator = allocator;
-    if (e->reply->id == told.own_id)
-        hear(e->reply);
-    else if (told.change && e->reply->answer_case == told.of &&
-             !e->reply->error && may_change(e->reply->id))
-        told.struck += told.change(e->reply);
-    return e;
-}
-
-/* ---- asking -------------------------------------------------------------- */
 
 enum what {
     CONTRACT,
@@ -166,51 +89,12 @@ static void set_question(Ips__Request *request, enum what what)
          request->requests = &marks;
 }
 
-/* Asks while replies of that kind are changed. */
-static void ask_told(enum what what, Ips__Reply__AnswerCase of, change *how)
+static void ask_told(enum what what, Ips__Reply__AnswerCase of,
+                     told_change *how)
 {
-    struct real_answer got;
     Ips__Request request = IPS__REQUEST__INIT;
     set_question(&request, what);
-    request.run = TEXT("r");
-    real_settle(&real);
-    told.heard[0] = '\0';
-    told.struck = 0;
-    told.ask = 0;
-    told.code = 0;
-    told.complete = false;
-    told.of = of;
-    real_begin(&real, real.c.master.address, &request, &got);
-    told.own_id = request.id;
-    told.change = how;
-    real_wait(&real, &got);
-    told.change = NULL;
-    assert_false(got.closed);
-    free(got.data);
-}
-
-/* The answer names a machine and that reason. */
-static void check_blame(const char *why, enum what what)
-{
-    char text[300];
-    if (told.struck == 0)
-        fail_msg("question %d: no reply with \"%s\"", (int)what, why);
-    for (int m = 0; m < REAL_SLAVES; m++) {
-        snprintf(text, sizeof(text), "machine m%d: %s\n", m, why);
-        if (strstr(told.heard, text) && !told.complete)
-            return;
-    }
-    fail_msg("question %d: \"%s\" in place of \"%s\"", (int)what, told.heard,
-             why);
-}
-
-/* The error is that, whichever machine it comes from. */
-static void check_error(int code, const char *text)
-{
-    if (told.struck == 0 || told.code != code ||
-        strncmp(told.heard, text, strlen(text)) != 0)
-        fail_msg("%u changed: %d, \"%s\" in place of \"%s\"", told.struck,
-                 told.code, told.heard, text);
+    told_ask(&request, of, how);
 }
 
 /* ---- an answer that is none ---------------------------------------------- */
@@ -247,7 +131,7 @@ static void test_told__nothing(void **state)
     (void)state;
 #define X(what, KIND, why)                                                     \
     ask_told(what, IPS__REPLY__ANSWER_##KIND, answer_nothing);                 \
-    check_blame(why, what);
+    told_check_blame(why);
     KINDS(X)
 #undef X
 }
@@ -347,22 +231,22 @@ static void test_told__tables(void **state)
     char text[100];
     (void)state;
     ask_told(CONTRACT, IPS__REPLY__ANSWER_SYNC, change_run);
-    check_blame("answers about another run", CONTRACT);
+    told_check_blame("answers about another run");
     ask_told(CONTRACT, IPS__REPLY__ANSWER_TABLE, change_process_index);
-    check_blame("process row 0 says it is 7", CONTRACT);
+    told_check_blame("process row 0 says it is 7");
     ask_told(CONTRACT, IPS__REPLY__ANSWER_TABLE, change_chain);
-    check_blame("thread row 1 is of chain 9, process 0", CONTRACT);
+    told_check_blame("thread row 1 is of chain 9, process 0");
     processes = 0;
     ask_told(CONTRACT, IPS__REPLY__ANSWER_TABLE, change_thread_process);
     snprintf(text, sizeof(text), "thread row 0 is of chain 0, process %u",
              processes);
-    check_blame(text, CONTRACT);
+    told_check_blame(text);
     processes = 0;
     ask_told(METRICS, IPS__REPLY__ANSWER_TABLE, change_channel_process);
-    check_blame("channel row 0 names no process", METRICS);
+    told_check_blame("channel row 0 names no process");
     processes = 0;
     ask_told(METRICS, IPS__REPLY__ANSWER_TABLE, change_channel_peer);
-    check_blame("channel row 0 names no process", METRICS);
+    told_check_blame("channel row 0 names no process");
 }
 
 static bool change_end(Ips__Reply *r)
@@ -385,9 +269,10 @@ static void test_told__ends(void **state)
 {
     (void)state;
     ask_told(CONTRACT, IPS__REPLY__ANSWER_ENDS, change_end);
-    check_error(IPS_E_PROTOCOL, "end 4194304 is named twice or beyond 4194304");
+    told_check_error(IPS_E_PROTOCOL,
+                     "end 4194304 is named twice or beyond 4194304");
     ask_told(CONTRACT, IPS__REPLY__ANSWER_ENDS, double_end);
-    check_error(IPS_E_PROTOCOL, "end 3 is named twice or beyond 4194304");
+    told_check_error(IPS_E_PROTOCOL, "end 3 is named twice or beyond 4194304");
     /* A newer graph is no fault: the question begins anew. */
     ask_told(CONTRACT, IPS__REPLY__ANSWER_ENDS, change_generation);
     assert_int_equal(told.struck, 1);
@@ -414,13 +299,15 @@ static void check_nodes(enum what what, const char *none)
     nodes_all = 0;
     ask_told(what, IPS__REPLY__ANSWER_SYNC, change_nodes);
     snprintf(text, sizeof(text), "run r has recorded nothing yet: %s", none);
-    check_error(IPS_E_INCOMPLETE, text);
+    told_check_error(IPS_E_INCOMPLETE, text);
     nodes_all = IPS_NO_NODE;
     ask_told(what, IPS__REPLY__ANSWER_SYNC, change_nodes);
-    check_error(IPS_E_LIMIT, "run r has more nodes than one graph may have");
+    told_check_error(IPS_E_LIMIT,
+                     "run r has more nodes than one graph may have");
     nodes_all = UINT64_MAX; /* nor does the sum wrap */
     ask_told(what, IPS__REPLY__ANSWER_SYNC, change_nodes);
-    check_error(IPS_E_LIMIT, "run r has more nodes than one graph may have");
+    told_check_error(IPS_E_LIMIT,
+                     "run r has more nodes than one graph may have");
     told.all = false;
 }
 
@@ -477,16 +364,16 @@ static void test_told__waits(void **state)
 {
     (void)state;
     ask_told(WAITS, IPS__REPLY__ANSWER_WAIT_ROWS, change_wait_node);
-    check_blame("wait 1 is out of order", WAITS);
+    told_check_blame("wait 1 is out of order");
     causes = places = 0;
     ask_told(WAITS, IPS__REPLY__ANSWER_WAIT_ROWS, change_wait_cause);
-    check_blame("wait 0 is out of order", WAITS);
+    told_check_blame("wait 0 is out of order");
     causes = places = 0;
     ask_told(WAITS, IPS__REPLY__ANSWER_WAIT_ROWS, change_wait_place);
-    check_blame("wait 0 is out of order", WAITS);
+    told_check_blame("wait 0 is out of order");
     causes = places = 0;
     ask_told(WAITS, IPS__REPLY__ANSWER_WAIT_ROWS, change_wait_giver);
-    check_blame("wait 0 is out of order", WAITS);
+    told_check_blame("wait 0 is out of order");
 }
 
 /* ---- SQL ----------------------------------------------------------------- */
@@ -526,16 +413,17 @@ static void test_told__sql(void **state)
 {
     (void)state;
     ask_told(SQL, IPS__REPLY__ANSWER_SQL, rename_column);
-    check_error(IPS_E_PROTOCOL,
-                "machines answer with different columns: do their slaves have "
-                "the same version?\n");
+    told_check_error(
+        IPS_E_PROTOCOL,
+        "machines answer with different columns: do their slaves have "
+        "the same version?\n");
     ask_told(SQL, IPS__REPLY__ANSWER_SQL, refuse_sql);
-    check_error(IPS_E_USAGE, "as the test wants it\n");
+    told_check_error(IPS_E_USAGE, "as the test wants it\n");
     ask_told(SQL, IPS__REPLY__ANSWER_SQL, drop_value);
     assert_non_null(strstr(told.heard, ": a row has "));
     assert_false(told.complete);
     ask_told(SQL, IPS__REPLY__ANSWER_SQL, cut_sql);
-    check_blame("rows are missing: as the test wants it", SQL);
+    told_check_blame("rows are missing: as the test wants it");
     assert_int_equal(told.code, 0);
 }
 
