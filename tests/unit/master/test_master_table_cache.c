@@ -196,6 +196,7 @@ static void done(struct query *q)
 {
     gather_release(q);
     machine_shares_release(q);
+    assert_null(q->table_cache);
     free(q);
 }
 
@@ -311,6 +312,12 @@ static void test_table_cache__what_is_kept(void **state)
     table_cache_store(q);
     assert_ptr_not_equal(w.m.table_cache, kept);
     done(q);
+    long blocks = live_blocks();
+    for (int i = 0; i < 30; i++) {
+        w.state.events++;
+        keep(&r, GATHER_TABLE);
+    }
+    assert_true(live_blocks() < blocks + 10); /* of all but the last */
 }
 
 /* The rows are made once, and live as long as anybody uses them. */
@@ -328,6 +335,13 @@ static void test_table_cache__rows(void **state)
     assert_int_equal(tables_make_objects(t, a, NULL), 0);
     table_cache_return_tables(a, t);
     assert_ptr_equal(table_cache_acquire_tables(b), t);
+    const void *rows = t->objects;
+    assert_int_equal(tables_make_objects(t, b, NULL), 0);
+    assert_ptr_equal(t->objects, rows);
+    assert_int_equal(tables_make_metrics(t, b, NULL), 0);
+    rows = t->metrics.rows;
+    assert_int_equal(tables_make_metrics(t, b, NULL), 0);
+    assert_ptr_equal(t->metrics.rows, rows);
     table_cache_return_tables(b, t);
     table_cache_release(&w.m); /* the master has none any more */
     done(a);
