@@ -139,18 +139,24 @@ static void test_placement__maps(void **state)
     refused(of, "a=one,b", "--map: 'b' is not of the form PROCESS=MACHINE");
     refused(of, "a= ,b=x", "--map: 'a= ' is not of the form PROCESS=MACHINE");
     refused(of, " =one", "--map: ' =one' is not of the form PROCESS=MACHINE");
-    size_t len = 4 * ((size_t)IPSQ_PLACES_MAX + 1);
-    char *spec = malloc(len + 1);
+}
+
+/* As many as there may be, but for one. */
+static void test_placement__most_entries(void **state)
+{
     struct ips_err err = {0};
-    assert_non_null(spec);
-    for (size_t i = 0; i < len; i += 4)
-        memcpy(spec + i, "a=b,", 5);
-    refused(of, spec, "the map has more than 100000 entries");
-    spec[len - 4] = '\0';
-    assert_int_equal(of(&p, spec, &err), 0);
+    (void)state;
+    p.placement = calloc(IPSQ_PLACES_MAX, sizeof(*p.placement));
+    assert_non_null(p.placement);
+    for (; p.placement_count < IPSQ_PLACES_MAX - 1; p.placement_count++) {
+        p.placement[p.placement_count] = calloc(1, sizeof(Ips__PredictPlace));
+        assert_non_null(p.placement[p.placement_count]);
+    }
+    assert_int_equal(ipsq_placing_map(&p, "a=b", &err), 0);
     assert_int_equal(p.placement_count, IPSQ_PLACES_MAX);
+    assert_int_equal(ipsq_placing_map(&p, "a=b", &err), IPS_E_USAGE);
+    assert_string_equal(err.msg, "the map has more than 100000 entries");
     ipsq_placing_release(&p);
-    free(spec);
 }
 
 /* A file of so many bytes, which begins so; the rest is blank. */
@@ -241,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_placement__machines),
         cmocka_unit_test(test_placement__most_machines),
         cmocka_unit_test(test_placement__maps),
+        cmocka_unit_test(test_placement__most_entries),
         cmocka_unit_test(test_placement__map_files),
         cmocka_unit_test(test_placement__networks),
         cmocka_unit_test(test_placement__moves),
