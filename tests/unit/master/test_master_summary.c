@@ -17,6 +17,7 @@
 
 #include <unistd.h>
 
+#include "each_allocation.h"
 #include "master/tables/summary.h"
 
 #define MOST 1200u
@@ -195,12 +196,30 @@ static void test_summary__kept_if_whole(void **state)
     assert_int_equal(system(command), 0);
 }
 
+static int make_again(void *arg)
+{
+    struct made *m = arg;
+    struct summary s;
+    int rc = summary_make(&m->q, &s, NULL);
+    summary_release(&s);
+    return rc;
+}
+
+static void test_summary__no_memory(void **state)
+{
+    struct made *m = make(SUMMARY_PAIRS + 1);
+    (void)state;
+    assert_true(each_allocation(make_again, m) > 8);
+    done(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_summary__at_the_limit),
         cmocka_unit_test(test_summary__the_largest),
         cmocka_unit_test(test_summary__kept_if_whole),
+        cmocka_unit_test(test_summary__no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

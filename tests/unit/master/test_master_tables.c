@@ -6,6 +6,7 @@
  * process, rows that are left out without being counted, a limit off by one.
  */
 #include "answer_help.h"
+#include "each_allocation.h"
 #include "master/base/top_n.h"
 #include "master/tables/metrics.h"
 #include "master/tables/tables.h"
@@ -310,9 +311,42 @@ static void test_tables__select(void **state)
     tables_free(t);
 }
 
+/* ---- while memory lacks -------------------------------------------------- */
+
+static int make_all(void *arg)
+{
+    const struct made *m = arg;
+    struct arena a = {0};
+    Ips__MetricsAnswer out;
+    struct tables *t = tables_new();
+    if (!t)
+        return IPS_E_NO_MEMORY;
+    int rc = tables_make_objects(t, &m->q, NULL);
+    if (rc == 0)
+        rc = tables_make_metrics(t, &m->q, NULL);
+    if (rc == 0)
+        rc = tables_select_metrics(t, "/m1", "thread", &a, &out, NULL);
+    arena_release(&a);
+    tables_free(t);
+    return rc;
+}
+
+static void test_tables__no_memory(void **state)
+{
+    struct made m;
+    Ips__ChannelRow channel = IPS__CHANNEL_ROW__INIT, *channels[] = {&channel};
+    (void)state;
+    make(&m);
+    channel.sent_messages = channel.sent_bytes = 3;
+    m.part[0].t.channels = channels;
+    m.part[0].t.channel_count = 1;
+    assert_true(each_allocation(make_all, &m) > 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables__no_memory),
         cmocka_unit_test(test_tables__objects),
         cmocka_unit_test(test_tables__objects_of_a_window),
         cmocka_unit_test(test_tables__fit),

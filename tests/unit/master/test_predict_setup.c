@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "each_allocation.h"
 #include "master/predict/predict.h"
 #include "proto/message.h"
 
@@ -352,13 +353,40 @@ static void test_setup__search(void **state)
     begin();
 }
 
+static int make_and_release(void *arg)
+{
+    (void)arg;
+    int rc = make();
+    predict_setup_release(&w.out);
+    return rc;
+}
+
+static void test_setup__no_memory(void **state)
+{
+    static Ips__PredictNet net, *nets[] = {&net};
+    (void)state;
+    begin();
+    ips__predict_net__init(&net);
+    net.from = net.to = TEXT("m?");
+    net.medium = TEXT("bus");
+    w.ask.nets = nets;
+    w.ask.n_nets = 1;
+    w.machine[0].name = TEXT("m3");
+    w.machine[0].cores = 2;
+    w.ask.n_machines = 1;
+    map("back", "m3");
+    w.own[1].cores = 2; /* nothing has to be said */
+    assert_true(each_allocation(make_and_release, NULL) > 8);
+    begin();
+}
+
 #define CASE(name) cmocka_unit_test(test_setup__##name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(as_recorded), CASE(machines), CASE(recorded_load),
-        CASE(patterns),    CASE(moves),    CASE(search),
+        CASE(as_recorded), CASE(machines), CASE(recorded_load), CASE(patterns),
+        CASE(moves),       CASE(search),   CASE(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

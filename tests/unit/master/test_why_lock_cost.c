@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "each_allocation.h"
 #include "master/why/facts.h"
 
 #define SAME(a, b) assert_string_equal(a, b)
@@ -247,13 +248,37 @@ static void test_lock_cost__yields(void **state)
     begin();
 }
 
+static int cost_again(void *arg)
+{
+    (void)arg;
+    int rc = why_lock_cost(&x.y);
+    free(x.y.lock_ppm);
+    free(x.y.lock_cpu);
+    free((void *)x.y.yields);
+    x.y.lock_ppm = NULL;
+    x.y.lock_cpu = NULL;
+    x.y.yields = NULL;
+    arena_release(&x.d.a);
+    memset(&x.d.a, 0, sizeof(x.d.a));
+    return rc;
+}
+
+static void test_lock_cost__no_memory(void **state)
+{
+    (void)state;
+    one_of_two();
+    sampled(YIELD, LOG, MAIN, YIELDS, 500);
+    assert_true(each_allocation(cost_again, NULL) > 7);
+    begin();
+}
+
 #define CASE(name) cmocka_unit_test(test_lock_cost__##name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(of_the_path), CASE(of_the_library), CASE(proof),
-        CASE(places),      CASE(yields),
+        CASE(places),      CASE(yields),         CASE(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
