@@ -20,8 +20,10 @@ static struct {
     unsigned struck; /* replies that were changed */
     uint64_t ask;    /* they answer this: of one machine, unless `any` */
     uint64_t own_id; /* the client's question */
-    size_t field;    /* that shorten() makes shorter */
-    char name[80];   /* of it */
+    void (*listen)(
+        const Ips__Reply *r); /* to what the client is told, or NULL */
+    size_t field;             /* that shorten() makes shorter */
+    char name[80];            /* of it */
     ProtobufCAllocator *allocator;
     char heard[2000]; /* error or gaps */
     int code;
@@ -42,6 +44,8 @@ static inline const void *told_field(const ProtobufCMessage *m,
 static inline void told_hear(const Ips__Reply *r)
 {
     size_t at = strlen(told.heard);
+    if (told.listen)
+        told.listen(r);
     if (r->error) {
         told.code = r->error;
         snprintf(told.heard + at, sizeof(told.heard) - at, "%s\n", r->message);
