@@ -376,6 +376,77 @@ static void test_told__waits(void **state)
     told_check_blame("wait 0 is out of order");
 }
 
+/* ---- requests ------------------------------------------------------------ */
+
+static struct {
+    uint32_t name, first, last;
+    bool shorter; /* one list than the others */
+} marked;
+
+static void *one_of(size_t size, uint64_t value)
+{
+    void *list = calloc(1, size);
+    assert_non_null(list);
+    memcpy(list, &value, size);
+    return list;
+}
+
+/* One request "order" of each machine, where none was marked. */
+static bool put_request(Ips__Reply *r)
+{
+    static const char name[] = "order";
+    Ips__BracketsAnswer *a = r->brackets;
+    assert_int_equal(a->n_names + a->n_name, 0);
+    a->names = malloc(sizeof(*a->names));
+    assert_non_null(a->names);
+    a->names[0] = malloc(sizeof(name));
+    assert_non_null(a->names[0]);
+    memcpy(a->names[0], name, sizeof(name));
+    a->name = one_of(sizeof(*a->name), marked.name);
+    a->first = one_of(sizeof(*a->first), marked.first);
+    a->last = one_of(sizeof(*a->last), marked.last);
+    a->first_ns = one_of(sizeof(*a->first_ns), 0);
+    a->last_ns = one_of(sizeof(*a->last_ns), 0);
+    a->n_names = a->n_name = a->n_first = a->n_last = a->n_first_ns = 1;
+    a->n_last_ns = marked.shorter ? 0 : 1;
+    return true;
+}
+
+static void check_request(const char *why)
+{
+    char text[100];
+    ask_told(MARKS, IPS__REPLY__ANSWER_BRACKETS, put_request);
+    for (int m = 0; m < REAL_SLAVES; m++) {
+        snprintf(text, sizeof(text), "m%d (%s)", m, why);
+        if (told.code != IPS_E_INCOMPLETE || !strstr(told.heard, text))
+            fail_msg("%d %s", told.code, told.heard);
+    }
+}
+
+static void test_told__requests(void **state)
+{
+    (void)state;
+    told.all = true;
+    marked.name = 1;
+    check_request("request 0 has no name or no node");
+    marked.name = 0;
+    marked.first = IPS_NO_NODE;
+    check_request("request 0 has no name or no node");
+    marked.first = 0;
+    marked.last = IPS_NO_NODE;
+    check_request("request 0 has no name or no node");
+    marked.last = 1;
+    marked.shorter = true;
+    check_request("requests: arrays differ in length");
+    marked.shorter = false;
+    ask_told(MARKS, IPS__REPLY__ANSWER_BRACKETS, put_request);
+    assert_int_equal(told.code, 0);
+    assert_true(told.complete && told.struck == REAL_SLAVES);
+    ask_told(MARKS, IPS__REPLY__ANSWER_BRACKETS, answer_nothing);
+    assert_non_null(strstr(told.heard, "m0 (no answer to BracketsAsk)"));
+    told.all = false;
+}
+
 /* ---- SQL ----------------------------------------------------------------- */
 
 static bool rename_column(Ips__Reply *r)
@@ -432,8 +503,8 @@ static void test_told__sql(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(nothing), CASE(shorter_lists), CASE(tables), CASE(ends),
-        CASE(nodes),   CASE(waits),         CASE(sql),
+        CASE(nothing), CASE(shorter_lists), CASE(tables),   CASE(ends),
+        CASE(nodes),   CASE(waits),         CASE(requests), CASE(sql),
     };
     return cmocka_run_group_tests(tests, questions_setup, questions_teardown);
 }
