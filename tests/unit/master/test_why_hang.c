@@ -5,7 +5,6 @@
  * for it put in; a hang said of a program of which a thread is at work, has
  * ended, or may be called from outside; a time since another moment than the
  * run's start; a limit off by one; another thread said to have the lock.
- * EVIDENCE-OF: IPS-17
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,6 @@
  * catch: a lock that nobody else wants and that is counted, or the other way
  * round; time of another procedure or of another caller; a part of the path
  * that is scaled by the wrong sum; a proof that is off by one sample.
- * EVIDENCE-OF: IPS-17
  */
 #include <setjmp.h>
 #include <stdarg.h>
