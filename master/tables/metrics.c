@@ -137,6 +137,8 @@ static int compare_moments(const void *left, const void *right)
     return a->step - b->step; /* at equal times an end comes before a start */
 }
 
+/* Returns the greatest number of processes that were alive at once, or
+ * IPS_UNMEASURED if there is no memory. */
 static uint64_t most_alive(const struct machine_share *p, uint64_t last)
 {
     uint32_t n = p->t.proc_count;
@@ -414,6 +416,8 @@ static int add_machine_rows(struct metrics_maker *k,
     }
     free(order);
     s->alive_max = most_alive(p, last);
+    if (s->alive_max == IPS_UNMEASURED)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     s->machines = 1;
     s->elapsed_ns = ips_sub_sat(last, ips_min_u64(first, last));
     s->cores_ns = s->elapsed_ns * p->sync->cores;

@@ -226,7 +226,8 @@ static inline struct ips_peer *real_begin(struct real_cluster *r,
                                           struct real_answer *out)
 {
     static const struct ips_peer_ops ops = {real_on_message, real_on_close};
-    static uint64_t next_id = 1;
+    /* No ask of the master to a slave has such a number. */
+    static uint64_t next_id = UINT64_C(1) << 40;
     struct ips_peer *peer;
     struct ips_err err = {0};
     memset(out, 0, sizeof(*out));

@@ -62,6 +62,7 @@ AREAS = {
     "master/path/weighting": ["weighting", "tables", "frozen"],
     "master/whatif": ["whatif", "predict", "frozen"],
     "master/why": ["why", "why_pairs", "why_phase", "why_window", "frozen"],
+    "master/why/hang": ["hang", "why", "frozen"],
     "master/why/lock": ["why_locks", "why", "frozen"],
     "master/why/phase": ["why_phase", "why", "frozen"],
     "master/why/window": ["why_window", "why", "frozen"],

@@ -249,6 +249,53 @@ static void answer_metrics(int fd, uint64_t id)
     reply(fd, id, &r, true);
 }
 
+/* Two phases of 21 and 19 ns in bins of 10. Of the older run one series is
+ * shorter than the others. */
+static void answer_phases(int fd, const Ips__Request *rq)
+{
+    static uint64_t cpu[] = {10, 20, 0, 5}, messages[] = {1, 2, 3, 4},
+                    bytes[] = {5, 6, 7, 8}, waits[] = {9, 10, 11, 12},
+                    ends[] = {121, 130};
+    Ips__PhaseRow row[2], *rows[] = {&row[0], &row[1]};
+    Ips__PhasesAnswer a = IPS__PHASES_ANSWER__INIT;
+    Ips__Reply r = IPS__REPLY__INIT;
+    r.answer_case = IPS__REPLY__ANSWER_PHASES;
+    r.phases = &a;
+    for (uint32_t i = 0; i < 2; i++) {
+        ips__phase_row__init(&row[i]);
+        row[i].number = i + 1;
+        row[i].from_ns = i ? 121 : 100;
+        row[i].to_ns = i ? 140 : 121;
+        row[i].cpu_ns = 42;
+        row[i].messages = 3;
+        row[i].bytes = 4;
+        row[i].wait_ns = 63;
+    }
+    row[0].process = text("/m1/a.3");
+    row[0].process_ns = 17;
+    row[0].procedure = text("f");
+    row[0].module = text("/bin/a");
+    row[0].procedure_ns = 16;
+    a.phases = rows;
+    a.n_phases = 2;
+    a.from_ns = 100;
+    a.to_ns = 140;
+    a.bin_ns = rq->phases->phase == 9 ? 0 : 10;
+    a.cpu_ns = cpu;
+    a.messages = messages;
+    a.bytes = bytes;
+    a.wait_ns = waits;
+    a.n_cpu_ns = a.n_messages = a.n_bytes = 4;
+    a.n_wait_ns = strcmp(rq->run, "older") == 0 ? 3 : 4;
+    a.cpu_phase_ends = ends;
+    a.n_cpu_phase_ends = 1;
+    a.message_phase_ends = ends;
+    a.n_message_phase_ends = 2;
+    a.cores = 6;
+    a.certificate = certificate(GOOD);
+    reply(fd, rq->id, &r, true);
+}
+
 static void answer(int fd, const Ips__Request *rq, enum script script)
 {
     Ips__Reply r = IPS__REPLY__INIT;
@@ -278,6 +325,8 @@ static void answer(int fd, const Ips__Request *rq, enum script script)
         answer_estimate(fd, rq);
     } else if (rq->ask_case == IPS__REQUEST__ASK_METRICS) {
         answer_metrics(fd, rq->id);
+    } else if (rq->ask_case == IPS__REQUEST__ASK_PHASES) {
+        answer_phases(fd, rq);
     } else if (rq->ask_case == IPS__REQUEST__ASK_PROCEDURES) {
         r.error = IPS_E_NOT_FOUND;
         r.message = text("no samples");
@@ -557,9 +606,82 @@ static void test_commands__diff(void **state)
     has(&a, "of it in run queues  -      5 ns    -       -");
 }
 
+/* Would catch: a phase drawn over bins that are not its own, a rate by another
+ * length, a figure of nobody printed as 0. */
+static void test_commands__phases(void **state)
+{
+    (void)state;
+    struct answered a;
+    ask("phases", GOOD, &a);
+    assert_int_equal(a.status, IPSQ_OK);
+    has(&a, "phase     |1 |\n");
+    has(&a, "phases of CPU use alone: 1, of messages alone: 2");
+    ask("phases --format tsv", GOOD, &a);
+    has(&a,
+        "\n1\t100\t121\t21\t42\t2\t3\t142857142.85714284\t4\t190476190\t63\t3\t"
+        "/m1/a.3\t17\tf\t/bin/a\t16\n2\t121\t140\t19\t42\t");
+    has(&a, "\t63\t3.3157894736842106\t\t\t\t\t\n");
+    has(&a, "#bins\nfrom_ns\tcpu_ns\tmessages\tbytes\twait_ns\n"
+            "100\t10\t1\t5\t9\n110\t20\t2\t6\t10\n120\t0\t3\t7\t11\n"
+            "130\t5\t4\t8\t12\n");
+    has(&a, "#cpu_phases\nto_ns\n121\n");
+    has(&a, "#message_phases\nto_ns\n121\n130\n");
+    ask("phases older", GOOD, &a);
+    assert_int_equal(a.status, IPS_E_PROTOCOL);
+    ask("phases newer --phase 9", GOOD, &a); /* bins of nothing */
+    assert_int_equal(a.status, IPS_E_PROTOCOL);
+    assert_string_equal(a.err.msg,
+                        "the master sent series of different lengths");
+}
+
+/* Would catch: options together that exclude each other, or one without the
+ * other that it needs. */
+static void test_commands__together(void **state)
+{
+    static const struct {
+        const char *line, *why;
+    } t[] = {
+        {"calibrate --show --forget",
+         "give only one of --show, --export, --import and --forget"},
+        {"calibrate --export x --import y",
+         "give only one of --show, --export, --import and --forget"},
+        {"calibrate --show --rounds 3",
+         "--lengths and --rounds apply only when measuring"},
+        {"calibrate --forget --lengths 64",
+         "--lengths and --rounds apply only when measuring"},
+        {"calibrate --show --force", "--force applies only when measuring"},
+        {"calibrate --replace", "--replace needs --import"},
+        {"calibrate m1 --show",
+         "machine names apply only when measuring and with --forget"},
+        {"calibrate --rounds 4294967296", "--rounds: too many"},
+        {"metrics --pop --from 1s",
+         "--pop covers the whole run: it cannot be used with a window"},
+        {"metrics --pop --level machine",
+         "--pop covers the whole run: it cannot be used with --object or "
+         "--level"},
+        {"metrics --pop --object /m1",
+         "--pop covers the whole run: it cannot be used with --object or "
+         "--level"},
+        {"predict --tries 3", "--tries and --seed need --search"},
+        {"predict --seed 3", "--tries and --seed need --search"},
+        {"check", "name at least one limit, such as --max-wall 10s"},
+    };
+    (void)state;
+    struct answered a;
+    for (size_t i = 0; i < IPSQ_COUNT_OF(t); i++) {
+        ask(t[i].line, GOOD, &a);
+        if (a.status != IPS_E_USAGE || strcmp(a.err.msg, t[i].why) != 0)
+            fail_msg("%s: %d %s", t[i].line, a.status, a.err.msg);
+    }
+    ask("metrics --pop --level run --object /", GOOD, &a);
+    assert_true(a.status >= 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands__phases),
+        cmocka_unit_test(test_commands__together),
         cmocka_unit_test(test_commands__path_json),
         cmocka_unit_test(test_commands__path_top),
         cmocka_unit_test(test_commands__not_whole),

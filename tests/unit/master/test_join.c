@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "each_allocation.h"
 #include "master/query/join.h"
 
 static struct join_end end(uint32_t part, uint32_t index, const char *local,
@@ -197,9 +198,28 @@ static void test_join__random_connections(void **state)
     }
 }
 
+static int join_again(void *arg)
+{
+    struct join_end *e = arg;
+    uint64_t ambiguous;
+    int rc = join_ends(e, 4, &ambiguous, NULL);
+    assert_true(rc < 0 || (e[0].peer == 1 && e[2].peer == 3));
+    return rc;
+}
+
+static void test_join__no_memory(void **state)
+{
+    struct join_end e[] = {tcp(0, 0, "a", "b", 10, 20, 'c'),
+                           tcp(1, 0, "b", "a", 20, 10, 'a'),
+                           named(0, "x", 5, 6), named(1, "x", 6, 5)};
+    (void)state;
+    assert_true(each_allocation(join_again, e) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_join__no_memory),
         cmocka_unit_test(test_join__swapped_endpoints),
         cmocka_unit_test(test_join__reused_endpoints_by_ordinal),
         cmocka_unit_test(test_join__totals_win_over_ordinals_and_are_counted),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "each_allocation.h"
 #include "master/path/entities.h"
 #include "tests/support/golden.h"
 
@@ -164,9 +165,36 @@ static void test_things__refused(void **state)
     }
 }
 
+static int make_and_choose(void *arg)
+{
+    struct world *w = arg;
+    const struct entity_selector all = {"f", "", "", ""};
+    uint32_t blame, *feature = NULL, count;
+    int rc = entities_make(&w->g, w->part, 2, false, &w->t, &blame, NULL);
+    if (rc < 0)
+        return rc;
+    rc = entities_choose(&w->t, &all, &feature, &count, NULL);
+    assert_true(rc < 0 || count == 2);
+    free(feature);
+    entities_release(&w->t);
+    return rc;
+}
+
+/* Would catch an allocation that is not looked at, and what is left of those
+ * before it. */
+static void test_things__no_memory(void **state)
+{
+    (void)state;
+    struct world w;
+    make(&w);
+    assert_true(each_allocation(make_and_choose, &w) > 10);
+    ips_graph_release(&w.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_things__no_memory),
         cmocka_unit_test(test_things__made),
         cmocka_unit_test(test_things__selected),
         cmocka_unit_test(test_things__refused),
