@@ -138,10 +138,11 @@ int b_on_sync(struct maker *m, const uint8_t *p)
         rc = b_is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
                                             : on_acquire(m, s, &v);
     else if (s->used)
-        s->node = v.blocked ? b_node_at_call(b, IPS_NODE_AUX, v.cpu, v.t,
-                                             v.blocked_ns, IPS_NONE)
-                            : b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu,
-                                     IPS_NONE);
+        s->node =
+            v.blocked && s->kind == IPS_SYNC_TERMINAL
+                ? b_node_at_call(b, IPS_NODE_AUX, v.cpu, v.t, v.blocked_ns,
+                                 IPS_NONE)
+                : b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     if (s->release)
         count_blocked_release(m, &r, &v);
     if (s->release && s->used && r.site && b->notes)

@@ -56,6 +56,8 @@ static void begin(void)
     free(x.y.lock_ppm);
     free(x.y.lock_cpu);
     free((void *)x.y.yields);
+    free(x.y.reads_memory);
+    free(x.y.spins);
     arena_release(&x.d.a);
     memset(&x, 0, sizeof(x));
     for (uint32_t i = 0; i < SYMBOLS; i++)
@@ -114,9 +116,13 @@ static const struct why_lock_cost *cost(void)
     free(x.y.lock_ppm);
     free(x.y.lock_cpu);
     free((void *)x.y.yields);
+    free(x.y.reads_memory);
+    free(x.y.spins);
     x.y.lock_ppm = NULL;
     x.y.lock_cpu = NULL;
     x.y.yields = NULL;
+    x.y.reads_memory = NULL;
+    x.y.spins = NULL;
     x.d.facts.amount[WHY_LOCK].lock = NULL;
     assert_int_equal(why_lock_cost(&x.y), 0);
     return x.d.facts.amount[WHY_LOCK].lock;
@@ -254,9 +260,13 @@ static int cost_again(void *arg)
     free(x.y.lock_ppm);
     free(x.y.lock_cpu);
     free((void *)x.y.yields);
+    free(x.y.reads_memory);
+    free(x.y.spins);
     x.y.lock_ppm = NULL;
     x.y.lock_cpu = NULL;
     x.y.yields = NULL;
+    x.y.reads_memory = NULL;
+    x.y.spins = NULL;
     arena_release(&x.d.a);
     memset(&x.d.a, 0, sizeof(x.d.a));
     return rc;
