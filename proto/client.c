@@ -185,8 +185,8 @@ static int tls_prepare_retry(struct ips_client *c, int result,
     return rc < 0 ? rc : ips_err_set(err, IPS_E_REFUSED, "%s", why);
 }
 
-static int tls_begin(struct ips_client *c, const struct ips_address *to,
-                     uint64_t deadline, struct ips_err *err)
+static int tls_do_handshake(struct ips_client *c, const struct ips_address *to,
+                            uint64_t deadline, struct ips_err *err)
 {
     int rc = ips_tls_new(to, &c->tls, err);
     if (rc < 0)
@@ -351,7 +351,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
     }
     c->fd = fd;
     if (to.tls)
-        rc = tls_begin(c, &to, deadline_of(timeout_ms), err);
+        rc = tls_do_handshake(c, &to, deadline_of(timeout_ms), err);
     if (rc == 0)
         rc = exchange_hellos(c, timeout_ms, err);
     if (rc == 0) {

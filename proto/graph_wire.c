@@ -271,8 +271,8 @@ static bool reserve_nodes(struct ips_wire_taker *t, uint32_t cap)
            (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
-static bool optional_arrays_fit(struct ips_wire_taker *t,
-                                const Ips__Subgraph *m, size_t n)
+static bool note_or_check_optional_arrays(struct ips_wire_taker *t,
+                                          const Ips__Subgraph *m, size_t n)
 {
     if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
@@ -295,7 +295,7 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     size_t n = m->kind.len;
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
-        !optional_arrays_fit(t, m, n))
+        !note_or_check_optional_arrays(t, m, n))
         return report_unequal("nodes", err);
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)

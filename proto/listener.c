@@ -195,7 +195,7 @@ static int check_directory(const char *path, struct ips_err *err)
 
 /* Whether a daemon of an older version, or a program that is not ours, still
  * answers on the path, although this process has the lock. */
-static bool somebody_answers(const struct ips_address *to)
+static bool daemon_answers(const struct ips_address *to)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -224,7 +224,7 @@ static int claim_socket_path(struct ips_listener *l,
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s exists and is not a socket: left unchanged",
                            to->path);
-    if (somebody_answers(to))
+    if (daemon_answers(to))
         return ips_err_set(err, IPS_E_BUSY,
                            "another daemon already listens on %s", to->path);
     if (unlink(to->path) < 0)

@@ -428,9 +428,9 @@ void ips_peer_set_ops(struct ips_peer *p, const struct ips_peer_ops *ops,
 /* Handles a message that cannot be packed. A reply that is too long for a
  * frame exceeds our own limit, so the requester gets an error reply instead;
  * with any other message the peer is closed. */
-static void report_too_long_message(struct ips_peer *p,
-                                    const Ips__Envelope *env,
-                                    const struct ips_err *why)
+static void handle_unpackable_message(struct ips_peer *p,
+                                      const Ips__Envelope *env,
+                                      const struct ips_err *why)
 {
     if (env->body_case == IPS__ENVELOPE__BODY_REPLY && !env->reply->error)
         ips_send_error(p, env->reply->id, why);
@@ -447,7 +447,7 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
     size_t len;
     struct ips_err err = {0};
     if (ips_frame_encode(env, &data, &len, &err) < 0) {
-        report_too_long_message(p, env, &err);
+        handle_unpackable_message(p, env, &err);
         return;
     }
     if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)

@@ -145,7 +145,7 @@ static void wake_loop(void *arg)
 
 /* ---- setup ---- */
 
-static int pool_setup(struct slave *s, struct ips_err *err)
+static int make_and_lock_pool(struct slave *s, struct ips_err *err)
 {
     int rc = slave_lock_make_pool_directory(s->opt.pool, err);
     if (rc < 0)
@@ -154,7 +154,7 @@ static int pool_setup(struct slave *s, struct ips_err *err)
     return s->lock_fd < 0 ? s->lock_fd : 0;
 }
 
-static int drain_setup(struct slave *s, struct ips_err *err)
+static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
 {
     char state[IPS_PATH_BYTES], db[IPS_PATH_BYTES];
     const struct slave_drain_options opt = {
@@ -182,7 +182,7 @@ static int drain_setup(struct slave *s, struct ips_err *err)
     return rc;
 }
 
-static int events_setup(struct slave *s, struct ips_err *err)
+static int set_up_events_and_worker(struct slave *s, struct ips_err *err)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     /* when RLIMIT_FSIZE is exceeded, write fails as on a full disk */
@@ -262,16 +262,16 @@ int main(int argc, char **argv)
     ips_log_init(who);
     s.drain.pool_fd = s.drain.epoll_fd = s.drain.inotify_fd = -1;
 
-    int rc = pool_setup(&s, &err);
+    int rc = make_and_lock_pool(&s, &err);
     if (rc == IPS_E_BUSY && s.opt.is_private) {
         /* another slave drains the pool, which serves the same purpose */
         ips_log_info("%s", err.msg);
         return 0;
     }
     if (rc == 0)
-        rc = drain_setup(&s, &err);
+        rc = set_up_state_and_drain(&s, &err);
     if (rc == 0)
-        rc = events_setup(&s, &err);
+        rc = set_up_events_and_worker(&s, &err);
     if (rc == 0)
         rc = slave_serve_open(&s, &err);
     if (rc == 0) {

@@ -96,8 +96,8 @@ static void *begin_record(struct ips_task *task, enum ips_rec_type type,
 
 /* --- channels ------------------------------------------------------ */
 
-static struct channel *channel_place(struct channel *table, uint32_t room,
-                                     uint64_t hash, uint32_t side)
+static struct channel *find_channel_slot(struct channel *table, uint32_t room,
+                                         uint64_t hash, uint32_t side)
 {
     uint32_t i = (uint32_t)(hash ^ hash >> 32) + side;
     for (;; i++) {
@@ -117,7 +117,7 @@ static bool channels_grow(struct ips_task *task)
     for (uint32_t i = 0; i < task->channel_capacity; i++) {
         const struct channel *c = &task->channels[i];
         if (c->id)
-            *channel_place(table, room, c->name_hash, c->side) = *c;
+            *find_channel_slot(table, room, c->name_hash, c->side) = *c;
     }
     if (task->channels)
         ips_sys_munmap((uint64_t)task->channels,
@@ -139,7 +139,7 @@ static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
         return 0;
     }
     struct channel *c =
-        channel_place(task->channels, task->channel_capacity, hash, side);
+        find_channel_slot(task->channels, task->channel_capacity, hash, side);
     if (c->id)
         return c->id;
     struct ips_rec_chan *rec =

@@ -136,8 +136,9 @@ static int refuse_archived_name(const struct ipsrun_options *o,
                              name, o->state, name);
 }
 
-static int make_run(const struct ipsrun_options *o, const char *name,
-                    const char *command_line)
+static int make_run_and_start_daemons(const struct ipsrun_options *o,
+                                      const char *name,
+                                      const char *command_line)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -325,7 +326,7 @@ int main(int argc, char **argv)
     status = o.join ? ipsrun_wait_for_run_to_join(&o) : -1;
     if (status >= 0)
         return status;
-    status = make_run(&o, name, command_line);
+    status = make_run_and_start_daemons(&o, name, command_line);
     if (status >= 0)
         return status;
     if (!o.quiet)

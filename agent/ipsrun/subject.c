@@ -275,7 +275,7 @@ static void answer_questions(void)
     ips_sys3(SYS_exit_group, 0, 0, 0);
 }
 
-static int64_t step_ps(enum ipsrun_step step, bool *good)
+static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
 {
     switch (step) {
     case IPSRUN_CALL:
@@ -348,7 +348,7 @@ static int run_subject(void)
     bool good = peer > 0, recorded = ipsrun_recorded();
     for (int i = 0; i < IPSRUN_STEPS && good; i++) {
         if (recorded || i == IPSRUN_FORK)
-            said.ps[i] = step_ps((enum ipsrun_step)i, &good);
+            said.ps[i] = measure_step_ps((enum ipsrun_step)i, &good);
         said.steps++;
         good = good && write(1, &said, sizeof(said)) == sizeof(said);
     }

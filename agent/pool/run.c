@@ -60,8 +60,7 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
     return 0;
 }
 
-static int test_clock_from_environment(struct ips_control *c,
-                                       struct ips_err *err)
+static int read_test_clock_option(struct ips_control *c, struct ips_err *err)
 {
     long long v[4] = {0, 0, 0, 0};
     const char *text = getenv("IPS_TEST_CLOCK");
@@ -123,8 +122,9 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
 /* Fills the probe costs and the CPU mode of `c`. The test option
  * IPS_TEST_PROBE_NS adds that many ns to every record; the costs include them.
  */
-static void probes_fill(const struct ips_run_options *opt,
-                        const struct ips_measured *m, struct ips_control *c)
+static void fill_probe_costs_and_cpu_mode(const struct ips_run_options *opt,
+                                          const struct ips_measured *m,
+                                          struct ips_control *c)
 {
     const char *text = opt->plain ? NULL : getenv("IPS_TEST_PROBE_NS");
     unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
@@ -174,7 +174,7 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
                                             err);
     if (rc < 0)
         return rc;
-    probes_fill(opt, &measured, c);
+    fill_probe_costs_and_cpu_mode(opt, &measured, c);
     c->created_raw_ns = clock_ns(CLOCK_MONOTONIC_RAW);
     c->created_real_ns = clock_ns(CLOCK_REALTIME);
     rc = compute_quota(opt, dir, &c->quota_bytes, err);
@@ -210,7 +210,7 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
         memcpy(c->tags + at, t, n);
         at += n;
     }
-    return opt->plain ? 0 : test_clock_from_environment(c, err);
+    return opt->plain ? 0 : read_test_clock_option(c, err);
 }
 
 /* Writes a temporary file and renames it, so that a reader never sees half of

@@ -201,7 +201,7 @@ static inline bool ips_mutex_nested(const pthread_mutex_t *m)
 }
 /* Whether a thread may be waiting for this mutex, which we hold. Clears the
  * mark of failed tries, so it is called once per unlock. */
-bool ips_mutex_may_have_waiters(const pthread_mutex_t *m);
+bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m);
 
 /* Whether pthread_mutex_clocklock and its like accept these arguments. If not,
  * the wrapper only makes the real call, which refuses them. */

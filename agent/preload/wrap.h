@@ -633,8 +633,8 @@ void ips_record_file_made(const char *path, int fd, int flags,
 /* A read of the watch `io` returned `bytes` of events: writes ACQUIRE for the
  * name that the first one has. False: it has none, or the descriptor is no
  * inotify's. */
-bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
-                    struct ips_moment ret);
+bool ips_record_watch_read(const struct ips_io *io, const void *events,
+                           size_t bytes, struct ips_moment ret);
 
 /* preload/io/file.c: to be called before and after a call on a file; `exact`:
  * reads the thread's CPU clock and switches now, even if the last reading is
@@ -670,11 +670,12 @@ uint64_t ips_notice_queue(int q, int sig);
 void ips_notice_queue_undo(int sig, uint64_t old);
 /* The value of the SIGNAL record for a signal with these fields of its
  * siginfo_t; `value` is si_value. */
-uint64_t ips_notice_value(int sig, int code, int fd, long band, uint64_t value);
+uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
+                                 uint64_t value);
 
 /* preload/process/signal.c: writes SIGNAL for a signal that a wait or a
  * signalfd returned; `at` is the moment of the return; `value` as
- * ips_notice_value returns it. */
+ * ips_signal_record_value returns it. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* Records raw system calls that send signals, and makes those that set

@@ -182,7 +182,7 @@ static struct ips_moment make_moment(uint64_t t, uint64_t cpu, uint64_t mark,
     return (struct ips_moment){t, cpu, mark, taken};
 }
 /* A moment without a mark: no baseline. */
-static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
+static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
 {
     return make_moment(t, cpu, IPS_MARK_NOT, 0);
 }
@@ -237,7 +237,7 @@ static struct ips_moment moment_setting_mark(void)
     /* The mark is gone again: a handler has read the clock, or there was a
      * switch. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
-        return moment_alone(t, ips_max_u64(r.cpu, last));
+        return make_moment_without_mark(t, ips_max_u64(r.cpu, last));
     uint64_t cpu = ips_max_u64(cpu_by_baseline(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held,
@@ -324,7 +324,7 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
-        return moment_alone(t, cpu);
+        return make_moment_without_mark(t, cpu);
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
@@ -346,7 +346,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)
-        return moment_alone(t, cpu);
+        return make_moment_without_mark(t, cpu);
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
@@ -372,7 +372,7 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
     /* A handler read the clock during the call. */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t cpu = ips_max_u64(cpu_by_baseline(s, t), call->cpu);
-    return moment_alone(t, ips_min_u64(cpu, most));
+    return make_moment_without_mark(t, ips_min_u64(cpu, most));
 }
 
 __attribute__((hot)) struct ips_moment

@@ -432,8 +432,9 @@ static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
     return !script;
 }
 
-static void finish_target(struct ips_target *t, const char *path,
-                          const char *library, bool before)
+static void check_target_library_and_set_path(struct ips_target *t,
+                                              const char *path,
+                                              const char *library, bool before)
 {
     if (ips_target_preload_stays(t->kind) && t->kind != IPS_TARGET_STATIC &&
         !is_reachable(library, before))
@@ -460,7 +461,7 @@ static long inspect_with_own_table(void *arg)
     const struct inspection *l = arg;
     int fd = l->path ? open_program(AT_FDCWD, l->path) : -1;
     bool program = fd >= 0 && inspect_image(l->t, fd, l->st, l->name);
-    finish_target(l->t, l->name, l->library, false);
+    check_target_library_and_set_path(l->t, l->name, l->library, false);
     return fd < 0 ? 0 : program ? LOOKED_AT_PROGRAM : LOOKED_AT;
 }
 
@@ -493,7 +494,7 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
 {
     struct ips_seen is = seen_of(st);
     if (seen_traced(&is)) {
-        finish_target(t, path, library, true);
+        check_target_library_and_set_path(t, path, library, true);
         return true;
     }
     char room[FOUND_BYTES];

@@ -56,7 +56,7 @@ static long leave_table(void)
     return rc == -ENOSYS ? ips_sys3(SYS_unshare, CLONE_FILES, 0, 0) : rc;
 }
 
-static void run_task(void *arg)
+static void run_in_own_table(void *arg)
 {
     struct work *w = arg;
     w->result = leave_table();
@@ -153,7 +153,7 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     const bool process = atomic_load(&by_process);
     long tid = process && forks_into_other_pidns()
                    ? -EINVAL
-                   : ips_own_table_clone(run_task, &w, &gone, place,
+                   : ips_own_table_clone(run_in_own_table, &w, &gone, place,
                                          process ? AS_PROCESS : AS_THREAD);
     if (tid < 0)
         w.result = tid;

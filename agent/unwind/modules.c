@@ -159,7 +159,8 @@ static void record_module_once(const struct module *m)
     }
 }
 
-static int add_at_begin(struct dl_phdr_info *info, size_t size, void *unused)
+static int record_module_at_begin(struct dl_phdr_info *info, size_t size,
+                                  void *unused)
 {
     (void)size;
     (void)unused;
@@ -189,7 +190,7 @@ void ips_modules_begin(void)
     if (_dl_find_object)
         return;
 #endif
-    dl_iterate_phdr(add_at_begin, NULL);
+    dl_iterate_phdr(record_module_at_begin, NULL);
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE

@@ -24,7 +24,7 @@ struct insn {
     unsigned base, index; /* registers of the memory operand, or NO_REG */
     unsigned to;          /* register that it sets, or NO_REG */
     unsigned from;        /* register that `to` is copied from, or NO_REG */
-    int64_t place;        /* of the memory operand, beside its registers */
+    int64_t displacement; /* of the memory operand */
     bool stores;          /* it stores `from` to memory */
     bool address;         /* `to` gets the operand's address, not its value */
 };
@@ -91,7 +91,7 @@ static struct modrm read_operands(struct reader *r, struct insn *i)
         bytes = 4;
     }
     if (bytes)
-        i->place = read_signed(r, bytes);
+        i->displacement = read_signed(r, bytes);
     return m;
 }
 
@@ -244,8 +244,8 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
 
 /* Decodes the instruction at code[at]. False: it is none of the kinds that a
  * spin loop has. */
-static bool decode(const uint8_t *code, size_t length, size_t at,
-                   struct insn *i)
+static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
+                               struct insn *i)
 {
     struct reader r = {.p = code + at, .end = code + length};
     *i = (struct insn){
@@ -268,7 +268,7 @@ static bool find_loop(const uint8_t *code, size_t length, size_t at,
 {
     struct insn i;
     for (size_t next = at; next < at + LOOP_BYTES; next += i.length) {
-        if (!decode(code, length, next, &i))
+        if (!decode_instruction(code, length, next, &i))
             return false;
         const int64_t to = (int64_t)(next + i.length) + i.offset;
         if (i.jumps && to <= (int64_t)at) {
@@ -282,20 +282,20 @@ static bool find_loop(const uint8_t *code, size_t length, size_t at,
     return false;
 }
 
-/* Places on the stack that the loop stores to: code that was compiled without
+/* Slots on the stack that the loop stores to: code that was compiled without
  * optimisation keeps its variables there. */
-#define PLACES 8u
-struct places {
-    int64_t at[PLACES];
-    bool written[PLACES]; /* stored to in this turn */
+#define SLOTS 8u
+struct slots {
+    int64_t at[SLOTS];
+    bool written[SLOTS]; /* stored to in this turn */
     unsigned count;
 };
 
-/* Returns the index of the place that `i` uses; `count`: none of them. */
-static unsigned find_place(const struct places *p, const struct insn *i)
+/* Returns the index of the slot that `i` uses; `count`: none of them. */
+static unsigned find_slot(const struct slots *p, const struct insn *i)
 {
     unsigned k = 0;
-    while (k < p->count && !(is_on_stack(i) && p->at[k] == i->place))
+    while (k < p->count && !(is_on_stack(i) && p->at[k] == i->displacement))
         k++;
     return k;
 }
@@ -305,7 +305,7 @@ struct turn {
     /* registers that have the same value in every turn, unless memory changes
      */
     uint32_t stable;
-    struct places places;
+    struct slots slots;
     bool reads, pauses, counts, tests;
 };
 
@@ -317,8 +317,8 @@ static bool is_stable(const struct turn *t, unsigned reg)
 /* False: the instruction uses what an earlier turn computed. */
 static bool add_to_turn(struct turn *t, const struct insn *i)
 {
-    const unsigned place = find_place(&t->places, i);
-    const bool kept = place < t->places.count;
+    const unsigned slot = find_slot(&t->slots, i);
+    const bool kept = slot < t->slots.count;
     t->reads |= i->memory && !i->address && !i->stores;
     t->pauses |= i->pause;
     t->counts |= i->counts;
@@ -326,8 +326,8 @@ static bool add_to_turn(struct turn *t, const struct insn *i)
     if (i->memory && (!is_stable(t, i->base) || !is_stable(t, i->index)))
         return false;
     if (kept && i->stores)
-        t->places.written[place] = true;
-    else if (kept && (!t->places.written[place] || i->address))
+        t->slots.written[slot] = true;
+    else if (kept && (!t->slots.written[slot] || i->address))
         return false;
     if (i->stores && !is_stable(t, i->from))
         return false;
@@ -346,18 +346,18 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
     if (!find_loop(code, length, at, &first, &end))
         return false;
     for (size_t next = first; next < end; next += i.length) {
-        if (!decode(code, end, next, &i))
+        if (!decode_instruction(code, end, next, &i))
             return false;
         if (i.to < NO_REG)
             t.stable &= ~(1u << i.to);
-        if (i.stores && find_place(&t.places, &i) == t.places.count) {
-            if (t.places.count == PLACES)
+        if (i.stores && find_slot(&t.slots, &i) == t.slots.count) {
+            if (t.slots.count == SLOTS)
                 return false;
-            t.places.at[t.places.count++] = i.place;
+            t.slots.at[t.slots.count++] = i.displacement;
         }
     }
     for (size_t next = first; next < end; next += i.length) {
-        (void)decode(code, end, next, &i);
+        (void)decode_instruction(code, end, next, &i);
         if (!add_to_turn(&t, &i))
             return false;
     }

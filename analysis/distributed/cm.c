@@ -41,7 +41,7 @@ void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to)
     ips_cm_put_varint(b, d >> 63 ? ~(d << 1) : d << 1);
 }
 
-uint64_t ips_cm_get(struct ips_cm_reader *r)
+uint64_t ips_cm_get_varint(struct ips_cm_reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
@@ -59,13 +59,13 @@ uint64_t ips_cm_get(struct ips_cm_reader *r)
 
 uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from)
 {
-    uint64_t v = ips_cm_get(r);
+    uint64_t v = ips_cm_get_varint(r);
     return from + (v & 1 ? ~(v >> 1) : v >> 1);
 }
 
 #define SUM_BYTES 4
 
-static uint32_t sum_of(const uint8_t *data, size_t len)
+static uint32_t checksum_of(const uint8_t *data, size_t len)
 {
     uint64_t h = ips_fnv1a(IPS_FNV_SEED, data, len);
     return (uint32_t)(h ^ h >> 32);
@@ -77,7 +77,7 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b, struct ips_err *err)
     ips_cm_put_varint(b, UINT64_MAX); /* reserves room for the sum */
     if (b->failed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a message of %zu bytes", len);
-    uint32_t sum = sum_of(b->data, len);
+    uint32_t sum = checksum_of(b->data, len);
     for (unsigned i = 0; i < SUM_BYTES; i++)
         b->data[len + i] = (uint8_t)(sum >> 8 * i);
     b->len = len + SUM_BYTES;
@@ -91,7 +91,7 @@ int ips_cm_open_checked(struct ips_cm_reader *r, const uint8_t *data,
     size_t body = len - SUM_BYTES;
     for (unsigned i = 0; len >= SUM_BYTES && i < SUM_BYTES; i++)
         sum |= (uint32_t)data[body + i] << 8 * i;
-    if (len < SUM_BYTES || sum != sum_of(data, body))
+    if (len < SUM_BYTES || sum != checksum_of(data, body))
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a message of %zu bytes is damaged: its checksum "
                            "does not fit",
@@ -264,10 +264,11 @@ int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
 /* Writes the match of one awaited position: 0 if no node wrote it, 1 if the
  * previous link serves it too, else 2 + len for a new link, which is added
  * to `to`. */
-static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
-                      uint32_t end, uint64_t pos,
-                      const struct ips_remote_out **last,
-                      struct ips_cm_bytes *matches)
+static void write_match_and_add_link(struct ips_cm_links *l,
+                                     struct ips_cm_peer *to, uint32_t end,
+                                     uint64_t pos,
+                                     const struct ips_remote_out **last,
+                                     struct ips_cm_bytes *matches)
 {
     const struct ips_remote_out *o = ips_graph_find_writer(l->g, end, pos);
     if (!o) {
@@ -287,8 +288,8 @@ static int take_want_group(struct ips_cm_links *l, struct ips_cm_peer *to,
                            uint64_t *left, const struct ips_remote_out **last,
                            struct ips_cm_bytes *matches, struct ips_err *err)
 {
-    *end += ips_cm_get(r);
-    uint64_t n = ips_cm_get(r), pos = 0;
+    *end += ips_cm_get_varint(r);
+    uint64_t n = ips_cm_get_varint(r), pos = 0;
     if (r->bad || n == 0 || n > *left)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");
@@ -298,12 +299,12 @@ static int take_want_group(struct ips_cm_links *l, struct ips_cm_peer *to,
                            "not joined to it",
                            (unsigned long long)*end);
     for (uint64_t i = 0; i < n; i++) {
-        uint64_t step = ips_cm_get(r);
+        uint64_t step = ips_cm_get_varint(r);
         if (r->bad || pos + step < pos)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its list of awaited messages is damaged");
         pos += step;
-        match_one(l, to, (uint32_t)*end, pos, last, matches);
+        write_match_and_add_link(l, to, (uint32_t)*end, pos, last, matches);
     }
     *left -= n;
     return 0;
@@ -319,7 +320,7 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     int rc = ips_cm_open_checked(&r, data, len, err);
     if (rc < 0)
         return rc;
-    uint64_t left = ips_cm_get(&r), end = 0;
+    uint64_t left = ips_cm_get_varint(&r), end = 0;
     if (to->asked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice what messages it awaits");
@@ -355,7 +356,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice which messages it sent");
     for (uint32_t k = 0; k < from->want_count; k++) {
-        uint64_t code = ips_cm_get(&r);
+        uint64_t code = ips_cm_get_varint(&r);
         if (r.bad || (code == 1 && !linked) || code > 2 + IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its list of sent messages is damaged");
@@ -504,7 +505,7 @@ int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
                            uint32_t link_count, uint32_t *values,
                            struct ips_err *err)
 {
-    uint64_t seq = ips_cm_get(r), n = ips_cm_get(r);
+    uint64_t seq = ips_cm_get_varint(r), n = ips_cm_get_varint(r);
     if (r->bad || n > link_count)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a batch of values is damaged: its head");
@@ -523,7 +524,7 @@ int ips_cm_read_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
 int ips_cm_read_batch_link(struct ips_cm_reader *r, uint32_t link_count,
                            uint32_t *link, struct ips_err *err)
 {
-    uint64_t step = ips_cm_get(r);
+    uint64_t step = ips_cm_get_varint(r);
     if (r->bad || step >= link_count - *link)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a batch of values is damaged, or names a message "

@@ -63,7 +63,7 @@ int ips_cm_append_checksum(struct ips_cm_bytes *b,
  * the checksum. */
 int ips_cm_open_checked(struct ips_cm_reader *r, const uint8_t *data,
                         size_t len, struct ips_err *err) IPS_MUST_USE;
-uint64_t ips_cm_get(struct ips_cm_reader *r);
+uint64_t ips_cm_get_varint(struct ips_cm_reader *r);
 uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 /* ---- links --------------------------------------------------------------- */

@@ -246,7 +246,7 @@ static struct label label_of(const struct ips_cm_async *a, uint32_t i)
     return is_better(b, l) ? b : l;
 }
 
-static void list_improved_links(struct ips_cm_async *a, uint32_t node)
+static void list_links_of_node(struct ips_cm_async *a, uint32_t node)
 {
     uint32_t low = 0, high = a->outs.count;
     while (low < high) {
@@ -280,7 +280,7 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
                                "weights");
         a->est[i] = l.est;
         a->hops[i] = l.hops;
-        list_improved_links(a, i);
+        list_links_of_node(a, i);
         for (uint32_t k = a->succ_start[i]; k < a->succ_start[i + 1]; k++)
             enqueue_node(a, a->succ[k]);
         i++;
@@ -288,12 +288,12 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
     return 0;
 }
 
-int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err)
+int ips_cm_async_relax(struct ips_cm_async *a, struct ips_err *err)
 {
     int rc = a->failed ? refuse_failed(err) : 0;
     if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
         for (uint32_t k = 0; k < a->outs.count; k++)
-            list_improved_links(a, a->outs.at[k].node);
+            list_links_of_node(a, a->outs.at[k].node);
         a->begun = true;
     }
     a->counts.passes += a->waiting > 0;
@@ -350,7 +350,7 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
         est = ips_cm_get_step(&r, est);
         if (rc == 0)
             rc = ips_cm_get_pass_time(&r, &a->scenario, est, &at, err);
-        uint64_t hops = ips_cm_get(&r);
+        uint64_t hops = ips_cm_get_varint(&r);
         if (rc == 0 && hops >= UINT32_MAX)
             rc = ips_err_set(err, IPS_E_PROTOCOL,
                              "a batch of values is damaged: %llu machine "

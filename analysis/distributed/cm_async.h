@@ -59,7 +59,8 @@ int ips_cm_async_take_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
                           struct ips_err *err) IPS_MUST_USE;
 /* Relaxes the subgraph forward from all nodes that the last messages
  * improved. */
-int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_relax(struct ips_cm_async *a,
+                       struct ips_err *err) IPS_MUST_USE;
 /* Returns 1 if *out has a message to send, 0 if there is none until the next
  * message arrives. */
 int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,

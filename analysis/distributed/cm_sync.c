@@ -186,8 +186,8 @@ static void list_known_links(struct ips_cm_sync *s, struct cursor *cur,
 
 /* Raises *a, the value that the chain arc gives to node i, to the value of the
  * cross arc if that is greater. False: the chain has to wait. */
-static bool apply_cross_arc(struct ips_cm_sync *s, uint32_t c, uint32_t i,
-                            uint64_t *a, uint8_t *won)
+static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
+                                    uint32_t i, uint64_t *a, uint8_t *won)
 {
     const struct ips_graph *g = s->g;
     struct cursor *cur = &s->cur[c];
@@ -227,7 +227,7 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
         uint8_t won = 0;
         if ((g->w[i] | a) >= IPS_TIME_LIMIT)
             a = IPS_TIME_LIMIT;
-        if (!apply_cross_arc(s, c, i, &a, &won))
+        if (!apply_cross_arc_or_wait(s, c, i, &a, &won))
             break;
         if (a >= IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_LIMIT,
@@ -367,8 +367,8 @@ const struct ips_cm_counts *ips_cm_sync_counts(const struct ips_cm_sync *s)
     return &s->counts;
 }
 
-static void name_awaited(const struct ips_cm_sync *s, uint32_t c, char *text,
-                         size_t cap)
+static void describe_awaited(const struct ips_cm_sync *s, uint32_t c,
+                             char *text, size_t cap)
 {
     const struct cursor *cur = &s->cur[c];
     const struct ips_graph *g = s->g;
@@ -395,7 +395,7 @@ int ips_cm_sync_stall_error(const struct ips_cm_sync *s, struct ips_err *err)
         size_t at = strlen(named);
         if (stalled++ >= STALL_NAMED)
             continue;
-        name_awaited(s, c, one, sizeof(one));
+        describe_awaited(s, c, one, sizeof(one));
         snprintf(named + at, sizeof(named) - at, "%s %s", at ? "," : "", one);
     }
     return ips_err_set(err, IPS_E_STALLED,

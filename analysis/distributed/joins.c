@@ -94,8 +94,8 @@ static inline bool advance_if_remote_in(const struct ips_graph *g, uint32_t i,
     return true;
 }
 
-static int number_joins_of_chain(struct maker *m, uint32_t c, uint32_t *in,
-                                 struct ips_err *err)
+static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
+                                      struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     uint64_t *p = m->e.est, bits = 0;
@@ -401,7 +401,7 @@ static int make_all(struct maker *m, struct ips_err *err)
     mark_awaited(m);
     uint32_t in = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
-        rc = number_joins_of_chain(m, c, &in, err);
+        rc = number_joins_and_sum_chain(m, c, &in, err);
     in = 0;
     uint32_t number = 0;
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {

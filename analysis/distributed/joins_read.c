@@ -55,7 +55,7 @@ static inline uint64_t read_step(struct ips_joined_machine *p, uint64_t from,
 
 /* ---- counts -------------------------------------------------------------- */
 
-static bool add_up(uint32_t *sum, uint32_t more)
+static bool add_if_within_limit(uint32_t *sum, uint32_t more)
 {
     if (more > MOST_NUMBERS - *sum)
         return false;
@@ -90,14 +90,15 @@ static int read_head(struct ips_joins_reader *r, uint32_t part,
     p->in = j->in_count;
     p->out = j->out_count;
     j->total = ips_add_sat(j->total, h->total);
-    if (!add_up(&j->chain_count, h->chains) ||
-        !add_up(&j->join_count, h->joins) || !add_up(&j->in_count, h->ins) ||
-        !add_up(&j->out_count, h->outs))
+    if (!add_if_within_limit(&j->chain_count, h->chains) ||
+        !add_if_within_limit(&j->join_count, h->joins) ||
+        !add_if_within_limit(&j->in_count, h->ins) ||
+        !add_if_within_limit(&j->out_count, h->outs))
         return ips_err_set(err, IPS_E_LIMIT, "more than 2^31 joins");
     return 0;
 }
 
-static int make_room(struct ips_joins_reader *r, struct ips_err *err)
+static int allocate_arrays(struct ips_joins_reader *r, struct ips_err *err)
 {
     struct ips_joined *j = r->j;
     size_t ins = (size_t)j->in_count + 1, outs = (size_t)j->out_count + 1;
@@ -304,8 +305,9 @@ static uint64_t in_weight(const struct ips_joins_reader *r,
     return ips_arc_ns(arcs, arcs->mode[in->kind], &xlen, 0);
 }
 
-static void store_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
-                     const struct in *in, uint32_t k, uint32_t part)
+static void match_and_store_in(struct ips_joins_reader *r,
+                               const struct ips_arcs *arcs, const struct in *in,
+                               uint32_t k, uint32_t part)
 {
     struct ips_joined *j = r->j;
     uint32_t from = 0, o = find_sending_out(r, part, in->end, in->pos, &from);
@@ -357,7 +359,7 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
         if (r->moments)
             told = report_message_times(r, &in, part);
         else
-            store_in(r, &arcs, &in, p->in + k, part);
+            match_and_store_in(r, &arcs, &in, p->in + k, part);
     }
     free(pos);
     if (!told)
@@ -396,7 +398,7 @@ int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
     for (uint32_t p = 0; p < n && rc == 0; p++)
         rc = read_head(r, p, err);
     if (rc == 0)
-        rc = make_room(r, err);
+        rc = allocate_arrays(r, err);
     for (uint32_t p = 0; p < n && rc == 0; p++) {
         rc = read_chains(r, p, err);
         if (rc == 0)

@@ -99,10 +99,10 @@ static inline void publish_join(struct solver *s, struct chain *c)
  * the part of that from another machine. If the arc begins a join, first
  * publishes the join before. False: the arc is absent or the bytes are bad;
  * the caller tries the next one. */
-static inline bool read_arc(struct solver *s, struct chain *c,
-                            const struct ips_joined_machine *p,
-                            uint32_t *source, uint32_t *won, int64_t *add,
-                            uint64_t *far)
+static inline bool publish_join_and_read_arc(struct solver *s, struct chain *c,
+                                             const struct ips_joined_machine *p,
+                                             uint32_t *source, uint32_t *won,
+                                             int64_t *add, uint64_t *far)
 {
     uint64_t what, step;
     c->at = ips_varint_get(c->at, &what);
@@ -211,7 +211,7 @@ static void run_chain(struct solver *s, uint32_t number)
         uint32_t source, won;
         int64_t add;
         uint64_t far;
-        if (!read_arc(s, c, p, &source, &won, &add, &far))
+        if (!publish_join_and_read_arc(s, c, p, &source, &won, &add, &far))
             continue;
         if (source != IPS_NO_NODE &&
             !is_known_or_wait(s, c, number, source, &d)) {

@@ -263,7 +263,7 @@ static int record_ended_thread(struct sweep *s, uint32_t c, uint64_t t)
     return 0;
 }
 
-static void count_busy(struct sweep *s, uint32_t c, bool now)
+static void update_busy_count(struct sweep *s, uint32_t c, bool now)
 {
     uint32_t m = s->ask->g->chains[c].machine;
     s->busy[m] += now ? 1u : -1u;
@@ -278,7 +278,7 @@ static uint32_t *role_list(struct sweep *s, uint32_t role, enum state state)
     return state == WAIT_ASKED ? &s->asked_head[role] : &s->role_head[role];
 }
 
-static int set_state(struct sweep *s, const struct change *to)
+static int apply_change(struct sweep *s, const struct change *to)
 {
     uint32_t c = to->chain;
     if (to->state >= STATES) {
@@ -293,7 +293,7 @@ static int set_state(struct sweep *s, const struct change *to)
         return 0;
     s->state[c] = (uint8_t)now;
     if (was == BUSY || now == BUSY)
-        count_busy(s, c, now == BUSY);
+        update_busy_count(s, c, now == BUSY);
     if (!s->ask->worker[c])
         return 0;
     uint32_t r = s->ask->role[c];
@@ -442,8 +442,8 @@ struct share {
     bool awaits_space;
 };
 
-static int flush_piece(struct sweep *s, const struct piece *p,
-                       struct share share[IPS_BESIDE_CLASSES])
+static int append_shares_of_piece(struct sweep *s, const struct piece *p,
+                                  struct share share[IPS_BESIDE_CLASSES])
 {
     struct ips_concurrent *out = s->out;
     for (int k = 0; k < IPS_BESIDE_CLASSES; k++) {
@@ -478,7 +478,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
     while (now < p->to) {
         uint64_t until = p->to;
         for (; s->next < s->changes && s->change[s->next].t <= now; s->next++) {
-            if (set_state(s, &s->change[s->next]) < 0)
+            if (apply_change(s, &s->change[s->next]) < 0)
                 return s->err->code;
         }
         if (s->next < s->changes)
@@ -502,7 +502,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
         s->out->oversubscription[p->chain] += crowd;
         now = until;
     }
-    return flush_piece(s, p, share);
+    return append_shares_of_piece(s, p, share);
 }
 
 /* ---- the work of each chain

@@ -25,7 +25,7 @@ static void join_sets(uint32_t *of, uint32_t a, uint32_t b)
     of[a > b ? a : b] = a > b ? b : a;
 }
 
-static int by_lock(const void *a, const void *b)
+static int by_lock_chain_and_begin(const void *a, const void *b)
 {
     const struct span *p = a, *q = b;
     if (p->lock != q->lock)
@@ -130,7 +130,7 @@ static uint64_t covered_ns(const struct span *s, size_t n)
 
 static void sum_up_locks(struct span *s, size_t n, struct ips_lock_holds *out)
 {
-    qsort(s, n, sizeof(*s), by_lock);
+    qsort(s, n, sizeof(*s), by_lock_chain_and_begin);
     for (size_t i = 0, k; i < n; i = k) {
         for (k = i; k < n && s[k].lock == s[i].lock; k++) {
         }

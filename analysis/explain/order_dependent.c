@@ -26,7 +26,7 @@ struct question {
 struct looker {
     const struct ips_order_ask *ask;
     const struct ips_graph *g;
-    struct ips_order_dependent *out;
+    struct ips_find_order_dependence *out;
     struct ips_err *err;
     struct reception *reception; /* sorted by node, so those of a chain are
                                     adjacent */
@@ -49,7 +49,7 @@ const char *ips_order_name(enum ips_order_pattern pattern)
     return names[pattern];
 }
 
-void ips_order_dependent_release(struct ips_order_dependent *o)
+void ips_order_dependent_release(struct ips_find_order_dependence *o)
 {
     free(o->of_chain);
     memset(o, 0, sizeof(*o));
@@ -394,8 +394,9 @@ static void count_unquestioned_patterns(struct looker *l)
     }
 }
 
-int ips_order_dependent(const struct ips_order_ask *ask,
-                        struct ips_order_dependent *out, struct ips_err *err)
+int ips_find_order_dependence(const struct ips_order_ask *ask,
+                              struct ips_find_order_dependence *out,
+                              struct ips_err *err)
 {
     const struct ips_graph *g = ask->g;
     struct looker l = {.ask = ask, .g = g, .out = out, .err = err};

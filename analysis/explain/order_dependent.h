@@ -68,7 +68,7 @@ struct ips_order_ask {
     uint64_t steps;
 };
 
-struct ips_order_dependent {
+struct ips_find_order_dependence {
     /* number of nodes that show the pattern; EMPTY: number of polls */
     uint64_t count[IPS_ORDER_PATTERN_COUNT];
     uint32_t chains[IPS_ORDER_PATTERN_COUNT];
@@ -84,10 +84,10 @@ struct ips_order_dependent {
 
 /* Finds the patterns. O(nodes), plus O(nodes) for each thread about which a
  * question remains, up to `steps`. IPS_E_STALLED: the graph has a cycle. */
-int ips_order_dependent(const struct ips_order_ask *ask,
-                        struct ips_order_dependent *out,
-                        struct ips_err *err) IPS_MUST_USE;
-void ips_order_dependent_release(struct ips_order_dependent *o);
+int ips_find_order_dependence(const struct ips_order_ask *ask,
+                              struct ips_find_order_dependence *out,
+                              struct ips_err *err) IPS_MUST_USE;
+void ips_order_dependent_release(struct ips_find_order_dependence *o);
 
 /* The pattern's name, such as "readers"; static. */
 const char *ips_order_name(enum ips_order_pattern pattern);

@@ -131,8 +131,8 @@ static uint64_t sum_of(const uint64_t *v, uint32_t from, uint32_t to)
     return sum;
 }
 
-static bool bins_differ(const struct ips_phase_series *series, uint32_t count,
-                        uint32_t from, uint32_t mid, uint32_t to)
+static bool means_differ(const struct ips_phase_series *series, uint32_t count,
+                         uint32_t from, uint32_t mid, uint32_t to)
 {
     for (uint32_t s = 0; s < count; s++) {
         /* Compare both means multiplied by both lengths, to avoid a
@@ -160,7 +160,7 @@ static void merge_alike(const struct work *w,
         for (uint32_t i = 0; i + 1 < p->count; i++) {
             uint32_t from = i ? p->end[i - 1] : 0;
             uint32_t mid = p->end[i], to = p->end[i + 1];
-            if (bins_differ(series, count, from, mid, to))
+            if (means_differ(series, count, from, mid, to))
                 continue;
             uint64_t saved =
                 ips_sub_sat(cost_of(w, from, to),

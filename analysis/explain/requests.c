@@ -284,9 +284,10 @@ static void add_queued_behind(const struct finding *f, struct ips_request *r,
 /* How much of [from, to) `chain` worked on other requests of r's service.
  * Where several overlap, the one that began first gets the time. Also adds
  * this time to what `r` was queued behind. */
-static uint64_t ns_on_other_requests(const struct finding *f,
-                                     struct ips_request *r, uint32_t chain,
-                                     uint64_t from, uint64_t to)
+static uint64_t account_ns_on_other_requests(const struct finding *f,
+                                             struct ips_request *r,
+                                             uint32_t chain, uint64_t from,
+                                             uint64_t to)
 {
     uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
     uint64_t end = high;
@@ -355,7 +356,7 @@ static void account_step(struct finding *f, struct ips_request *r,
         r->own += to - ips_max_u64(from, r->accepted_ns);
         to = ips_max_u64(from, r->accepted_ns);
     }
-    uint64_t queued = ns_on_other_requests(f, r, s->chain, from, to);
+    uint64_t queued = account_ns_on_other_requests(f, r, s->chain, from, to);
     r->queued += queued;
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
@@ -441,10 +442,10 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
     }
 }
 
-/* The last steps of ips_requests_find() and ips_requests_of_marks(): accounts
- * the time of every request, and frees the scratch arrays. If `rc` is an
- * error, or one occurs, releases f->out. Returns 0 or the error. */
-static int account_all_requests(struct finding *f, int rc)
+/* The last steps of ips_requests_find() and ips_requests_find_marked():
+ * accounts the time of every request, and frees the scratch arrays. If `rc` is
+ * an error, or one occurs, releases f->out. Returns 0 or the error. */
+static int finish_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;
     if (rc == 0)
@@ -486,7 +487,7 @@ int ips_requests_find(const struct ips_graph *g,
     if (rc == 0)
         rc = find_requests(&f);
     free(f.touch);
-    return account_all_requests(&f, rc);
+    return finish_requests(&f, rc);
 }
 
 static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
@@ -500,7 +501,8 @@ static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
                        ips_max_u64(at, est->est[m->node + 1]));
 }
 
-static int take_marked(struct finding *f, const struct ips_marked_request *t)
+static int add_marked_request(struct finding *f,
+                              const struct ips_marked_request *t)
 {
     const struct ips_graph *g = f->g;
     bool there = t->begin.node < g->node_count &&
@@ -520,12 +522,11 @@ static int take_marked(struct finding *f, const struct ips_marked_request *t)
     return 0;
 }
 
-int ips_requests_of_marks(const struct ips_graph *g,
-                          const struct ips_scenario *scenario,
-                          const struct ips_est *est,
-                          const struct ips_served_end *ends, uint32_t end_count,
-                          const struct ips_marked_request *told, uint32_t count,
-                          struct ips_requests *out, struct ips_err *err)
+int ips_requests_find_marked(
+    const struct ips_graph *g, const struct ips_scenario *scenario,
+    const struct ips_est *est, const struct ips_served_end *ends,
+    uint32_t end_count, const struct ips_marked_request *told, uint32_t count,
+    struct ips_requests *out, struct ips_err *err)
 {
     struct finding f = {.g = g,
                         .scenario = scenario,
@@ -538,10 +539,10 @@ int ips_requests_of_marks(const struct ips_graph *g,
     out->pipelined_end = calloc((size_t)end_count + 1, 1);
     int rc = out->pipelined_end ? 0 : no_memory(&f);
     for (uint32_t i = 0; rc == 0 && i < count; i++)
-        rc = take_marked(&f, &told[i]);
+        rc = add_marked_request(&f, &told[i]);
     if (rc == 0 && out->count)
         qsort(out->r, out->count, sizeof(*out->r), by_finish);
-    return account_all_requests(&f, rc);
+    return finish_requests(&f, rc);
 }
 
 void ips_requests_release(struct ips_requests *r)

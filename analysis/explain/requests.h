@@ -20,8 +20,8 @@
  * greeting) is no request.
  *
  * A request may also be a span of one thread's time that the program itself
- * marked (marks, tasks of the API): ips_requests_of_marks(). It arrives, and is
- * accepted, when it begins; the same walk explains its time.
+ * marked (marks, tasks of the API): ips_requests_find_marked(). It arrives, and
+ * is accepted, when it begins; the same walk explains its time.
  *
  * Times are EST of the graph: ns since the run's origin. Pure.
  * Source: ALGORITHMS 4 (requests); IPS-13.
@@ -94,7 +94,7 @@ struct ips_moment {
     uint64_t ns;
 };
 /* A request that the program marked, in the chain of `begin.node`. `end` is
- * an index into the served ends given to ips_requests_of_marks(); that entry
+ * an index into the served ends given to ips_requests_find_marked(); that entry
  * names the service. The requests may be in any order. */
 struct ips_marked_request {
     uint32_t end;
@@ -102,13 +102,11 @@ struct ips_marked_request {
 };
 /* As ips_requests_find(), for marked requests. IPS_E_CORRUPT: a request does
  * not end in the chain in which it begins. */
-int ips_requests_of_marks(const struct ips_graph *g,
-                          const struct ips_scenario *scenario,
-                          const struct ips_est *est,
-                          const struct ips_served_end *ends, uint32_t end_count,
-                          const struct ips_marked_request *told, uint32_t count,
-                          struct ips_requests *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int ips_requests_find_marked(
+    const struct ips_graph *g, const struct ips_scenario *scenario,
+    const struct ips_est *est, const struct ips_served_end *ends,
+    uint32_t end_count, const struct ips_marked_request *told, uint32_t count,
+    struct ips_requests *out, struct ips_err *err) IPS_MUST_USE;
 
 static inline uint64_t ips_request_ns(const struct ips_request *r)
 {

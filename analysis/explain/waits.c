@@ -154,7 +154,7 @@ static void report_blame(struct ips_blamer *b, enum ips_blame_kind kind,
         b->put(b->arg, &part);
 }
 
-static void find_chain(struct ips_blamer *b, uint32_t node)
+static void set_chain_of_node(struct ips_blamer *b, uint32_t node)
 {
     const struct ips_chain *c = &b->w->g->chains[b->chain];
     if (node - c->first >= c->count)
@@ -248,7 +248,7 @@ static int walk_task(struct ips_blamer *b, struct ips_blame_task t,
                      struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
-    find_chain(b, t.node);
+    set_chain_of_node(b, t.node);
     uint32_t first = w->g->chains[b->chain].first;
     if (t.hi > w->at[t.node]) {
         uint64_t came = ips_max_u64(w->at[t.node], t.lo);
@@ -290,7 +290,7 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     bool whole = from_ns == 0 && to_ns == UINT64_MAX;
     int rc = 0;
     *ns = 0;
-    find_chain(b, wait->arc);
+    set_chain_of_node(b, wait->arc);
     if (whole || (end >= from_ns && end < to_ns)) {
         report_blame(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
         *ns = wait->ns - laid;

@@ -246,7 +246,7 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
 static uint64_t wall_xweight(const struct ips_graph *g, uint32_t i,
                              const struct ips_scenario *scenario, bool *present)
 {
-    struct ips_mtime scale = ips_wall_scale(scenario);
+    struct ips_mtime scale = ips_wall_mtime(scenario);
     uint8_t kind = g->xkind[i];
     *present =
         kind != IPS_X_NONE && kind != IPS_X_IDLE &&

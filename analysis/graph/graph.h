@@ -251,7 +251,7 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
  * weight in ns instead of a length in bytes, so it only applies the
  * scenario's scale. */
 static inline struct ips_mtime
-ips_wall_scale(const struct ips_scenario *scenario)
+ips_wall_mtime(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};

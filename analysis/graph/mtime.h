@@ -79,8 +79,8 @@ uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
 /* Computes the message time of each remote out of `g` by the graph's map,
  * for `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which
  * the caller frees with ips_free_large(). */
-int ips_mtime_outs(const struct ips_graph *g, uint64_t **out,
-                   struct ips_err *err) IPS_MUST_USE;
+int ips_mtime_compute_outs(const struct ips_graph *g, uint64_t **out,
+                           struct ips_err *err) IPS_MUST_USE;
 
 /* ---- from rounds to a point ------------------------------------------- */
 

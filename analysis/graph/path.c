@@ -121,7 +121,7 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
         (scenario->mtime.scale_num == 0 && scenario->mtime.scale_den != 0);
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
-    a->mtime = wall ? ips_wall_scale(scenario) : scenario->mtime;
+    a->mtime = wall ? ips_wall_mtime(scenario) : scenario->mtime;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
     a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = by_itself;
@@ -263,7 +263,7 @@ take_chain(const struct run *r, size_t at, bool *left)
  * far. The exception are two chains that answer each other: if `cur` waits for
  * the chain that it woke last, that chain runs next. */
 static inline __attribute__((always_inline)) uint32_t
-next_chain(struct run *r, const struct cursor *cur)
+take_next_chain(struct run *r, const struct cursor *cur)
 {
     size_t ready = r->to - r->from;
     bool left;
@@ -315,7 +315,7 @@ static void kernel_run(struct kernel *k)
             run_chain_to_remote_in(&r, c, cur);
         while (cur->pos == cur->stop_node && cur->pos < cur->end &&
                compute_remote_in_node(&r, cur));
-        c = next_chain(&r, cur);
+        c = take_next_chain(&r, cur);
     }
     k->passed = r.passed;
     k->bits = r.bits;

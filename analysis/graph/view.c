@@ -113,7 +113,7 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
                 ? ips_mtime_map_ns(map, g->site ? g->site[i] : IPS_NO_CURVE,
                                    g->xlen[i])
                 : g->xlen[i];
-    int rc = ips_mtime_outs(g, &out->own_out_ns, err);
+    int rc = ips_mtime_compute_outs(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
     timed->out_ns = out->own_out_ns;
     timed->bytes = g->xlen;

@@ -227,7 +227,8 @@ static bool exceeds_by_more_than_one(const struct rp_machine *a,
     return x * b->is.load.den > y * a->is.load.den;
 }
 
-static uint32_t core_for(const struct rp *r, const struct rp_chain *cur)
+static uint32_t choose_core_for_chain(const struct rp *r,
+                                      const struct rp_chain *cur)
 {
     uint32_t first = r->core_of[cur->machine], best = first;
     uint32_t end = first + r->machine[cur->machine].is.cores;
@@ -263,7 +264,7 @@ void rp_cores_place(struct rp *r)
         qsort(r->placing, count, sizeof(*r->placing), by_number);
     for (uint32_t k = 0; k < count; k++) {
         struct rp_chain *cur = &r->chain[r->placing[k]];
-        put_chain_on_core(r, core_for(r, cur), r->placing[k],
+        put_chain_on_core(r, choose_core_for_chain(r, cur), r->placing[k],
                           cur->want_w << r->bits, r->now);
     }
 }

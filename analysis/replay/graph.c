@@ -16,7 +16,7 @@ void ips_replay_graph_release(struct ips_replay_graph *r)
     memset(r, 0, sizeof(*r));
 }
 
-static bool has_arc(const struct ips_graph *g, uint32_t i)
+static bool has_cross_arc(const struct ips_graph *g, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
 }
@@ -29,7 +29,7 @@ static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
     uint64_t count = cuts;
     memset(to, 0, ((size_t)g->node_count + 1) * sizeof(*to));
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (!has_arc(g, i))
+        if (!has_cross_arc(g, i))
             continue;
         to[i] = KEPT;
         to[g->xpred[i]] = KEPT;
@@ -43,7 +43,7 @@ static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
                 to[i] = KEPT;
             count += to[i] == KEPT;
             if (rests)
-                count += has_arc(g, i) ? 2 : 1;
+                count += has_cross_arc(g, i) ? 2 : 1;
         }
     }
     return count;
@@ -68,7 +68,7 @@ static uint32_t append_node(struct making *m, uint32_t of, uint8_t kind,
     return k;
 }
 
-static void put_idle(struct making *m, uint32_t k, uint64_t ns)
+static void set_idle_arc(struct making *m, uint32_t k, uint64_t ns)
 {
     struct ips_graph *to = &m->out->g;
     to->xkind[k] = IPS_X_IDLE;
@@ -83,16 +83,16 @@ static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
 {
     const struct ips_graph *g = m->g;
     struct ips_graph *to = &m->out->g;
-    bool arc = has_arc(g, i);
+    bool arc = has_cross_arc(g, i);
     if (idle) {
         append_node(m, i, IPS_NODE_AUX, w);
         if (arc)
-            put_idle(m, append_node(m, i, IPS_NODE_AUX, 0), idle);
+            set_idle_arc(m, append_node(m, i, IPS_NODE_AUX, 0), idle);
         w = 0;
     }
     uint32_t k = append_node(m, i, g->kind[i], w);
     if (idle && !arc)
-        put_idle(m, k, idle);
+        set_idle_arc(m, k, idle);
     if (arc) {
         to->xkind[k] = g->xkind[i];
         to->xlen[k] = g->xlen[i];
@@ -134,7 +134,7 @@ static void link_arcs(struct making *m)
     struct ips_graph *to = &m->out->g;
     for (uint32_t k = 0; k < to->node_count; k++) {
         uint32_t i = m->out->of[k];
-        if (m->out->to[i] == k && has_arc(m->g, i))
+        if (m->out->to[i] == k && has_cross_arc(m->g, i))
             to->xpred[k] = m->out->to[m->g->xpred[i]];
     }
 }

@@ -4,7 +4,7 @@
  * A unit is not granted in the middle of an event: several chains may ask at
  * one moment, and the order in which events of that moment are processed must
  * not matter. So a lock with free units and waiters is `due`, and rp_run()
- * calls rp_grant() when nothing else is left at that moment.
+ * calls rp_grant_free_units() when nothing else is left at that moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static bool is_before(const struct rp *r, uint32_t a, uint32_t b)
     return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
 }
 
-void rp_join_lock_queue(struct rp *r, uint32_t c)
+void rp_wait_for_lock(struct rp *r, uint32_t c)
 {
     uint32_t k = lock_of(r, r->chain[c].pos);
     struct rp_lock *l = &r->lock[k];
@@ -90,7 +90,7 @@ void rp_return_unit(struct rp *r, uint32_t i)
     mark_lock_due(r, k);
 }
 
-void rp_grant(struct rp *r)
+void rp_grant_free_units(struct rp *r)
 {
     uint32_t have = 0;
     for (uint32_t d = 0; d < r->due_count; d++) {

@@ -29,8 +29,8 @@ struct finding {
     bool *busy;        /* [chains] the chain is in another queue already */
     uint32_t *all;     /* [chains] number of takings of any lock */
     uint32_t *taken_unit; /* [chains] number of takings of the current lock; in
-                             put_pieces() the node where the chain's next piece
-                             has to begin */
+                             add_pieces_if_valid() the node where the chain's
+                             next piece has to begin */
     uint32_t *number;     /* [chains] index of the chain as a worker */
     uint32_t *who;        /* [who_count] chains that took the current lock,
                              ascending */
@@ -203,7 +203,8 @@ static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
     return i;
 }
 
-static bool put_pieces(struct finding *f, const struct unit_take *t, uint32_t n)
+static bool add_pieces_if_valid(struct finding *f, const struct unit_take *t,
+                                uint32_t n)
 {
     struct ips_lock_queues *o = f->out;
     for (uint32_t k = 0; k < n; k++) {
@@ -288,7 +289,7 @@ static void try_lock_as_queue(struct finding *f, uint32_t lock)
     if (!workers || !add_workers_if_all_ended(f, t, n, workers))
         return;
     f->tried++;
-    bool is = put_pieces(f, t, n);
+    bool is = add_pieces_if_valid(f, t, n);
     mark_pieces(f, piece, true);
     if (is && tails_are_short(f, piece, worker) &&
         exchanges_only_locks(f, piece)) {

@@ -112,7 +112,7 @@ void rp_start_transfers(struct rp *r, uint32_t x, uint64_t now)
     }
 }
 
-void rp_transferred(struct rp *r, uint32_t i, uint64_t now)
+void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now)
 {
     uint32_t c = rp_receiver(r, i), x = r->g->xpred[i];
     uint32_t next = next_message_of_send(r, i);

@@ -108,7 +108,7 @@ static void give_block(struct rp_queues *s, uint32_t w, uint32_t b)
     to->last = b;
 }
 
-static void set_worker(struct rp *r, uint32_t w)
+static void init_worker(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
     const struct ips_queue_worker *is = &s->is->worker[w];
@@ -128,7 +128,7 @@ static void set_worker(struct rp *r, uint32_t w)
     }
 }
 
-static void set_lock_queues(struct rp *r)
+static void init_lock_queues(struct rp *r)
 {
     struct rp_queues *s = r->queues;
     const struct ips_lock_queues *is = &s->is->lock_queues;
@@ -143,9 +143,9 @@ static void set_lock_queues(struct rp *r)
 void rp_queues_init_state(struct rp *r)
 {
     struct rp_queues *s = r->queues;
-    set_lock_queues(r);
+    init_lock_queues(r);
     for (uint32_t w = 0; w < s->is->worker_count; w++)
-        set_worker(r, w);
+        init_worker(r, w);
     for (uint32_t k = 0; k < s->is->queue_count; k++) {
         const struct ips_queue *is = &s->is->queue[k];
         s->queue[k] = (struct dispatcher){
@@ -170,7 +170,7 @@ static uint32_t tail_of(const struct rp_queues *s, uint32_t w)
 
 /* Returns the node where worker w continues, or NONE if it has to wait for
  * work. */
-static uint32_t worker_next(struct rp *r, uint32_t w)
+static uint32_t advance_worker(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
     struct worker *is = &s->worker[w];
@@ -188,7 +188,7 @@ static uint32_t worker_next(struct rp *r, uint32_t w)
     return NONE;
 }
 
-static uint32_t dispatcher_next(struct rp *r, uint32_t k)
+static uint32_t advance_dispatcher(struct rp *r, uint32_t k)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
@@ -206,11 +206,11 @@ static uint32_t dispatcher_next(struct rp *r, uint32_t k)
     return NONE;
 }
 
-uint32_t rp_queue_next_node(struct rp *r, uint32_t c)
+uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c)
 {
     uint32_t role = r->queues->role[c];
-    return role & 1 ? dispatcher_next(r, role / 2)
-                    : worker_next(r, role / 2 - 1);
+    return role & 1 ? advance_dispatcher(r, role / 2)
+                    : advance_worker(r, role / 2 - 1);
 }
 
 uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
@@ -240,7 +240,7 @@ uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i)
     return at < 2 ? NONE : at - 2;
 }
 
-void rp_announce_result(struct rp *r, uint32_t i, uint64_t now)
+void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_queues *s = r->queues;
     uint32_t b = rp_queue_block_of_result(r, i);
@@ -253,9 +253,9 @@ void rp_announce_result(struct rp *r, uint32_t i, uint64_t now)
     if (rp_by_medium(r, ask)) {
         if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough time for
                                             the whole transfer */
-            rp_schedule_result(r, b, rp_arrives(r, ask));
+            rp_schedule_result(r, b, rp_medium_arrival_time(r, ask));
         else
-            r->arrive[ask] |= 1; /* tells rp_transferred() that a dispatcher
+            r->arrive[ask] |= 1; /* tells rp_finish_transfer() that a dispatcher
                                     waits */
         return;
     }
@@ -286,7 +286,7 @@ static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
 
 /* Inserts the result in order of arrival, then of the worker's chain, then of
  * sending. */
-void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now)
+void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *to =
@@ -316,7 +316,7 @@ static void resume_worker(struct rp *r, uint32_t w)
     if (!s->worker[w].waits)
         return;
     s->worker[w].waits = false;
-    uint32_t i = worker_next(r, w);
+    uint32_t i = advance_worker(r, w);
     if (i != NONE)
         resume_chain(r, s->is->worker[w].chain, i);
 }

@@ -94,7 +94,7 @@ static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
 
 /* Adds chain c as a worker of d, cut into blocks. False: c is no worker of
  * d. */
-static bool cut_chain_into_blocks(struct finding *f, uint32_t d, uint32_t c)
+static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
 {
     const struct ips_graph *g = f->g;
     struct ips_queues *o = f->out;
@@ -133,7 +133,7 @@ static bool cut_chain_into_blocks(struct finding *f, uint32_t d, uint32_t c)
 }
 
 /* Adds, as workers of d, the chains from which d received and which qualify. */
-static void cut_chains_of_workers(struct finding *f, uint32_t d)
+static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
@@ -141,7 +141,7 @@ static void cut_chains_of_workers(struct finding *f, uint32_t d)
         if (c == NONE || f->role[c] != FREE)
             continue;
         f->role[c] = NO_PEER;
-        if (cut_chain_into_blocks(f, d, c))
+        if (add_worker_if_valid(f, d, c))
             f->role[c] = PEER;
     }
 }
@@ -425,7 +425,7 @@ static void try_dispatcher(struct finding *f, uint32_t d)
                      sizeof(*o->queue)))
         return;
     f->role[d] = USED;
-    cut_chains_of_workers(f, d);
+    add_workers_of_dispatcher(f, d);
     if (!f->no_memory && make_queue_if_valid(f, &q)) {
         for (uint32_t w = q.first_worker; w < q.end_worker; w++)
             f->role[o->worker[w].chain] = USED;

@@ -257,7 +257,7 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
     ips_u128 waits = 0, bytes = 0;
     uint64_t messages = 0, any = 0;
     for (uint32_t i = 0; i < g->node_count; i++) {
-        bool is = (g->xpred[i] != IPS_NO_NODE) & !rp_takes(r, i);
+        bool is = (g->xpred[i] != IPS_NO_NODE) & !rp_takes_lock_unit(r, i);
         uint8_t mode = r->arcs.mode[g->xkind[i]];
         bool message = is & (mode == IPS_ARC_MTIME);
         waits += n_or_zero(is & (mode == IPS_ARC_XLEN), g->xlen[i]);

@@ -36,7 +36,7 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 /* ---- one machine --------------------------------------------------------- */
 
 /* The virtual time of the machine's next completion. */
-RP_HOT uint64_t next_v(const struct rp_machine *m)
+RP_HOT uint64_t next_completion_v(const struct rp_machine *m)
 {
     return rp_tree_first_key(&m->active);
 }
@@ -85,8 +85,9 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
     }
     /* The clock must not pass the next completion or the end of the turn, which
      * may be a fraction of a unit before t. */
-    uint64_t dv = ips_min_u64(clock_advance_until(m, t),
-                              ips_min_u64(next_v(m), m->turn_v) - m->v0);
+    uint64_t dv =
+        ips_min_u64(clock_advance_until(m, t),
+                    ips_min_u64(next_completion_v(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
     compute_time_after_dv(m, dv, &t0, &rem);
     m->t0 = t0;
@@ -107,7 +108,7 @@ void rp_time_after_dv(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
 
 /* Recomputes machine i's next completion after its chains or its load
  * changed. */
-RP_HOT void update_machine(struct rp *r, uint32_t i)
+RP_HOT void update_next_completion(struct rp *r, uint32_t i)
 {
     struct rp_machine *m = &r->machine[i];
     if (i >= r->first_core) {
@@ -119,7 +120,8 @@ RP_HOT void update_machine(struct rp *r, uint32_t i)
         return;
     }
     m->num = rp_time_per_work_num(&m->is, m->count);
-    compute_time_after_dv(m, next_v(m) - m->v0, &m->next_t0, &m->next_rem);
+    compute_time_after_dv(m, next_completion_v(m) - m->v0, &m->next_t0,
+                          &m->next_rem);
     rp_tree_set(&r->completions, i,
                 ips_max_u64(m->next_t0 + (m->next_rem != 0), m->label_t), i);
 }
@@ -141,7 +143,7 @@ RP_HOT void put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
     m->hole = false;
     rp_tree_set(&m->active, leaf, m->v0 + w_v, id);
     if (i != r->busy)
-        update_machine(r, i);
+        update_next_completion(r, i);
 }
 
 RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
@@ -179,7 +181,7 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
         if (m >= r->machine + r->first_core)
             rp_cores_account_departure(r, (uint32_t)(m - r->machine), now);
     }
-    update_machine(r, (uint32_t)(m - r->machine));
+    update_next_completion(r, (uint32_t)(m - r->machine));
 }
 
 /* ---- chains -------------------------------------------------------------- */
@@ -205,7 +207,7 @@ static void move_chain(struct rp *r, uint32_t c)
 }
 
 /* Time of node i's cross arc if chain c receives it, in _t. */
-RP_HOT uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
+RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
 {
     const struct ips_graph *g = r->g;
     uint8_t mode = r->arcs.mode[g->xkind[i]];
@@ -223,8 +225,8 @@ RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
     const struct ips_graph *g = r->g;
     struct rp_chain *cur = &r->chain[c];
     uint32_t i = cur->pos;
-    if (rp_takes(r, i)) {
-        rp_join_lock_queue(r, c);
+    if (rp_takes_lock_unit(r, i)) {
+        rp_wait_for_lock(r, c);
         return false;
     }
     if (!ips_arc_present(g, &r->arcs, i))
@@ -237,11 +239,11 @@ RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
     }
     uint64_t t;
     if (!rp_by_medium(r, i)) {
-        t = from + arc_t(r, c, i);
+        t = from + cross_arc_time(r, c, i);
     } else if (r->arrive[i] < RP_UNKNOWN) {
-        t = rp_arrives(r, i);
+        t = rp_medium_arrival_time(r, i);
     } else {
-        r->arrive[i] |= 1; /* tells rp_transferred() that a chain waits */
+        r->arrive[i] |= 1; /* tells rp_finish_transfer() that a chain waits */
         return false;
     }
     if (t <= now)
@@ -257,12 +259,12 @@ bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 
 /* Handles the end of chain c's work before its node `pos`. True: the node
  * can be reached now. False: the chain waits. */
-RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
+RP_HOT bool handle_work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     cur->done_t = now;
     if (r->queues && rp_queue_is_piece_start(r, cur->pos)) {
-        uint32_t next = rp_queue_next_node(r, c);
+        uint32_t next = rp_queue_advance_chain(r, c);
         if (next == IPS_NO_NODE)
             return false;
         cur->pos = next;
@@ -279,7 +281,8 @@ static void wake_list(struct rp *r, uint64_t list, uint64_t now)
             r->arrive[i] |= 1;
             continue;
         }
-        uint64_t way = by_medium ? rp_arrives(r, i) - now : arc_t(r, c, i);
+        uint64_t way = by_medium ? rp_medium_arrival_time(r, i) - now
+                                 : cross_arc_time(r, c, i);
         if (way)
             rp_schedule(r, c, now + way);
         else
@@ -316,10 +319,10 @@ RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
         r->at_machine[i] = (uint16_t)cur->machine;
     if (r->media)
         rp_start_transfers(r, i, now);
-    if (rp_gives(r, i))
+    if (rp_gives_lock_unit(r, i))
         rp_return_unit(r, i);
     if (r->queues)
-        rp_announce_result(r, i, now);
+        rp_schedule_result_of_node(r, i, now);
     if ((uint32_t)waiting != RP_NO_CHAIN)
         wake_list(r, waiting, now);
 }
@@ -338,7 +341,7 @@ RP_HOT void run_until_work(struct rp *r, uint32_t c, uint64_t now)
             start_work(r, c, w, now);
             return;
         }
-        if (!work_done(r, c, now))
+        if (!handle_work_done(r, c, now))
             return;
     }
 }
@@ -363,7 +366,7 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core && rp_cores_handle_turn_event(r, i, now))
         return;
     uint32_t c = rp_item_id(&m->active.at[1]);
-    m->v0 = next_v(m);
+    m->v0 = next_completion_v(m);
     m->t0 = m->next_t0;
     m->rem = m->next_rem;
     m->label_t = now;
@@ -372,8 +375,9 @@ RP_HOT void handle_completion(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core)
         r->chain[c].ran_t = now;
     if (i >= r->machines && i < r->first_core)
-        rp_transferred(r, c, now); /* for a medium, c is the receiving node */
-    else if (work_done(r, c, now))
+        rp_finish_transfer(r, c,
+                           now); /* for a medium, c is the receiving node */
+    else if (handle_work_done(r, c, now))
         run_until_work(r, c, now);
     rp_go_on_all(r, now);
     r->busy = NOWHERE;
@@ -389,7 +393,7 @@ static void handle_arrival(struct rp *r, uint64_t now)
     if (c < r->chains)
         rp_go_on(r, c, now);
     else
-        rp_result_arrived(r, c - r->chains, now);
+        rp_insert_arrived_result(r, c - r->chains, now);
     rp_go_on_all(r, now);
     if (r->arrived != RP_NO_LEAF)
         rp_tree_drop(&r->pending_arrivals, r->arrived);
@@ -410,7 +414,7 @@ static void change_load(struct rp *r, const struct ips_replay_load *load)
     m->den = rp_time_per_work_den(&m->is);
     m->shift = rp_shift_for_power_of_two(m->den);
     m->rem = (uint64_t)((ips_u128)m->rem * m->den / den);
-    update_machine(r, load->machine);
+    update_next_completion(r, load->machine);
 }
 
 void rp_run(struct rp *r)
@@ -418,7 +422,7 @@ void rp_run(struct rp *r)
     r->busy = NOWHERE;
     r->arrived = RP_NO_LEAF;
     for (uint32_t c = 0; c < r->chains; c++) {
-        if (work_done(r, c, 0)) {
+        if (handle_work_done(r, c, 0)) {
             rp_go_on(r, c, 0);
             rp_go_on_all(r, 0);
         }
@@ -428,7 +432,7 @@ void rp_run(struct rp *r)
         uint64_t done = rp_tree_first_key(&r->completions);
         uint64_t next = ips_min_u64(come, done);
         if (r->due_count && next > r->now) {
-            rp_grant(r);
+            rp_grant_free_units(r);
             continue;
         }
         if (r->queue_due && next > r->now) {

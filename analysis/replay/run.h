@@ -137,7 +137,7 @@ struct rp {
                                and is not in lock_at */
     uint32_t *due;          /* locks that have both free units and waiters */
     uint32_t *had_unit;     /* scratch: chains that got a unit in this round of
-                               rp_grant() */
+                               rp_grant_free_units() */
     uint32_t due_count;
     struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
     uint32_t queue_due;       /* not 0: some dispatcher may take a result */
@@ -217,34 +217,35 @@ static inline bool rp_by_medium(const struct rp *r, uint32_t i)
 /* When the message that a medium brings to node i arrives; RP_UNKNOWN or more:
  * not known yet. A 1 stands for time 0, because a 0 in arrive[] means that no
  * medium carries it. */
-static inline uint64_t rp_arrives(const struct rp *r, uint32_t i)
+static inline uint64_t rp_medium_arrival_time(const struct rp *r, uint32_t i)
 {
     uint64_t t = r->arrive[i];
     return t == 1 ? 0 : t;
 }
 /* Handles the end of the transfer of the message to node `i` over a medium. */
-void rp_transferred(struct rp *r, uint32_t i, uint64_t now);
+void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now);
 
 /* ---- replay/lock.c ---- */
 
 int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
-/* Whether node i takes a unit of a lock; rp_gives(): whether it gives one back.
+/* Whether node i takes a unit of a lock; rp_gives_lock_unit(): whether it gives
+ * one back.
  */
-static inline bool rp_takes(const struct rp *r, uint32_t i)
+static inline bool rp_takes_lock_unit(const struct rp *r, uint32_t i)
 {
     return r->lock_at && (r->lock_at[i] & 1);
 }
-static inline bool rp_gives(const struct rp *r, uint32_t i)
+static inline bool rp_gives_lock_unit(const struct rp *r, uint32_t i)
 {
     return r->lock_at && r->lock_at[i] && !(r->lock_at[i] & 1);
 }
 /* Puts chain c in line for the lock that its node `pos` takes, by the time
  * at which its work was done (`done_t`). */
-void rp_join_lock_queue(struct rp *r, uint32_t c);
+void rp_wait_for_lock(struct rp *r, uint32_t c);
 void rp_return_unit(struct rp *r, uint32_t i);
 /* One round: grants free units to the waiters, which then continue. */
-void rp_grant(struct rp *r);
+void rp_grant_free_units(struct rp *r);
 /* Marks in `kept` the locks that have waiters; returns how many were newly
  * marked. */
 uint32_t rp_mark_awaited_locks(const struct rp *r, bool *kept);
@@ -258,7 +259,7 @@ void rp_queues_init_state(struct rp *r);
 bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 /* Chain c, which takes part in a queue, is at the end of a piece. Returns the
  * node where it continues, or IPS_NO_NODE if it has to wait. */
-uint32_t rp_queue_next_node(struct rp *r, uint32_t c);
+uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c);
 /* The chain that receives at node i in the replay. To be asked when the
  * message is sent. */
 uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
@@ -267,11 +268,11 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
 /* If node i sends a result, schedules the result's arrival at the
  * dispatcher; called when i is reached. */
-void rp_announce_result(struct rp *r, uint32_t i, uint64_t now);
+void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now);
 /* Schedules the arrival of block b's result at t. */
 void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
 /* Handles the arrival of block b's result. */
-void rp_result_arrived(struct rp *r, uint32_t b, uint64_t now);
+void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may take a result takes one. */
 void rp_queue_take_results(struct rp *r);
 /* Chain c, a worker or not, got `lock`. A worker of that lock's queue continues

@@ -18,7 +18,7 @@ void ips_search_release(struct ips_search *s)
 /* ---- the best so far ------------------------------------------------------
  */
 
-static uint32_t used_by(struct search *s, const uint32_t *map)
+static uint32_t count_used_machines(struct search *s, const uint32_t *map)
 {
     uint32_t used = 0;
     memset(s->renamed, 0, s->machines * sizeof(*s->renamed));
@@ -45,7 +45,7 @@ static int insert_best_map(struct search *s, uint32_t *map,
                            uint64_t makespan_ns, struct ips_err *err)
 {
     struct ips_search *out = s->out;
-    struct ips_search_map one = {makespan_ns, used_by(s, map), map};
+    struct ips_search_map one = {makespan_ns, count_used_machines(s, map), map};
     uint32_t at = out->count;
     while (at > 0 && comes_before(s, &one, &out->best[at - 1]))
         at--;
@@ -236,8 +236,9 @@ static int grow_table(struct search *s, struct ips_err *err)
     return 0;
 }
 
-int search_worth(struct search *s, struct ips_search_worth *worth,
-                 struct ips_err *err)
+int search_evaluate_current_map(struct search *s,
+                                struct ips_search_worth *worth,
+                                struct ips_err *err)
 {
     int rc = grow_table(s, err);
     if (rc < 0)

@@ -78,7 +78,7 @@ static void find_usable_machines(struct bound *b)
             b->there[fixed_to(b, i)] = true;
 }
 
-static void least_loads(struct bound *b)
+static void find_least_loads(struct bound *b)
 {
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         b->load[m] = ratio_or_zero(b->ask->machine[m].load);
@@ -174,7 +174,7 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
 
 /* Marks the nodes from which a path leads to an END at which the run may be
  * over. */
-static int find_needed(struct bound *b, struct ips_err *err)
+static int mark_needed_nodes(struct bound *b, struct ips_err *err)
 {
     const struct ips_graph *g = b->g;
     struct ips_order order;
@@ -321,10 +321,10 @@ int ips_search_bound(const struct ips_graph *g,
         return rc;
     rc = alloc_all(&b, err);
     if (rc == 0)
-        rc = find_needed(&b, err);
+        rc = mark_needed_nodes(&b, err);
     if (rc == 0) {
         find_usable_machines(&b);
-        least_loads(&b);
+        find_least_loads(&b);
         find_least_message_lines(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
             fill_chain_weights(&b, c);

@@ -40,7 +40,7 @@ static int move_item_to_best_machine(struct search *s, uint32_t item,
             continue;
         uint32_t old = s->map[item];
         s->map[item] = m;
-        int rc = search_worth(s, &worth, err);
+        int rc = search_evaluate_current_map(s, &worth, err);
         if (rc)
             return rc;
         if (is_less(&worth, &s->worth)) {
@@ -63,7 +63,7 @@ static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
         return 0;
     s->map[a] = of_b;
     s->map[b] = of_a;
-    int rc = search_worth(s, &worth, err);
+    int rc = search_evaluate_current_map(s, &worth, err);
     if (rc)
         return rc;
     *better = is_less(&worth, &s->worth);
@@ -107,7 +107,7 @@ static int swap_items(struct search *s, bool *better, struct ips_err *err)
 static int descend_search(struct search *s, struct ips_err *err)
 {
     s->out->starts++;
-    int rc = search_worth(s, &s->worth, err);
+    int rc = search_evaluate_current_map(s, &s->worth, err);
     bool better = true;
     while (rc == 0 && better) {
         rc = move_items(s, err);
@@ -184,7 +184,7 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
 
 /* Sets s->map to the best map with some items moved at random; every fourth
  * time to a map with all free items placed at random. */
-static void disturb_map(struct search *s)
+static void disturb_best_map(struct search *s)
 {
     uint32_t often = 2 + random_below(s, s->free_count / 4 + 1);
     memcpy(s->map, s->out->best[0].machine, s->items * sizeof(*s->map));
@@ -212,7 +212,7 @@ int search_local(struct search *s, struct ips_err *err)
     for (uint32_t stale = 0;
          rc == 0 && stale < STALE_STARTS && s->free_count;) {
         uint64_t before = s->out->evaluations;
-        disturb_map(s);
+        disturb_best_map(s);
         rc = descend_search(s, err);
         stale = s->out->evaluations == before ? stale + 1 : 0;
     }

@@ -51,8 +51,9 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
 
 /* Worth of s->map; evaluates the map only if it is new. May return
  * SEARCH_STOP. */
-int search_worth(struct search *s, struct ips_search_worth *worth,
-                 struct ips_err *err) IPS_MUST_USE;
+int search_evaluate_current_map(struct search *s,
+                                struct ips_search_worth *worth,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* Runs the local search from all its start maps until something ends it;
  * sets out->end to IPS_SEARCH_SETTLED if nothing else did. */

@@ -49,8 +49,8 @@ static int by_time(const void *va, const void *vb)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static uint64_t compute_time_after_dv(const struct counting *c, uint32_t first,
-                                      uint32_t len)
+static uint64_t occurrence_ns(const struct counting *c, uint32_t first,
+                              uint32_t len)
 {
     return c->until[first + len] - c->until[first] - c->steps[first].gap_ns;
 }
@@ -72,8 +72,9 @@ static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
 /* Counts the occurrences of one sequence that do not overlap, and keeps the
  * sequence as a candidate if there are at least two. `group`: where it
  * occurs, in order of position. False: out of memory. */
-static bool count_occurrences(struct counting *c, const struct keyed *group,
-                              uint32_t size, uint32_t length)
+static bool count_and_keep_sequence(struct counting *c,
+                                    const struct keyed *group, uint32_t size,
+                                    uint32_t length)
 {
     struct ips_sequence s = {.first = group[0].at, .length = length};
     uint64_t free_from = 0;
@@ -81,7 +82,7 @@ static bool count_occurrences(struct counting *c, const struct keyed *group,
         if (group[i].at < free_from)
             continue;
         free_from = (uint64_t)group[i].at + length;
-        s.ns += compute_time_after_dv(c, group[i].at, length);
+        s.ns += occurrence_ns(c, group[i].at, length);
         s.count++;
     }
     return s.count < 2 || keep_sequence(c, &s);
@@ -99,7 +100,7 @@ static bool count_sequences_of_length(struct counting *c, uint32_t length)
         uint32_t end = i;
         while (end < n && c->keyed[end].key == c->keyed[i].key)
             c->name[c->keyed[end++].at] = names;
-        if (!count_occurrences(c, c->keyed + i, end - i, length))
+        if (!count_and_keep_sequence(c, c->keyed + i, end - i, length))
             return false;
         names++;
         i = end;
@@ -163,9 +164,9 @@ static uint32_t choose_sequences(struct counting *c, uint32_t top,
     return n;
 }
 
-int ips_sequences(const struct ips_step *steps, uint32_t n, uint32_t longest,
-                  uint32_t top, struct ips_sequence *out, uint32_t *count,
-                  struct ips_err *err)
+int ips_find_sequences(const struct ips_step *steps, uint32_t n,
+                       uint32_t longest, uint32_t top, struct ips_sequence *out,
+                       uint32_t *count, struct ips_err *err)
 {
     struct counting c = {
         .steps = steps, .n = n, .spare_bytes = (size_t)top * SPARE + 16};

@@ -5,9 +5,10 @@
 
 #include "analysis/graph/kernel.h"
 
-int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
-             const struct ips_order *order, uint64_t **tail,
-             struct ips_err *err)
+int ips_compute_tails(const struct ips_graph *g,
+                      const struct ips_scenario *scenario,
+                      const struct ips_order *order, uint64_t **tail,
+                      struct ips_err *err)
 {
     uint64_t *t = malloc(((size_t)g->node_count + 1) * sizeof(*t));
     struct ips_arcs arcs;

@@ -22,9 +22,10 @@
 /* Allocates tail[g->node_count]; the caller calls free(). `order` must have
  * been made of this graph and scenario, and ips_longest_path() must have found
  * all times in range. */
-int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
-             const struct ips_order *order, uint64_t **tail,
-             struct ips_err *err) IPS_MUST_USE;
+int ips_compute_tails(const struct ips_graph *g,
+                      const struct ips_scenario *scenario,
+                      const struct ips_order *order, uint64_t **tail,
+                      struct ips_err *err) IPS_MUST_USE;
 
 /* The slack of the arc from a node's chain predecessor; IPS_NO_SLACK if the
  * node is its chain's first (`first`). ips_slack_of_cross_arc(): the slack of

@@ -161,8 +161,9 @@ static uint32_t combine_savings(uint32_t a, uint32_t b)
                       (left + IPS_WHATIF_GONE - 1) / IPS_WHATIF_GONE);
 }
 
-static int set_scenario(struct pass *p, int l, const struct ips_change *change,
-                        struct ips_err *err)
+static int add_edits_to_scenario(struct pass *p, int l,
+                                 const struct ips_change *change,
+                                 struct ips_err *err)
 {
     for (uint32_t k = 0; k < change->count; k++) {
         struct ips_edit edit = change->edit[k];
@@ -229,7 +230,7 @@ static int run_changes_in_one_pass(struct pass *p,
 {
     int rc = 0, set = 0;
     for (; set < count && rc == 0; set++)
-        rc = set_scenario(p, set, &change[which[set]], err);
+        rc = add_edits_to_scenario(p, set, &change[which[set]], err);
     if (rc < 0)
         return rc;
     run_pass(p);
@@ -282,7 +283,7 @@ static int compute_and_sort_bounds(struct pass *p,
                                    struct by_value *by, struct ips_err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        int rc = set_scenario(p, 0, &change[i], err);
+        int rc = add_edits_to_scenario(p, 0, &change[i], err);
         if (rc < 0)
             return rc;
         memset(&out[i], 0, sizeof(out[i]));

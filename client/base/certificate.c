@@ -50,7 +50,7 @@ static struct ipsq_cell dilation_cell(const Ips__Certificate *c)
                          : (double)c->dilation_ppm / 1e6);
 }
 
-static void put_lost(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_lost_events(struct ipsq_json *j, const Ips__Certificate *c)
 {
     ipsq_json_key(j, "lost");
     ipsq_json_open(j, '[');
@@ -96,7 +96,7 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
 }
 
 /* Writes how exact the CPU times are. */
-static void put_guesses(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_cpu_guesses(struct ipsq_json *j, const Ips__Certificate *c)
 {
     put_count(j, "cpu_ns", c->cpu_ns);
     put_count(j, "guessed_cpu_ns", c->guessed_cpu_ns);
@@ -156,7 +156,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_list(j, "gaps", c->gaps, c->n_gaps);
     put_count(j, "events", c->events);
     put_count(j, "records_read", c->records_read);
-    put_lost(j, c);
+    put_lost_events(j, c);
     put_count(j, "unmatched", c->unmatched);
     put_count(j, "ambiguous", c->ambiguous);
     put_count(j, "pending", c->pending);
@@ -181,7 +181,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     struct ipsq_cell share = dilation_cell(c);
     ipsq_json_key(j, "dilation");
     ipsq_json_cell(j, IPSQ_SHARE, &share);
-    put_guesses(j, c);
+    put_cpu_guesses(j, c);
     put_loads(j, c);
     put_text(j, "message_times", c->message_times);
     put_scenarios(j, c);

@@ -144,7 +144,7 @@ static void add_loads(struct writer *w, const Ips__Certificate *c)
     }
 }
 
-static void add_delays(struct writer *w, const Ips__Certificate *c)
+static void add_unexplained_times(struct writer *w, const Ips__Certificate *c)
 {
     char ns[IPSQ_UNIT_BYTES];
     if (is_known_nonzero(c->run_delay_unknown_ns)) {
@@ -238,7 +238,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     add_overhead(w, c);
     add_cpu_guesses(w, c);
     add_lock_order(w, c);
-    add_delays(w, c);
+    add_unexplained_times(w, c);
     add_loads(w, c);
     add_scenarios(w, c);
     for (size_t i = 0; i < c->n_details; i++)

@@ -195,8 +195,8 @@ static bool is_blank(const char *text, size_t len)
     return true;
 }
 
-int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
-                          struct ips_err *err)
+int ipsq_placing_parse_machines(struct ipsq_placing *p, const char *spec,
+                                struct ips_err *err)
 {
     int rc = 0;
     for (const char *at = spec; rc == 0;) {
@@ -289,8 +289,8 @@ static int add_map_file_entries(struct ipsq_placing *p, const char *path,
     return rc;
 }
 
-int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
-                     struct ips_err *err)
+int ipsq_placing_parse_map(struct ipsq_placing *p, const char *spec,
+                           struct ips_err *err)
 {
     return strchr(spec, '=') ? add_map_entries(p, spec, err)
                              : add_map_file_entries(p, spec, err);
@@ -368,8 +368,8 @@ static int add_network_entry(struct ipsq_placing *p, const char *text,
     return rc;
 }
 
-int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
-                         struct ips_err *err)
+int ipsq_placing_parse_network(struct ipsq_placing *p, const char *spec,
+                               struct ips_err *err)
 {
     int rc = 0;
     for (const char *at = spec; rc == 0;) {
@@ -424,8 +424,8 @@ static int add_move_entry(struct ipsq_placing *p, const char *text, size_t len,
     return rc;
 }
 
-int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
-                       struct ips_err *err)
+int ipsq_placing_parse_moves(struct ipsq_placing *p, const char *spec,
+                             struct ips_err *err)
 {
     int rc = 0;
     for (const char *at = spec; rc == 0;) {

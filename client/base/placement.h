@@ -31,14 +31,14 @@ struct ipsq_placing {
 
 /* Each of these functions parses one value of its option and adds what it says
  * to `p`. IPS_E_USAGE: the message says what is wrong. */
-int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
-                          struct ips_err *err) IPS_MUST_USE;
-int ipsq_placing_map(struct ipsq_placing *p, const char *spec,
-                     struct ips_err *err) IPS_MUST_USE;
-int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
-                         struct ips_err *err) IPS_MUST_USE;
-int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
-                       struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_parse_machines(struct ipsq_placing *p, const char *spec,
+                                struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_parse_map(struct ipsq_placing *p, const char *spec,
+                           struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_parse_network(struct ipsq_placing *p, const char *spec,
+                               struct ips_err *err) IPS_MUST_USE;
+int ipsq_placing_parse_moves(struct ipsq_placing *p, const char *spec,
+                             struct ips_err *err) IPS_MUST_USE;
 void ipsq_placing_release(struct ipsq_placing *p);
 
 #endif

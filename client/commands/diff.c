@@ -124,7 +124,8 @@ static void store_run_figures(struct whole *w, unsigned run, bool windowed,
 
 /* ---- asking -------------------------------------------------------------- */
 
-static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
+static int collect_answer_rows(const Ips__Reply *reply, void *arg,
+                               struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case == IPS__REPLY__ANSWER_PATH)
@@ -142,13 +143,14 @@ static int ask_and_collect_rows(struct whole *w, struct ipsq_session *s,
                                 const Ips__Reply **last, struct ips_err *err)
 {
     w->rows.count = 0;
-    int rc = ipsq_session_ask(s, rq, false, take_rows, w, last, err);
+    int rc = ipsq_session_ask(s, rq, false, collect_answer_rows, w, last, err);
     return rc < 0 ? rc : ipsq_check_answer_kind(*last, answer, err);
 }
 
 /* Formats the name of a procedure with its file, such as "f (a.out)":
  * procedures of the same name in different files are distinct. */
-static void procedure_name(const Ips__ProcedureRow *r, char out[NAME_BYTES])
+static void format_procedure_name(const Ips__ProcedureRow *r,
+                                  char out[NAME_BYTES])
 {
     const char *base = strrchr(r->module, '/');
     base = base ? base + 1 : r->module;
@@ -169,7 +171,7 @@ static int add_procedures(struct diff *d, const struct ipsq_rows *rows,
     for (size_t i = 0; rc == 0 && i < rows->count; i++) {
         const Ips__ProcedureRow *r = rows->row[i];
         char name[NAME_BYTES];
-        procedure_name(r, name);
+        format_procedure_name(r, name);
         rc = diff_add(d, "procedure", name, run, r->self_ns, err);
         *sum = ips_add_sat(*sum, r->self_ns);
     }
@@ -208,8 +210,8 @@ static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
  * procedure, message or external cause was spent off the CPU: waiting for a CPU
  * as far as the kernel reported that, the rest in waits that were not
  * recorded. */
-static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
-                    struct ips_err *err)
+static int add_path_breakdowns(struct whole *w, const Ips__PathAnswer *a,
+                               unsigned run, struct ips_err *err)
 {
     uint64_t left = a->window_ns, sum = 0;
     uint64_t unsampled =
@@ -278,7 +280,7 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
     store_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
     store_figure(w, "of it in run queues", IPSQ_NS, run, a->run_delay_ns);
     store_figure(w, "messages on it", IPSQ_COUNT, run, a->messages);
-    return add_path(w, a, run, err);
+    return add_path_breakdowns(w, a, run, err);
 }
 
 static int ask_metrics_and_procedures(struct whole *w,

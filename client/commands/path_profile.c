@@ -319,9 +319,10 @@ static void put_whole_shares(struct ipsq_out *out, const char *name,
     write_table_and_release(out, &t, heading, left_out);
 }
 
-static void put_whole(struct ipsq_out *out, unsigned by, bool sequences,
-                      const Ips__PathAnswer *a,
-                      const struct ipsq_path_rows *rows, uint64_t top)
+static void put_profile_of_all_work(struct ipsq_out *out, unsigned by,
+                                    bool sequences, const Ips__PathAnswer *a,
+                                    const struct ipsq_path_rows *rows,
+                                    uint64_t top)
 {
     const Ips__WholeGraph *w = a->whole;
     uint64_t path_unsampled =
@@ -410,5 +411,5 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
         put_sequences(out, "the most common sequences on the path",
                       a->sequences, a->n_sequences, a->window_ns, top);
     if (o->whole && a->whole)
-        put_whole(out, by, o->sequences, a, rows, top);
+        put_profile_of_all_work(out, by, o->sequences, a, rows, top);
 }

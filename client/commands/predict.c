@@ -388,13 +388,13 @@ static int run_predict(const struct ipsq_command *self,
         return ips_err_set(err, IPS_E_USAGE,
                            "--tries and --seed need --search");
     for (unsigned i = 0; i < o->machines_count && rc == 0; i++)
-        rc = ipsq_placing_machines(&p, o->machines[i], err);
+        rc = ipsq_placing_parse_machines(&p, o->machines[i], err);
     for (unsigned i = 0; i < o->map_count && rc == 0; i++)
-        rc = ipsq_placing_map(&p, o->map[i], err);
+        rc = ipsq_placing_parse_map(&p, o->map[i], err);
     for (unsigned i = 0; i < o->network_count && rc == 0; i++)
-        rc = ipsq_placing_network(&p, o->network[i], err);
+        rc = ipsq_placing_parse_network(&p, o->network[i], err);
     for (unsigned i = 0; i < o->move_count && rc == 0; i++)
-        rc = ipsq_placing_moves(&p, o->move[i], err);
+        rc = ipsq_placing_parse_moves(&p, o->move[i], err);
     if (rc == 0)
         rc = ask_and_print_prediction(o, s, &p, err);
     ipsq_placing_release(&p);

@@ -76,7 +76,7 @@ static void print_unrecorded(const Ips__Certificate *c)
 }
 
 /* Whether the gap says how many processes ran unrecorded. */
-static bool is_unrecorded(const char *gap)
+static bool is_gap_of_unrecorded(const char *gap)
 {
     size_t len = strlen(gap), end = strlen(IPS_GAP_UNRECORDED);
     return len > end && strcmp(gap + len - end, IPS_GAP_UNRECORDED) == 0;
@@ -88,7 +88,7 @@ static void print_gaps(const Ips__Certificate *c)
     char **left = calloc(c->n_gaps + 1, sizeof(*left));
     size_t count = 0;
     for (size_t i = 0; left && i < c->n_gaps; i++)
-        if (c->n_untraced == 0 || !is_unrecorded(c->gaps[i]))
+        if (c->n_untraced == 0 || !is_gap_of_unrecorded(c->gaps[i]))
             left[count++] = c->gaps[i];
     if (count > 0) {
         struct ipsq_cell gaps = ipsq_list(left, count);

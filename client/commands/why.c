@@ -105,7 +105,7 @@ static void put_finding(struct ipsq_out *out, size_t number,
     put_command(out, r->command);
 }
 
-static void put_nothing(struct ipsq_out *out, const Ips__WhyAnswer *a)
+static void put_no_findings(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     char gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES], head[160];
     ipsq_out_line(out, "\nNothing stands out.");
@@ -122,7 +122,7 @@ static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
     for (size_t i = 0; i < a->n_findings; i++)
         put_finding(out, i + 1, a->findings[i]);
     if (a->n_findings == 0)
-        put_nothing(out, a);
+        put_no_findings(out, a);
     if (a->left_out)
         ipsq_out_line(out, "\n%llu more finding%s (--top N)",
                       (unsigned long long)a->left_out,

@@ -38,11 +38,11 @@ void why_set_sort(struct why_set *w);
 void why_set_release(struct why_set *w);
 /* Computes the median, least and greatest gain in the runs that have the
  * finding. */
-void why_seen_gain(const struct why_seen *x, double *median, double *least,
-                   double *greatest);
+void why_compute_gains(const struct why_seen *x, double *median, double *least,
+                       double *greatest);
 /* Computes the 95% interval (Wilson) of a frequency that was observed as k in
  * n; n > 0. */
-void why_wilson(unsigned k, unsigned n, double *low, double *high);
+void why_compute_interval(unsigned k, unsigned n, double *low, double *high);
 
 /* Asks the master what rq->why requests about rq->run. If rq->why->answer is
  * "" (no particular kind of answer) and the run is a service, asks about its

@@ -127,8 +127,8 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
         const struct why_seen *x = &w->seen[i];
         double median, least, greatest, low, high;
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        why_seen_gain(x, &median, &least, &greatest);
-        why_wilson(x->runs, w->runs, &low, &high);
+        why_compute_gains(x, &median, &least, &greatest);
+        why_compute_interval(x->runs, w->runs, &low, &high);
         *cell++ = ipsq_text(x->kind);
         *cell++ = ipsq_text(x->who);
         *cell++ = ipsq_text(x->procedure);
@@ -154,8 +154,8 @@ static void put_merged_findings_as_text(struct ipsq_out *out,
         const struct why_seen *x = &w->seen[i];
         double median, least, greatest, low, high;
         char head[32];
-        why_seen_gain(x, &median, &least, &greatest);
-        why_wilson(x->runs, w->runs, &low, &high);
+        why_compute_gains(x, &median, &least, &greatest);
+        why_compute_interval(x->runs, w->runs, &low, &high);
         snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
         ipsq_out_prose(out, head, x->text, 4);
         ipsq_out_line(out, "    gain:  %.0f%%, from %.0f%% to %.0f%%",

@@ -8,7 +8,7 @@
 
 #define Z95 1.959963984540054
 
-void why_wilson(unsigned k, unsigned n, double *low, double *high)
+void why_compute_interval(unsigned k, unsigned n, double *low, double *high)
 {
     double p = (double)k / n, z2 = Z95 * Z95;
     double middle = (p + z2 / (2 * n)) / (1 + z2 / n);
@@ -121,8 +121,8 @@ static int compare_gains(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-void why_seen_gain(const struct why_seen *x, double *median, double *least,
-                   double *greatest)
+void why_compute_gains(const struct why_seen *x, double *median, double *least,
+                       double *greatest)
 {
     double v[WHY_RUNS_MAX];
     memcpy(v, x->share, x->runs * sizeof(*v));

@@ -288,7 +288,7 @@ int catalogue_each(struct catalogue *c, const char *run,
     return step == SQLITE_DONE ? 0 : db_error(c, "read the runs", err);
 }
 
-static void add_known(const struct catalogue_row *row, void *arg)
+static void add_row_to_sum(const struct catalogue_row *row, void *arg)
 {
     struct catalogue_sum_run *k = arg;
     k->events = ips_add_sat(k->events, row->events);
@@ -300,7 +300,7 @@ int catalogue_sum_run(struct catalogue *c, const char *run,
                       struct catalogue_sum_run *out, struct ips_err *err)
 {
     *out = (struct catalogue_sum_run){0};
-    return catalogue_each(c, run, add_known, out, err);
+    return catalogue_each(c, run, add_row_to_sum, out, err);
 }
 
 int catalogue_put_results(struct catalogue *c, const char *run, uint64_t events,

@@ -19,7 +19,7 @@ static bool is_limited_by_link(const struct mtime_point *p)
     return p->ns > 0 && p->cpu_ns > 0;
 }
 
-static uint64_t scale_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
+static uint64_t link_ns_of_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
 {
     return (uint64_t)((ips_u128)bytes * ns / per);
 }
@@ -32,7 +32,7 @@ static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
         const struct mtime_point *at = &p->point[k];
         if (at->bytes <= MTIME_WIRE_DATA || !is_limited_by_link(at))
             continue;
-        uint64_t whole = scale_bytes(on_wire(at->bytes), ns, per);
+        uint64_t whole = link_ns_of_bytes(on_wire(at->bytes), ns, per);
         uint64_t less = ips_sub_sat(whole, half_trip(at));
         if (half_trip(at) >= less)
             return less;
@@ -62,7 +62,7 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     const uint64_t bytes[] = {1, MTIME_WIRE_DATA, MTIME_WIRE_DATA * 1000};
     uint64_t at[3];
     for (uint32_t k = 0; k < 3; k++)
-        at[k] = scale_bytes(on_wire(bytes[k]), ns, per);
+        at[k] = link_ns_of_bytes(on_wire(bytes[k]), ns, per);
     struct mtime_wire made = {.burst_ns = burst_of(p, ns, per)};
     struct ips_err err;
     if (ips_curve_make(bytes, at, 3, &made.curve, &err) < 0)

@@ -443,8 +443,9 @@ static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
     return ask->n_machines == 0;
 }
 
-static int check_ask(const Ips__CalibrateAsk *ask, struct calibration *c,
-                     struct ips_err *err)
+static int check_and_read_calibrate_ask(const Ips__CalibrateAsk *ask,
+                                        struct calibration *c,
+                                        struct ips_err *err)
 {
     const uint64_t *from = ask->n_lengths ? ask->lengths : usual_lengths;
     size_t n = ask->n_lengths ? ask->n_lengths
@@ -520,7 +521,7 @@ void calibrate_measure(struct query *q)
     struct ips_err err = {0};
     struct calibration *c = calloc(1, sizeof(*c));
     q->data = c;
-    int rc = c ? check_ask(q->request->calibrate, c, &err)
+    int rc = c ? check_and_read_calibrate_ask(q->request->calibrate, c, &err)
                : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
         rc = machine_shares_make_all(q, &err);

@@ -25,7 +25,7 @@ static const char *share_name(const struct query *q, struct arena *a,
                               const struct share_row *row, enum share_list list)
 {
     const struct machine_share *p = machine_at(q, (uint32_t)(row->a >> 32));
-    const char *name = machine_share_process(p, (uint32_t)row->a);
+    const char *name = machine_share_process_name(p, (uint32_t)row->a);
     if (list == SHARE_MACHINE)
         return arena_printf(a, "/%s", p->machine);
     if (list == SHARE_PROCESS)
@@ -37,7 +37,7 @@ static const char *share_name(const struct query *q, struct arena *a,
                             row->b == SHARE_EXTERNAL ? "external" : "idle");
     const struct machine_share *o = machine_at(q, (uint32_t)(row->b >> 32));
     return arena_printf(a, "%s/%s -> %s/%s", p->machine, name, o->machine,
-                        machine_share_process(o, (uint32_t)row->b));
+                        machine_share_process_name(o, (uint32_t)row->b));
 }
 
 static Ips__Share **fill_shares(const struct query *q, struct arena *a,
@@ -325,7 +325,8 @@ static void fill_segment(const struct query *q, struct arena *a,
     s->kind = ips_unconst_text(segment_kind(p));
     s->arc = ips_unconst_text(arc_name(p));
     s->machine = ips_unconst_text(part->machine);
-    s->process = ips_unconst_text(machine_share_process(part, p->at.process));
+    s->process =
+        ips_unconst_text(machine_share_process_name(part, p->at.process));
     s->thread = arena_printf(a, "%u", p->at.tid);
     s->from_node = p->from == IPS_NO_NODE ? IPS_UNMEASURED : p->from;
     s->to_node = p->to;

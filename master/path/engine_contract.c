@@ -191,10 +191,10 @@ static int take_expansion(struct query *q, struct machine_share *p,
 
 /* Returns the piece for the message that leads from the end of the previous
  * visit (`before`) to `visit`. */
-static struct path_piece message_of(struct query *q,
-                                    const struct ips_visit *visit,
-                                    const struct engine_pair *pair,
-                                    const struct engine_pair *before)
+static struct path_piece make_message_piece(struct query *q,
+                                            const struct ips_visit *visit,
+                                            const struct engine_pair *pair,
+                                            const struct engine_pair *before)
 {
     const struct machine_share *p = q->gather.active[visit->machine];
     const struct machine_share *from = q->gather.active[visit[-1].machine];
@@ -248,7 +248,8 @@ static bool assemble_path(struct query *q)
             &engine_machine_of(q->gather.active[visit->machine])->reported;
         const struct engine_pair *pair = &told->pair[told->next++];
         if (before) {
-            struct path_piece message = message_of(q, visit, pair, before);
+            struct path_piece message =
+                make_message_piece(q, visit, pair, before);
             const struct machine_share *from =
                 q->gather.active[visit[-1].machine];
             if (!engine_push(d, thread_of(from, before->to_chain), &message))
@@ -267,7 +268,8 @@ static bool add_message(struct query *q, const struct ips_visit *visit,
                         const struct engine_pair *before)
 {
     struct path_data *d = path_of(q);
-    const struct path_piece message = message_of(q, visit, pair, before);
+    const struct path_piece message =
+        make_message_piece(q, visit, pair, before);
     const struct machine_share *from = q->gather.active[visit[-1].machine];
     return shares_add_pieces(&d->scenarios[d->now].shares, &message,
                              thread_of(from, before->to_chain), 1,

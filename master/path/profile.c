@@ -316,8 +316,8 @@ static int find_common_sequences(struct profile_sequences *s,
         l->step[x->at].what = whats - 1;
     }
     s->step_count = l->n;
-    return ips_sequences(s->steps, l->n, 5, PROFILE_SEQUENCES, s->result,
-                         &s->count, err);
+    return ips_find_sequences(s->steps, l->n, 5, PROFILE_SEQUENCES, s->result,
+                              &s->count, err);
 }
 
 static int make_sequences(struct query *q, enum profile_side side,

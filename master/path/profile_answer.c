@@ -104,7 +104,7 @@ static Ips__Share **fill_whole(const struct query *q, struct arena *a,
     for (size_t i = 0; i < n && out; i++) {
         const struct profile_chain_sum *row = &pp->whole[list][i];
         const struct machine_share *p = q->gather.active[row->a >> 32];
-        const char *process = machine_share_process(p, (uint32_t)row->a);
+        const char *process = machine_share_process_name(p, (uint32_t)row->a);
         Ips__Share *share = arena_alloc(a, sizeof(*share));
         if (!share)
             break;

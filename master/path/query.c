@@ -50,8 +50,9 @@ int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
     return 0;
 }
 
-static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
-                     struct ips_err *err)
+static int check_path_ask_and_set_scenario(const Ips__PathAsk *ask,
+                                           struct path_data *d,
+                                           struct ips_err *err)
 {
     static const char *const engines[] = {"",        "auto",     "contract",
                                           "central", "cm-async", "cm-sync"};
@@ -254,7 +255,7 @@ static void path_start(struct query *q)
         return;
     }
     q->data = d;
-    int rc = check_ask(q->request->path, d, &err);
+    int rc = check_path_ask_and_set_scenario(q->request->path, d, &err);
     q->calibrate = d->scenarios[SCENARIO_MAIN].scenario.calibrated;
     if (rc < 0)
         query_fail(q, &err);

@@ -140,7 +140,7 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
 
 /* Which part of an arc the window cuts off, in words. As the ends have
  * different clocks, an arc may end before it starts. */
-static const char *cut_text(enum window_side begin, enum window_side end)
+static const char *describe_cut(enum window_side begin, enum window_side end)
 {
     if (begin == INSIDE)
         return end == INSIDE ? "none" : "end";
@@ -150,7 +150,7 @@ static const char *cut_text(enum window_side begin, enum window_side end)
 }
 
 /* Sets *arc and *cross to the part of the node's chain arc and cross arc that
- * the window cuts off (cut_text), or to "" for an arc that does not exist.
+ * the window cuts off (describe_cut), or to "" for an arc that does not exist.
  * Returns whether the node is to be sent. */
 static bool is_node_in_window(const struct query *q, uint32_t i,
                               const struct ips_chain *c, const char **arc,
@@ -164,9 +164,9 @@ static bool is_node_in_window(const struct query *q, uint32_t i,
         return true;
     enum window_side end = window_side_of(q, c->machine, i);
     if (i != c->first)
-        *arc = cut_text(window_side_of(q, c->machine, i - 1), end);
+        *arc = describe_cut(window_side_of(q, c->machine, i - 1), end);
     if (x != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE)
-        *cross = cut_text(
+        *cross = describe_cut(
             window_side_of(q, g->chains[ips_chain_of(g, x)].machine, x), end);
     return end == INSIDE || (**arc && strcmp(*arc, "all") != 0) ||
            (**cross && strcmp(*cross, "all") != 0);

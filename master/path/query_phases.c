@@ -255,7 +255,7 @@ static void fetch_series(struct query *q)
 
 /* ---- a phase as a window ------------------------------------------------- */
 
-static void no_such_phase(struct query *q, uint32_t phase)
+static void fail_with_no_such_phase(struct query *q, uint32_t phase)
 {
     char what[120];
     snprintf(what, sizeof(what),
@@ -354,8 +354,8 @@ static bool is_greater(const struct top *a, const struct top *b)
 
 /* Returns the process with the most CPU time in the phase or, with of_process
  * false, the procedure, summed over all machines. NULL: there is none. */
-static struct top *greatest_of(struct phases_data *d, uint32_t phase,
-                               bool of_process)
+static struct top *sum_and_find_greatest(struct phases_data *d, uint32_t phase,
+                                         bool of_process)
 {
     struct top *best = NULL;
     for (uint32_t i = 0; i < d->top_count; i++) {
@@ -387,7 +387,7 @@ static void fill_row(struct query *q, struct arena *a, uint32_t phase,
     r->messages = sum_of(d, MESSAGES, phase);
     r->bytes = sum_of(d, BYTES, phase);
     r->wait_ns = sum_of(d, WAITS, phase);
-    const struct top *t = greatest_of(d, phase, true);
+    const struct top *t = sum_and_find_greatest(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
         machine_share_write_object_name(q->gather.active[t->machine],
@@ -395,7 +395,7 @@ static void fill_row(struct query *q, struct arena *a, uint32_t phase,
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
     }
-    t = greatest_of(d, phase, false);
+    t = sum_and_find_greatest(d, phase, false);
     if (t) {
         r->procedure = ips_unconst_text(t->name);
         r->module = ips_unconst_text(t->module);
@@ -506,7 +506,7 @@ static void finish_phases(struct query *q)
     if (d->err.code) {
         query_fail(q, &d->err);
     } else if (ask->phase > d->both.count && !d->zoomed) {
-        no_such_phase(q, ask->phase);
+        fail_with_no_such_phase(q, ask->phase);
     } else if (q->waiter && ask->phase) {
         set_waiter_window(q, ask->phase - 1);
     } else if (q->waiter) {

@@ -111,7 +111,8 @@ static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
     return true;
 }
 
-static bool is_sound(const struct profile_face *f, const Ips__ProfileAnswer *a)
+static bool are_steps_valid(const struct profile_face *f,
+                            const Ips__ProfileAnswer *a)
 {
     if (a->n_step_piece != a->n_step_ns || a->n_step_code != a->n_step_ns)
         return false;
@@ -144,7 +145,7 @@ static int take_profile_reply(struct query *q, struct machine_share *p,
     if (fine && r.first) {
         fine = machine_share_append(&f->codes, &f->code_count,
                                     (void *const *)a->codes, a->n_codes);
-        if (a->n_piece_ns > f->count - f->got || !is_sound(f, a))
+        if (a->n_piece_ns > f->count - f->got || !are_steps_valid(f, a))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its profile is not of what was asked");
         if (a->n_piece_weight_ns != (pp->windowed ? a->n_piece_ns : 0))

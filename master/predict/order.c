@@ -56,7 +56,7 @@ int predict_find_order_dependence(struct query *q, struct ips_err *err)
     struct ips_order_ask ask = {
         .g = g, .choices = choices, .empty = empty, .steps = STEPS};
     if (rc == 0)
-        rc = ips_order_dependent(&ask, &d->order, err);
+        rc = ips_find_order_dependence(&ask, &d->order, err);
     free(choices);
     free(empty);
     return rc;
@@ -89,7 +89,7 @@ void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out)
 {
     const struct predict_query *d = predict_of(q);
-    const struct ips_order_dependent *o = &d->order;
+    const struct ips_find_order_dependence *o = &d->order;
     Ips__PredictOrder *rows =
         arena_alloc(a, IPS_ORDER_PATTERN_COUNT * sizeof(*rows));
     out->order = arena_alloc(a, IPS_ORDER_PATTERN_COUNT * sizeof(*out->order));

@@ -34,7 +34,7 @@ struct predict_query {
     struct predict_run run;
     struct predict_setup setup;
     struct predict_answer own, then;
-    struct ips_order_dependent order;
+    struct ips_find_order_dependence order;
     struct predict_search_result search_result;
     atomic_uint_least64_t tries, best_ns; /* progress of the search */
     /* time of the command on the run's own machines with their load;

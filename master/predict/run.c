@@ -151,7 +151,7 @@ static void fill_thread(const struct machine_share *p, uint32_t chain,
     t->own = c->machine;
     t->pid = c->pid;
     t->tid = c->tid;
-    t->process = machine_share_process(p, c->process);
+    t->process = machine_share_process_name(p, c->process);
     t->name = chain < p->t.thread_count ? p->t.threads[chain]->name : "";
 }
 
@@ -307,8 +307,9 @@ static int make_replay_graph_with_cuts(struct cuts *c, struct predict_run *run,
 
 /* ---- the graph -------------------------------------------------------- */
 
-static int make_graph(struct query *q, const struct whatif_solving *s,
-                      struct predict_run *run)
+static int make_replay_graph_and_locks(struct query *q,
+                                       const struct whatif_solving *s,
+                                       struct predict_run *run)
 {
     uint64_t *idle = calloc((size_t)s->g->node_count + 1, sizeof(*idle));
     struct cuts cuts = {0};
@@ -352,7 +353,7 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
     run->scenario = s->scenario;
     int rc = make_machines_and_threads(q, s, run);
     if (rc == 0)
-        rc = make_graph(q, s, run);
+        rc = make_replay_graph_and_locks(q, s, run);
     if (rc < 0)
         return rc;
     for (uint32_t k = 0; k < run->replay.g.node_count; k++)

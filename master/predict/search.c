@@ -102,7 +102,7 @@ static int alloc_all(struct asking *s, struct ips_err *err)
     return 0;
 }
 
-static void fill_all(struct asking *s)
+static void fill_machines_and_items(struct asking *s)
 {
     struct predict_query *d = s->d;
     const struct ips_graph *g = &d->run.replay.g;
@@ -136,8 +136,9 @@ static void set_map(struct predict_query *d, const uint32_t *map)
         d->setup.map[c] = map[d->search_result.item[c]];
 }
 
-static int map_value(void *ctx, const uint32_t *map,
-                     struct ips_search_worth *out, struct ips_err *err)
+static int replay_and_value_map(void *ctx, const uint32_t *map,
+                                struct ips_search_worth *out,
+                                struct ips_err *err)
 {
     struct asking *s = ctx;
     set_map(s->d, map);
@@ -197,7 +198,7 @@ static int search_maps(struct asking *s, struct ips_err *err)
         .seed = from->seed,
         .top = (uint32_t)(from->top ? ips_min_u64(from->top, UINT32_MAX)
                                     : TOP_USUAL),
-        .value = map_value,
+        .value = replay_and_value_map,
         .progress = store_search_progress,
         .ctx = s};
     d->search_result.tries_most = ask.evaluations;
@@ -226,7 +227,7 @@ int predict_search(struct query *q, struct ips_err *err)
     if (rc == 0)
         rc = alloc_all(&s, err);
     if (rc == 0) {
-        fill_all(&s);
+        fill_machines_and_items(&s);
         rc = search_maps(&s, err);
     }
     free(s.machine);

@@ -63,7 +63,7 @@ static uint8_t *make_cache_key(const struct query *q, size_t *len)
 
 /* Fills in the present state of the run. Returns false if no cached answer may
  * be used for the run now. */
-static bool stamp_now(struct query *q, struct stamp *s)
+static bool fill_current_run_stamp(struct query *q, struct stamp *s)
 {
     struct ips_err err = {0};
     struct catalogue_sum_run known = {0};
@@ -173,7 +173,7 @@ bool answers_replay(struct query *q)
         at = &(*at)->next;
     free(key);
     struct cached_answer *a = key ? *at : NULL;
-    if (!a || !stamp_now(q, &now))
+    if (!a || !fill_current_run_stamp(q, &now))
         return false;
     *at = a->next;
     if (!stamp_same(&now, &a->stamp)) {
@@ -220,7 +220,7 @@ static bool complete_cached_answer(struct query *q, struct cached_answer *a)
     uint32_t n = q->gather.count;
     uint64_t events = 0;
     if (n == 0 || query_incomplete(q) || certificate_run_is_open(q) ||
-        !stamp_now(q, &a->stamp))
+        !fill_current_run_stamp(q, &a->stamp))
         return false;
     a->machine = calloc(n, sizeof(*a->machine));
     if (!a->machine)

@@ -233,8 +233,8 @@ bool machine_share_same_program(const char *process, const char *other)
            strncmp(process, other, len) == 0;
 }
 
-const char *machine_share_process(const struct machine_share *p,
-                                  uint32_t process)
+const char *machine_share_process_name(const struct machine_share *p,
+                                       uint32_t process)
 {
     if (process < p->t.proc_count && p->t.procs[process])
         return p->t.procs[process]->name;
@@ -253,7 +253,7 @@ void machine_share_write_object_name(const struct machine_share *p,
                                      uint32_t process, char out[OBJECT_BYTES])
 {
     snprintf(out, OBJECT_BYTES, "/%s/%.255s", p->machine,
-             machine_share_process(p, process));
+             machine_share_process_name(p, process));
 }
 
 /* A counting sort by process, which keeps the order of chains. */

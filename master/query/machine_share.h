@@ -35,8 +35,8 @@ uint32_t *machine_share_order_threads(const struct machine_share *p);
  * index of p->t.procs; for an unknown one the name ends with "?". */
 void machine_share_write_object_name(const struct machine_share *p,
                                      uint32_t process, char out[OBJECT_BYTES]);
-const char *machine_share_process(const struct machine_share *p,
-                                  uint32_t process);
+const char *machine_share_process_name(const struct machine_share *p,
+                                       uint32_t process);
 /* Returns the length of the program name in a process name: 2 for "cc.812". */
 size_t machine_share_program_len(const char *process);
 bool machine_share_same_program(const char *process, const char *other);

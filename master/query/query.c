@@ -33,7 +33,7 @@ static void query_begin_due(struct master *m);
 /* Frees questions that ended and that no job uses, then starts those whose turn
  * has come. Called at the end of every entry point, so that a question is never
  * freed during its own callback. */
-static void query_reap(struct master *m)
+static void query_reap_and_begin_due(struct master *m)
 {
     for (struct query **at = &m->queries; *at;) {
         struct query *q = *at;
@@ -313,7 +313,7 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     }
     if (q->waiting == 0)
         end_round(q);
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 void query_on_slave_gone(struct master *m, const struct slave *s,
@@ -336,7 +336,7 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
             break; /* end_round() may have replaced the parts */
         }
     }
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 /* ---- time ------------------------------------------------------------- */
@@ -404,7 +404,7 @@ void query_tick(struct master *m)
             q->on_work(q);
         progress_send(q, now);
     }
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 /* ---- beginning and end ------------------------------------------------ */
@@ -451,7 +451,7 @@ static void query_begin_due(struct master *m)
      * questions after them. */
     for (struct query *q = m->queries; q; q = q->next) {
         if (q->over && !q->working) {
-            query_reap(m);
+            query_reap_and_begin_due(m);
             return;
         }
     }
@@ -591,7 +591,7 @@ void query_stop_request(struct master *m, struct ips_peer *client, uint64_t id,
         if (q->client == client && q->id == id)
             query_end(q);
     }
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 void query_on_client_gone(struct master *m, const struct ips_peer *client)
@@ -602,7 +602,7 @@ void query_on_client_gone(struct master *m, const struct ips_peer *client)
             query_end(q);
         }
     }
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 void query_on_drain(struct master *m, const struct ips_peer *client)
@@ -611,7 +611,7 @@ void query_on_drain(struct master *m, const struct ips_peer *client)
         if (q->client == client && q->streaming && !query_client_full(q))
             q->kind->pump(q);
     }
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 void query_unwant_all(struct master *m)
@@ -643,7 +643,7 @@ static void work_run(void *arg)
     w->run(w->q);
 }
 
-static void work_done(void *arg)
+static void handle_work_done(void *arg)
 {
     struct work *w = arg;
     struct query *q = w->q;
@@ -652,7 +652,7 @@ static void work_done(void *arg)
     if (!q->over && !m->stopping)
         w->done(q);
     free(w);
-    query_reap(m);
+    query_reap_and_begin_due(m);
 }
 
 int query_submit_work(struct query *q, void (*run)(struct query *q),
@@ -662,7 +662,7 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a job");
     *w = (struct work){.q = q, .run = run, .done = done};
-    int rc = worker_submit(q->m->worker, work_run, work_done, w, err);
+    int rc = worker_submit(q->m->worker, work_run, handle_work_done, w, err);
     if (rc < 0)
         free(w);
     else

@@ -33,7 +33,7 @@ static char *service_name(const struct filling *f, uint32_t s)
         return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
                             v->name);
     return arena_printf(f->a, "/%s unix of %s", p->machine,
-                        machine_share_process(p, v->family));
+                        machine_share_process_name(p, v->family));
 }
 
 static char *process_object(const struct filling *f, uint32_t part,
@@ -354,13 +354,13 @@ static void fill_answer(struct filling *f, const Ips__RequestsAsk *ask)
         sort_services(out, out->services[f->d->busiest]);
     fill_slowest(f, ask->top);
     if (out->n_services && out->services[0]->requests)
-        requests_stations(f->q, f->a, out, out->services[0]);
+        requests_add_stations(f->q, f->a, out, out->services[0]);
     add_notes(f);
 }
 
 /* Sends the reply, or the reason why it cannot be sent. */
-static void answer_with(struct query *q, const struct arena *a,
-                        Ips__Reply *reply)
+static void send_reply_or_error(struct query *q, const struct arena *a,
+                                Ips__Reply *reply)
 {
     struct ips_err err = {0};
     if (a->failed)
@@ -406,7 +406,7 @@ static void answer_why(struct query *q, struct arena *a,
     answer.took_ns = master_now_ns() - q->begun_ns;
     reply.answer_case = IPS__REPLY__ANSWER_WHY;
     reply.why = &answer;
-    answer_with(q, a, &reply);
+    send_reply_or_error(q, a, &reply);
 }
 
 void requests_answer(struct query *q)
@@ -440,7 +440,7 @@ void requests_answer(struct query *q)
         Ips__Reply reply = IPS__REPLY__INIT;
         reply.answer_case = IPS__REPLY__ANSWER_REQUESTS;
         reply.requests = &answer;
-        answer_with(q, &a, &reply);
+        send_reply_or_error(q, &a, &reply);
     }
     arena_release(&a);
 }

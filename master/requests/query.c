@@ -52,7 +52,7 @@ static void on_request_graphs_fetched(struct query *q)
         requests_fetch_reported(q, fetch_waits);
 }
 
-static void fetch_parts(struct query *q)
+static void convert_window_and_fetch_graphs(struct query *q)
 {
     weighting_convert_window(q, &path_of(q)->window);
     path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
@@ -100,7 +100,7 @@ static void on_gathered(struct query *q)
     else if (check_size(q, &err) < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, fetch_parts);
+        weighting_align_clocks(q, convert_window_and_fetch_graphs);
 }
 
 static void start_requests(struct query *q)

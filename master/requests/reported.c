@@ -257,9 +257,9 @@ int requests_solve_reported(struct query *q,
     int rc = told ? make_ends(q, told, err)
                   : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     if (rc == 0)
-        rc = ips_requests_of_marks(&d->path.merged, scenario, &d->path.est,
-                                   d->ends, d->end_count, told, count,
-                                   &d->result, err);
+        rc = ips_requests_find_marked(&d->path.merged, scenario, &d->path.est,
+                                      d->ends, d->end_count, told, count,
+                                      &d->result, err);
     if (rc == 0)
         d->result.unanswered = d->reported->unended > UINT32_MAX
                                    ? UINT32_MAX

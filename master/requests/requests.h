@@ -137,8 +137,8 @@ int requests_find_busiest_and_outside(struct query *q,
 /* Adds the stations that requests of `service`, the busiest one, keep busy
  * from the arrival of the first to the end of the last; and the limit of its
  * rate. */
-void requests_stations(struct query *q, struct arena *a,
-                       Ips__RequestsAnswer *out, Ips__ServiceRow *service);
+void requests_add_stations(struct query *q, struct arena *a,
+                           Ips__RequestsAnswer *out, Ips__ServiceRow *service);
 void requests_release(struct query *q);
 
 #endif

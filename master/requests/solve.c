@@ -81,7 +81,8 @@ static int by_end(const void *a, const void *b)
            (x->recv_messages > y->recv_messages);
 }
 
-static void add_ends(struct requests_data *d, const struct machine_share *p)
+static void add_services_and_ends(struct requests_data *d,
+                                  const struct machine_share *p)
 {
     const struct machine_tables *t = &p->t;
     for (uint32_t i = 0; i < t->channel_count; i++) {
@@ -142,7 +143,7 @@ bool requests_find_services(struct query *q)
         if (p->t.channel_count)
             qsort(p->t.channels, p->t.channel_count, sizeof(*p->t.channels),
                   by_end);
-        add_ends(d, p);
+        add_services_and_ends(d, p);
         if (!count_processes(d, p))
             return false;
     }
@@ -185,7 +186,7 @@ void requests_release(struct query *q)
 
 /* ---- requests, from the graph -------------------------------------------- */
 
-static int make_graph(struct query *q)
+static int merge_wall_graph_and_find_path(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (!engine_make_graphs(q))
@@ -295,7 +296,7 @@ void requests_solve(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     struct ips_err *err = &d->path.err;
-    int rc = make_graph(q);
+    int rc = merge_wall_graph_and_find_path(q);
     if (rc < 0)
         return;
     struct ips_scenario scenario = weighting_scenario_of_merged(

@@ -39,7 +39,7 @@ static uint64_t sum_busy_waits(const Ips__ThreadRow *t)
 
 /* ---- activity outside of requests ------------------------------------- */
 
-static void find_window(struct requests_data *d)
+static void find_span_of_busiest_service(struct requests_data *d)
 {
     const struct request_service *v = &d->service[d->busiest];
     d->first_ns = UINT64_MAX;
@@ -116,7 +116,7 @@ int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
     }
     if (d->service_count == 0)
         return 0;
-    find_window(d);
+    find_span_of_busiest_service(d);
     for (uint32_t i = 0; i < q->gather.count; i++)
         sum_outside_of_machine(d, q->gather.active[i]);
     return 0;
@@ -185,7 +185,7 @@ static void add_stations_of_machine(struct filling *f,
             "cores", all_cpu, (double)cores);
 }
 
-static void lock_stations(struct filling *f)
+static void add_lock_stations(struct filling *f)
 {
     const struct ips_graph *g = &f->d->path.merged;
     for (uint32_t i = 0; i < f->d->lock_holds.count; i++) {
@@ -279,7 +279,7 @@ static void add_link_stations_of_window(struct filling *f)
 }
 
 /* Adds one link for each direction between two machines, or within one. */
-static void link_stations(struct filling *f)
+static void add_link_stations(struct filling *f)
 {
     struct machine_share **parts = f->q->gather.active;
     struct matrix by_process = {0}, by_machine = {0};
@@ -302,18 +302,18 @@ static void link_stations(struct filling *f)
 /* Adds the stations of the service with the most requests, and sets the limit
  * of its rate. If a run has several services, time that a thread spends for
  * another service counts here too. */
-void requests_stations(struct query *q, struct arena *a,
-                       Ips__RequestsAnswer *out, Ips__ServiceRow *service)
+void requests_add_stations(struct query *q, struct arena *a,
+                           Ips__RequestsAnswer *out, Ips__ServiceRow *service)
 {
     struct filling f = {
         .q = q, .d = requests_of(q), .a = a, .out = out, .service = service};
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_stations_of_machine(&f, q->gather.active[i]);
-    lock_stations(&f);
+    add_lock_stations(&f);
     if (f.d->path.window.is_set)
         add_link_stations_of_window(&f);
     else
-        link_stations(&f);
+        add_link_stations(&f);
     if (a->failed || out->n_stations == 0)
         return;
     qsort(out->stations, out->n_stations, sizeof(*out->stations),

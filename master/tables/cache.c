@@ -133,7 +133,7 @@ void table_cache_or_gather(struct query *q, unsigned want,
 
 /* ---- storing tables --------------------------------------------------- */
 
-static bool may_keep(const struct query *q, uint64_t *events)
+static bool may_cache_and_count_events(const struct query *q, uint64_t *events)
 {
     size_t bytes = 0;
     *events = 0;
@@ -151,8 +151,8 @@ static bool may_keep(const struct query *q, uint64_t *events)
 
 /* Whether the cache already has the same run's tables with at least as much
  * data. */
-static bool is_better(const struct cached_tables *k, const struct query *q,
-                      uint64_t events)
+static bool has_as_much_cached(const struct cached_tables *k,
+                               const struct query *q, uint64_t events)
 {
     return k && strcmp(k->run, q->run) == 0 && k->events == events &&
            (k->want & q->gather.want) == q->gather.want;
@@ -162,7 +162,8 @@ void table_cache_store(struct query *q)
 {
     uint64_t events;
     struct cached_tables *k;
-    if (!may_keep(q, &events) || is_better(q->m->table_cache, q, events) ||
+    if (!may_cache_and_count_events(q, &events) ||
+        has_as_much_cached(q->m->table_cache, q, events) ||
         !(k = calloc(1, sizeof(*k))))
         return;
     k->machines = calloc((size_t)q->gather.count + 1, sizeof(*k->machines));

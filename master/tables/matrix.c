@@ -37,7 +37,7 @@ static int compare_cells(const void *left, const void *right)
     return (a->to > b->to) - (a->to < b->to);
 }
 
-static void compress_matrix(struct matrix *m)
+static void sort_and_merge_cells(struct matrix *m)
 {
     size_t kept = 0;
     if (m->count > 0)
@@ -160,7 +160,7 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
         for (uint32_t k = 0; k < p->t.channel_count && rc == 0; k++)
             rc = add_row(out, parts, count, p, p->t.channels[k], pending, err);
     }
-    compress_matrix(out);
+    sort_and_merge_cells(out);
     if (rc < 0)
         matrix_release(out);
     return rc;
@@ -181,7 +181,7 @@ int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
         rc = add_cell(out, machine_of(m->cells[i].from),
                       machine_of(m->cells[i].to), m->cells[i].messages,
                       m->cells[i].bytes, err);
-    compress_matrix(out);
+    sort_and_merge_cells(out);
     if (rc < 0)
         matrix_release(out);
     return rc;

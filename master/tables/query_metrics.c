@@ -51,7 +51,7 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 
 /* Whether only the run and its machines are requested, which the master's own
  * table has. */
-static bool is_summary(const struct query *q)
+static bool asks_for_summary(const struct query *q)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
     return !query_wants_windowed_tables(q) &&
@@ -92,8 +92,8 @@ static int make_answer(struct query *q, struct tables *t, struct arena *a,
         rc = tables_select_metrics(t, ask->object, ask->level, a, answer, err);
     if (rc < 0)
         return rc;
-    tables_metrics_select(ask->select, a, answer, left);
-    *cut = tables_metrics_cut(a, answer);
+    tables_cut_metrics_to_top(ask->select, a, answer, left);
+    *cut = tables_cut_metrics_to_limits(a, answer);
     return a->failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }
 
@@ -133,7 +133,7 @@ static void answer_rows(struct query *q, struct tables *t)
 static void metrics_ready(struct query *q)
 {
     struct ips_err err = {0};
-    if (is_summary(q)) {
+    if (asks_for_summary(q)) {
         answer_summary(q);
         table_cache_store(q);
         return;
@@ -190,7 +190,7 @@ static bool answer_from_own_table(struct query *q, bool nobody)
     struct catalogue_sum_run k = {0};
     uint64_t events = 0;
     struct ips_err err = {0};
-    if (!is_summary(q) ||
+    if (!asks_for_summary(q) ||
         catalogue_sum_run(q->m->catalogue, q->run, &k, &err) < 0)
         return false;
     Ips__MetricsAnswer *kept =

@@ -143,8 +143,9 @@ static bool refuse_empty(struct query *q)
 
 /* Reduces the sorted rows to those that the client shows; returns their number.
  */
-static size_t shown_rows(const Ips__ProceduresAsk *ask, struct arena *arena,
-                         Ips__ProcedureRow ***rows, size_t count)
+static size_t select_shown_rows(const Ips__ProceduresAsk *ask,
+                                struct arena *arena, Ips__ProcedureRow ***rows,
+                                size_t count)
 {
     uint64_t left_out[SELECT_LEVELS] = {0};
     struct top_n s;
@@ -196,7 +197,7 @@ static void answer_procs(struct query *q)
         count = procs_merge(rows, count);
         procs_compute_intervals(rows, count, &a->totals);
         a->totals.rows = count;
-        count = shown_rows(ask, &arena, &rows, count);
+        count = select_shown_rows(ask, &arena, &rows, count);
         if (arena.failed)
             no_memory(q);
         else

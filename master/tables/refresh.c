@@ -60,7 +60,7 @@ void refresh_note_report(struct master *m, const Ips__Report *report)
 
 /* For a closed run: caches the tables and makes their rows, so that the first
  * question need not. */
-static void keep_rows(struct query *q)
+static void cache_tables_and_rows(struct query *q)
 {
     struct ips_err err = {0};
     table_cache_store(q);
@@ -88,7 +88,7 @@ static void on_ready(struct query *q)
         r->was_open = certificate_run_is_open(q);
     }
     summary_release(&s);
-    keep_rows(q);
+    cache_tables_and_rows(q);
     Ips__Reply reply = IPS__REPLY__INIT;
     query_answer(q, &reply); /* ends the question, which has no client */
 }

@@ -183,8 +183,8 @@ static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
     return left[0];
 }
 
-void tables_metrics_select(const Ips__Select *ask, struct arena *a,
-                           Ips__MetricsAnswer *m, Ips__LeftOut *left)
+void tables_cut_metrics_to_top(const Ips__Select *ask, struct arena *a,
+                               Ips__MetricsAnswer *m, Ips__LeftOut *left)
 {
     uint64_t *rows = arena_alloc(a, SELECT_LEVELS * sizeof(*rows));
     void **chosen = NULL;
@@ -225,7 +225,7 @@ static void cut_rows(size_t *count, size_t most, uint64_t *sum)
     }
 }
 
-uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *m)
+uint64_t tables_cut_metrics_to_limits(struct arena *a, Ips__MetricsAnswer *m)
 {
     uint64_t sum = 0;
     size_t n = m->n_process_totals;

@@ -52,10 +52,11 @@ int tables_select_metrics(const struct tables *t, const char *object,
  * are allocated in `a`; *left receives the numbers of omitted rows and becomes
  * part of the answer. If only the client can select the rows, all of them stay,
  * but `waits` is emptied. */
-void tables_metrics_select(const Ips__Select *ask, struct arena *a,
-                           Ips__MetricsAnswer *answer, Ips__LeftOut *left);
+void tables_cut_metrics_to_top(const Ips__Select *ask, struct arena *a,
+                               Ips__MetricsAnswer *answer, Ips__LeftOut *left);
 /* Removes rows and cells beyond METRICS_MAX_ROWS and METRICS_MAX_CELLS;
  * returns how many. */
-uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *answer);
+uint64_t tables_cut_metrics_to_limits(struct arena *a,
+                                      Ips__MetricsAnswer *answer);
 
 #endif

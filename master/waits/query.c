@@ -44,8 +44,8 @@ static int parse_choice(const char *what, const char *text,
     return ips_err_set(err, IPS_E_USAGE, "waits: no %s '%.40s'", what, text);
 }
 
-static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
-                     struct ips_err *err)
+static int check_and_read_waits_ask(const Ips__WaitsAsk *a,
+                                    struct waits_data *d, struct ips_err *err)
 {
     uint32_t by, order;
     int rc = parse_choice("such thing", a->by, bys, 5, &by, err);
@@ -70,7 +70,7 @@ struct pattern {
     const char *word[4]; /* patterns for machine, process, thread, procedure */
 };
 
-static void cut_pattern(const char *object, struct pattern *p)
+static void split_object_pattern(const char *object, struct pattern *p)
 {
     snprintf(p->text, sizeof(p->text), "%s", object);
     char *at = p->text;
@@ -119,14 +119,14 @@ static int choose_waits(struct query *q, const struct waits *w,
 {
     struct pattern o;
     bool some = false;
-    cut_pattern(object, &o);
+    split_object_pattern(object, &o);
     for (uint32_t c = 0; c < w->g->chain_count; c++) {
         const struct ips_chain *ch = &w->g->chains[c];
         const struct machine_share *p = q->gather.active[ch->machine];
-        chain[c] =
-            matches_pattern(o.word[0], p->machine) &&
-            process_fits(o.word[1], machine_share_process(p, ch->process)) &&
-            (!*o.word[2] || thread_fits(p, o.word[2], ch));
+        chain[c] = matches_pattern(o.word[0], p->machine) &&
+                   process_fits(o.word[1],
+                                machine_share_process_name(p, ch->process)) &&
+                   (!*o.word[2] || thread_fits(p, o.word[2], ch));
         some |= chain[c];
     }
     /* whether a wait is in a procedure that word[3] matches */
@@ -355,7 +355,7 @@ static void start_waits(struct query *q)
     struct ips_scenario *scenario = &d->path.scenarios[SCENARIO_MAIN].scenario;
     *scenario = (struct ips_scenario){.mtime = {.scale_num = 1, .scale_den = 1},
                                       .weighting = IPS_WEIGH_WALL};
-    if (check_ask(q->request->waits, d, &err) < 0)
+    if (check_and_read_waits_ask(q->request->waits, d, &err) < 0)
         query_fail(q, &err);
     else
         gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS,

@@ -309,7 +309,7 @@ static void number_distinct_call_sites(struct named *all, size_t n,
     }
 }
 
-static bool number_places(struct waits *w)
+static bool number_call_sites(struct waits *w)
 {
     size_t total = 0, n = 0;
     w->call_site_number =
@@ -462,8 +462,8 @@ int waits_lay_on_graph(struct query *q, struct waits *w, struct ips_err *err)
     if (rc < 0)
         return rc;
     convert_times_to_one_scale(q, w, g);
-    if (!number_places(w) || !number_symbols(w) || !number_processes(q, w) ||
-        !join_rows(q, w))
+    if (!number_call_sites(w) || !number_symbols(w) ||
+        !number_processes(q, w) || !join_rows(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);
     if (rc < 0)

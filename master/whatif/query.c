@@ -42,8 +42,8 @@ static int check_edit(const Ips__WhatifEdit *e, struct ips_err *err)
     return 0;
 }
 
-static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
-                     struct ips_err *err)
+static int check_and_read_whatif_ask(const Ips__WhatifAsk *a,
+                                     struct whatif_data *d, struct ips_err *err)
 {
     enum ips_weighting weighting;
     int rc = weighting_parse(a->weighting, &weighting, err);
@@ -145,7 +145,7 @@ static void ask_waits(struct query *q)
     waits_fetch(q, whatif_of(q)->waits, on_waits_fetched);
 }
 
-static void fetch_parts(struct query *q)
+static void set_window_and_fetch_graphs(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     weighting_set_window(q, d->ask->from_ns, d->ask->to_ns);
@@ -197,14 +197,14 @@ static void on_gathered(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_align_clocks(q, fetch_parts);
+        weighting_align_clocks(q, set_window_and_fetch_graphs);
 }
 
 void whatif_begin(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     struct ips_err err = {0};
-    int rc = check_ask(d->ask, d, &err);
+    int rc = check_and_read_whatif_ask(d->ask, d, &err);
     q->calibrate = d->path.scenarios[SCENARIO_MAIN].scenario.calibrated;
     if (rc < 0)
         query_fail(q, &err);

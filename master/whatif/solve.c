@@ -19,7 +19,7 @@ static int no_memory(struct whatif_solving *s)
 
 /* ---- the graph ---------------------------------------------------------- */
 
-static int make_graph(struct whatif_solving *s)
+static int merge_graph_and_find_path(struct whatif_solving *s)
 {
     struct query *q = s->q;
     struct path_data *d = &s->d->path;
@@ -68,7 +68,7 @@ static int make_entities(struct whatif_solving *s)
         if (!name)
             return no_memory(s);
         for (uint32_t k = 0; k < p->t.proc_count; k++)
-            name[k] = machine_share_process(p, k);
+            name[k] = machine_share_process_name(p, k);
         d->machine[i] = (struct machine_entities){
             .machine = p->machine,
             .process = name,
@@ -97,7 +97,7 @@ static int make_entities(struct whatif_solving *s)
     return rc == 0 && cut ? whatif_limit_to_window(s) : rc;
 }
 
-static int make_base(struct whatif_solving *s)
+static int compute_shares_and_slack(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
     size_t n = (size_t)d->t.f.count + 1;
@@ -112,10 +112,10 @@ static int make_base(struct whatif_solving *s)
                                               &d->t.f, s->share);
     s->base = (struct ips_whatif_base){s->g,         &s->scenario, &s->order,
                                        &d->path.est, &d->t.f,      s->share};
-    int rc = ips_tail(s->g, &s->scenario, &s->order, &s->tail, s->err);
+    int rc = ips_compute_tails(s->g, &s->scenario, &s->order, &s->tail, s->err);
     if (rc == 0)
-        rc = ips_slacks(s->g, &s->scenario, &d->path.est, s->tail, &d->t.f,
-                        d->near_ns, s->slack, s->err);
+        rc = ips_compute_slacks(s->g, &s->scenario, &d->path.est, s->tail,
+                                &d->t.f, d->near_ns, s->slack, s->err);
     return rc;
 }
 
@@ -419,10 +419,10 @@ int whatif_prepare(struct query *q, struct whatif_solving *s)
                                  .ask = d->ask,
                                  .g = &d->path.merged,
                                  .err = &d->path.err};
-    int rc = make_graph(s);
+    int rc = merge_graph_and_find_path(s);
     if (rc == 0)
         rc = make_entities(s);
-    return rc == 0 ? make_base(s) : rc;
+    return rc == 0 ? compute_shares_and_slack(s) : rc;
 }
 
 void whatif_finish(struct whatif_solving *s)

@@ -32,7 +32,8 @@ static void merge_votes(struct why_ballot *b)
 
 /* Sets *at to the index of the longest wait in the arc into `node`; false:
  * there is none. */
-static bool find_wait(const struct waits_rows *r, uint32_t node, uint64_t *at)
+static bool find_longest_wait_of_arc(const struct waits_rows *r, uint32_t node,
+                                     uint64_t *at)
 {
     uint64_t low = 0, high = r->count;
     while (low < high) {
@@ -62,15 +63,16 @@ static bool is_one_of(const char *const *causes, const char *cause)
 /* Returns the index of the first wait row of the arc into `node`, and sets *end
  * to the index after the last; both are 0 if there are none. Sets *part to the
  * number of the node's machine. */
-static uint64_t rows_of(const struct why_solving *y, uint32_t node,
-                        uint32_t *part, uint64_t *end)
+static uint64_t find_wait_rows_of_arc(const struct why_solving *y,
+                                      uint32_t node, uint32_t *part,
+                                      uint64_t *end)
 {
     *part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.machine[*part];
     uint32_t own = node - y->d->w.path.node_base[*part];
     uint64_t at;
     *end = 0;
-    if (!find_wait(r, own, &at))
+    if (!find_longest_wait_of_arc(r, own, &at))
         return 0;
     for (*end = at; *end < r->count && r->node[*end] == own;)
         ++*end;
@@ -85,7 +87,7 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
                           const char *const *causes)
 {
     uint32_t part;
-    uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
+    uint64_t end, ns = 0, at = find_wait_rows_of_arc(y, node, &part, &end);
     const struct waits_rows *r = &y->d->waits.machine[part];
     const struct ips_clock_map *clock =
         &engine_machine_of(y->s.q->gather.active[part])->clock;
@@ -101,7 +103,7 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
 uint64_t why_unended_sleep_ns(const struct why_solving *y, uint32_t node)
 {
     uint32_t part;
-    uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
+    uint64_t end, ns = 0, at = find_wait_rows_of_arc(y, node, &part, &end);
     for (; at < end; at++)
         ns = ips_add_sat(ns, y->d->waits.machine[part].unended_ns[at]);
     return ns;
@@ -113,7 +115,7 @@ uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node)
     return slept_for(y, node, causes);
 }
 
-uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node)
+uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node)
 {
     static const char *const causes[] = {"signal", "child", "spin", NULL};
     return slept_for(y, node, causes);
@@ -125,7 +127,7 @@ static int vote_place(const struct why_solving *y, struct why_ballot *b,
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.machine[part];
     uint64_t at;
-    if (!find_wait(r, node - y->d->w.path.node_base[part], &at))
+    if (!find_longest_wait_of_arc(r, node - y->d->w.path.node_base[part], &at))
         return 0;
     if (b->count == b->cap) {
         merge_votes(b);

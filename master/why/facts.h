@@ -153,7 +153,7 @@ void why_solve(struct query *q);
 int why_cut_to_window(struct why_solving *y) IPS_MUST_USE;
 /* Sets the facts about the window's length and CPU time; an error if no part of
  * the path is in the window. */
-int why_window_sums(struct why_solving *y) IPS_MUST_USE;
+int why_set_window_sums(struct why_solving *y) IPS_MUST_USE;
 uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
 bool why_is_in_window(const struct why_solving *y, uint64_t at);
 void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
@@ -166,12 +166,12 @@ static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
  * of the wall path, then replaces the merged graph by the quiet one;
  * why_evaluate_messages() evaluates the messages on the quiet path. */
 int why_replace_by_quiet_graph(struct whatif_solving *s) IPS_MUST_USE;
-/* why/roles.c: why_roles() sets role, worker and serves;
+/* why/roles.c: why_find_roles() sets role, worker and serves;
  * why_mark_shared_waits() turns waits for a thread of the same role into waits
  * for a lock; why_find_sequential_children() keeps, of the moments in which
  * only one process works, those in which a process starts similar children one
  * after another. */
-int why_roles(struct why_solving *y) IPS_MUST_USE;
+int why_find_roles(struct why_solving *y) IPS_MUST_USE;
 void why_mark_shared_waits(struct why_solving *y);
 int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;
 int why_evaluate_messages(struct why_solving *y) IPS_MUST_USE;
@@ -196,7 +196,7 @@ int why_fill_lock_amount(struct why_solving *y) IPS_MUST_USE;
 uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
 /* why/weightings.c: sets the facts t_max_cpu_ns, t_max_sched_ns and
  * total_cpu_ns. */
-int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
+int why_compute_other_weightings(struct why_solving *y) IPS_MUST_USE;
 /* why/procs.c: sets facts.procedure and the facts about how CPU time is spread
  * over procedures. */
 int why_find_procedures(struct why_solving *y) IPS_MUST_USE;
@@ -219,7 +219,7 @@ uint64_t why_outside_sleep_ns(const struct why_solving *y, uint32_t node);
  * an unrecorded process, or in the naps of a spinning thread. Sums count this
  * sleep as outside, but no finding names it: it may be the end of a service by
  * a signal, or naps of a thread whose wait has an arc. */
-uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
+uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node);
 /* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
  * into `node`. */
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,

@@ -65,7 +65,7 @@ static const Ips__ThreadRow *thread_of(const struct machine_share *p,
     return NULL;
 }
 
-static uint64_t start_of(const struct machine_share *p)
+static uint64_t run_start_on_machine(const struct machine_share *p)
 {
     uint64_t start = UINT64_MAX;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
@@ -91,7 +91,7 @@ static void add_blocked(struct hang *h, const struct machine_share *p,
                                   .thread = t,
                                   .process = r,
                                   .call_site = rows->call_site[c->place],
-                                  .start_ns = start_of(p),
+                                  .start_ns = run_start_on_machine(p),
                                   .end_ns = ips_max_u64(end, c->since_ns),
                                   .next = h->n};
     h->n++;
@@ -169,7 +169,8 @@ static const char *wait_text(struct hang *h, const struct blocked *b)
     else if (by && by->process == b->thread->process)
         of = arena_printf(a, ", %u,", by->tid);
     else if (by)
-        of = arena_printf(a, " (%s)", machine_share_process(b->p, by->process));
+        of = arena_printf(a, " (%s)",
+                          machine_share_process_name(b->p, by->process));
     return arena_printf(a, "%s%s waits for %s%s since %s", name_of(h, b),
                         call_site_text(h, b), b->call->what, of,
                         why_ns(a, ips_sub_sat(b->call->since_ns, b->start_ns)));
@@ -186,7 +187,8 @@ static const char *join_texts(struct hang *h, const size_t *which, size_t n)
                : arena_printf(&h->d->a, "%s; and %zu more", all, n - NAMED);
 }
 
-static void say_hang(struct hang *h, const size_t *which, size_t n, bool circle)
+static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
+                           bool circle)
 {
     struct why_facts *f = &h->d->facts;
     struct why_hang *x = &f->hang;
@@ -231,7 +233,7 @@ static void report_deadlock(struct hang *h, size_t first)
         which[n++] = at;
         at = h->v[at].next;
     } while (at != first && n < h->n);
-    say_hang(h, which, n, true);
+    set_hang_facts(h, which, n, true);
 }
 
 /* Whether the thread waits for a signal while a child of its process runs. As
@@ -264,7 +266,7 @@ static void report_if_all_wait(struct hang *h)
         which[n++] = i;
     }
     if (n)
-        say_hang(h, which, n, false);
+        set_hang_facts(h, which, n, false);
 }
 
 void why_find_hang(struct query *q)

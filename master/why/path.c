@@ -112,7 +112,7 @@ static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
-        uint64_t untraced = idle ? 0 : why_slept_untraced(y, i);
+        uint64_t untraced = idle ? 0 : why_untraced_sleep_ns(y, i);
         untraced = ips_min_u64(untraced, left - delay - slept);
         f->path_cpu_ns += all - left;
         if (g->probe)
@@ -143,7 +143,7 @@ static uint64_t transit_ns(const struct why_solving *y,
     return ips_sub_sat(g->xlen[i], y->delay[i + 1]);
 }
 
-static void make_quiet(struct why_solving *y, struct ips_graph *g)
+static void make_quiet_graph(struct why_solving *y, struct ips_graph *g)
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
         const struct ips_graph *raw =
@@ -188,8 +188,8 @@ int why_replace_by_quiet_graph(struct whatif_solving *s)
         sum_wall_path(y, &wall, *delayed);
         f->t_max_wall_ns = wall.t_max;
         if (y->d->w.path.window.is_set)
-            rc = why_window_sums(y);
-        make_quiet(y, g);
+            rc = why_set_window_sums(y);
+        make_quiet_graph(y, g);
     }
     return rc;
 }
@@ -347,8 +347,8 @@ static const struct pair *slowest_pair(const struct why_solving *y,
     return found[0] ? found[0] : found[1];
 }
 
-static int choose_pairs(struct why_solving *y, const struct pair *pair,
-                        size_t count)
+static int fill_message_amounts(struct why_solving *y, const struct pair *pair,
+                                size_t count)
 {
     struct why_facts *f = &y->d->facts;
     struct why_amount *chat = &f->amount[WHY_CHATTY];
@@ -410,7 +410,7 @@ int why_evaluate_messages(struct why_solving *y)
         pair[count++] = crossing_pair(y, i);
     }
     if (rc == 0 && count)
-        rc = choose_pairs(y, pair, merge_pairs(pair, count));
+        rc = fill_message_amounts(y, pair, merge_pairs(pair, count));
     free(pair);
     return rc;
 }

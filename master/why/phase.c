@@ -138,7 +138,7 @@ static void add_path(const struct looking *l)
 
 /* ---- choosing phases -------------------------------------------------- */
 
-static uint64_t busy_cores(uint64_t cpu, uint64_t path)
+static uint64_t busy_cores_ppm(uint64_t cpu, uint64_t path)
 {
     return path ? (uint64_t)((ips_u128)cpu * CORE / path) : 0;
 }
@@ -148,28 +148,28 @@ static uint64_t busy_cores(uint64_t cpu, uint64_t path)
 static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
                                   uint64_t *ns)
 {
-    uint64_t own = busy_cores(l->s[phase].cpu, l->s[phase].path), cpu = 0;
+    uint64_t own = busy_cores_ppm(l->s[phase].cpu, l->s[phase].path), cpu = 0;
     *ns = 0;
     for (uint32_t p = 0; p < l->count; p++) {
-        uint64_t theirs =
-            ips_min_u64(busy_cores(l->s[p].cpu, l->s[p].path), l->cores * CORE);
+        uint64_t theirs = ips_min_u64(busy_cores_ppm(l->s[p].cpu, l->s[p].path),
+                                      l->cores * CORE);
         if (theirs <= own || why_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
             continue;
         *ns += l->s[p].path;
         cpu += l->s[p].cpu;
     }
-    return ips_min_u64(busy_cores(cpu, *ns), l->cores * CORE);
+    return ips_min_u64(busy_cores_ppm(cpu, *ns), l->cores * CORE);
 }
 
 static struct why_phase describe_phase(const struct looking *l, uint32_t phase)
 {
-    struct why_phase out = {.number = phase + 1,
-                            .phases = l->count,
-                            .from_ns = begin_of(l, phase),
-                            .to_ns = l->end[phase],
-                            .busy_ppm =
-                                busy_cores(l->s[phase].cpu, l->s[phase].path),
-                            .outside_ns = l->s[phase].outside};
+    struct why_phase out = {
+        .number = phase + 1,
+        .phases = l->count,
+        .from_ns = begin_of(l, phase),
+        .to_ns = l->end[phase],
+        .busy_ppm = busy_cores_ppm(l->s[phase].cpu, l->s[phase].path),
+        .outside_ns = l->s[phase].outside};
     out.others_ppm = sum_busier_phases(l, phase, &out.others_ns);
     out.amount.ns = l->s[phase].path;
     return out;

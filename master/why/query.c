@@ -18,7 +18,8 @@
 
 /* ---- facts from the tables -------------------------------------------- */
 
-static void sync_facts(const struct query *q, struct why_facts *f)
+static void set_facts_from_sync_answers(const struct query *q,
+                                        struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -28,7 +29,7 @@ static void sync_facts(const struct query *q, struct why_facts *f)
 }
 
 /* Sets the facts about the accepted connections and their clients. */
-static void table_facts(const struct query *q, struct why_facts *f)
+static void set_facts_from_tables(const struct query *q, struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
@@ -48,7 +49,7 @@ static void table_facts(const struct query *q, struct why_facts *f)
 
 static void solve_why(struct query *q)
 {
-    sync_facts(q, &why_of(q)->facts);
+    set_facts_from_sync_answers(q, &why_of(q)->facts);
     why_solve(q);
 }
 
@@ -62,7 +63,7 @@ struct filling {
     Ips__WhyAnswer answer;
 };
 
-static void certificate_facts(struct filling *x)
+static void set_facts_from_certificate(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
     const Ips__Certificate *c = &x->c.msg;
@@ -89,7 +90,7 @@ static void certificate_facts(struct filling *x)
 
 /* Sets the amount HANG. Its gain is at most its part of the path, which in an
  * open run extends to the last event. */
-static void hang_facts(struct filling *x)
+static void set_hang_amount(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
     if (f->windowed)
@@ -269,9 +270,9 @@ static void answer_why(struct query *q)
         .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
     struct ips_err err = {0};
     fill_certificate(&x);
-    certificate_facts(&x);
-    hang_facts(&x);
-    bool fine = why_find(&x.d->facts, &x.d->a, &x.result);
+    set_facts_from_certificate(&x);
+    set_hang_amount(&x);
+    bool fine = why_apply_rules(&x.d->facts, &x.d->a, &x.result);
     fill_rows(&x);
     fill_sums(&x);
     if (!fine || x.d->a.failed) {
@@ -291,7 +292,7 @@ static bool answer_at_once_if_service(struct query *q)
 {
     struct filling x = {
         .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
-    table_facts(q, &x.d->facts);
+    set_facts_from_tables(q, &x.d->facts);
     if (*q->request->why->answer || *q->request->why->goal ||
         !why_serves(&x.d->facts))
         return false;

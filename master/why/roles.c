@@ -158,7 +158,7 @@ static int role_texts(struct why_solving *y, struct role *role)
     return 0;
 }
 
-int why_roles(struct why_solving *y)
+int why_find_roles(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     size_t chains = (size_t)g->chain_count + 1;

@@ -109,8 +109,8 @@ static void set_waiting_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 
 /* Returns a text for the call site of a part of the time, and sets the site in
  * `row`. CPU time is shown with whichever of OWN and ELSEWHERE is larger. */
-static const char *location_text(struct saying *y, Ips__WhyRow *row, int part,
-                                 const uint64_t ns[PARTS])
+static const char *set_site_and_text(struct saying *y, Ips__WhyRow *row,
+                                     int part, const uint64_t ns[PARTS])
 {
     const Ips__RequestMore *m = typical_call_site(y->s, part != EXTERNAL);
     bool mine = part == OWN         ? ns[OWN] >= ns[ELSEWHERE]
@@ -147,7 +147,7 @@ static void add_findings_of_parts(struct saying *y)
         row->evidence = arena_printf(
             y->a, "%" PRIu64 " requests of %s; most of their time in %s%s",
             y->s->requests, y->s->service, all->most,
-            location_text(y, row, i, ns));
+            set_site_and_text(y, row, i, ns));
         row->supposes = ips_unconst_text(words[i].supposes);
         row->gain_ns = row->bound_ns = ns[i];
         row->gain_ppm = ppm;
@@ -162,7 +162,7 @@ static void add_findings_of_parts(struct saying *y)
 
 /* Returns "; 98 ms more than the median waiting (timer) in f (a.c:3)", or ""
  * if it is not known. */
-static const char *more_text(struct saying *y, Ips__WhyRow *row)
+static const char *set_more_site_and_text(struct saying *y, Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
         return "";
@@ -210,7 +210,7 @@ static void say_tail(struct saying *y)
     if (!row)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
-                                 more_text(y, row));
+                                 set_more_site_and_text(y, row));
     row->supposes = ips_unconst_text("they take as long as the median");
     /* Per mean request: only the slowest 1% gain. */
     row->gain_ns = row->bound_ns =

@@ -485,7 +485,7 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = make_votes(&y);
     if (rc == 0)
-        rc = why_roles(&y);
+        rc = why_find_roles(&y);
     if (rc == 0)
         why_mark_shared_waits(&y);
     if (rc == 0)
@@ -519,7 +519,7 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_fill_lock_amount(&y);
     if (rc == 0)
-        rc = why_other_weightings(&y);
+        rc = why_compute_other_weightings(&y);
     release_solving(&y);
     (void)rc; /* the query reports path.err */
 }

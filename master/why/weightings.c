@@ -10,7 +10,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-int why_other_weightings(struct why_solving *y)
+int why_compute_other_weightings(struct why_solving *y)
 {
     struct query *q = y->s.q;
     /* the other weightings are only for the whole run */

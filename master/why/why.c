@@ -100,7 +100,7 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
         return chatty;
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
-    /* choose_findings() and why_find() decide about the others */
+    /* choose_findings() and why_apply_rules() decide about the others */
     case WHY_HANG:
     case WHY_PHASE:
     case WHY_PROCEDURE:
@@ -303,8 +303,9 @@ bool why_serves(const struct why_facts *f)
            why_ppm(f->asked_outside, f->asked) >= WHY_SERVICE_ASKED_PPM;
 }
 
-static void find_shape(const struct why_facts *f, struct arena *a,
-                       struct why_findings *out)
+static void set_service_and_shape_text(const struct why_facts *f,
+                                       struct arena *a,
+                                       struct why_findings *out)
 {
     static const char ask[] = "--for latency shows what single requests wait "
                               "for, --for throughput what limits their rate";
@@ -346,8 +347,8 @@ static void find_shape(const struct why_facts *f, struct arena *a,
             elapsed);
 }
 
-bool why_find(const struct why_facts *f, struct arena *a,
-              struct why_findings *out)
+bool why_apply_rules(const struct why_facts *f, struct arena *a,
+                     struct why_findings *out)
 {
     struct list l = {.f = f, .a = a, .out = out};
     struct candidate nearest = {0};
@@ -367,6 +368,6 @@ bool why_find(const struct why_facts *f, struct arena *a,
         out->has_nearest = true;
     }
     out->sure = why_how_sure(f, a, NULL, NULL, &out->sure_why);
-    find_shape(f, a, out);
+    set_service_and_shape_text(f, a, out);
     return !a->failed;
 }

@@ -317,8 +317,8 @@ struct why_findings {
 bool why_serves(const struct why_facts *f);
 
 /* Applies all rules and fills *out. False: no memory (a->failed). */
-bool why_find(const struct why_facts *f, struct arena *a,
-              struct why_findings *out);
+bool why_apply_rules(const struct why_facts *f, struct arena *a,
+                     struct why_findings *out);
 
 /* why/finding_text.c: sets the texts of a finding from its numbers. */
 void why_write_finding_texts(const struct why_facts *f, struct arena *a,

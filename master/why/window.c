@@ -130,7 +130,7 @@ int why_cut_to_window(struct why_solving *y)
     return rc;
 }
 
-int why_window_sums(struct why_solving *y)
+int why_set_window_sums(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     struct why_facts *f = &y->d->facts;

@@ -291,7 +291,7 @@ static int open_archive(const char *dir, struct ips_err *err)
     return fd < 0 ? ips_err_errno(err, "open %s", path) : fd;
 }
 
-int slave_archive_fd(const char *dir)
+int slave_archive_open_for_reading(const char *dir)
 {
     int fd = open_archive(dir, NULL);
     return fd < 0 ? -1 : fd;

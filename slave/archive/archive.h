@@ -134,7 +134,7 @@ void slave_archive_free_unpacked(struct slave_archive_unpack *m);
 
 /* Opens DIR/archive for reading. Returns the descriptor, which the caller
  * closes; -1: the file cannot be opened. */
-int slave_archive_fd(const char *dir);
+int slave_archive_open_for_reading(const char *dir);
 
 /* Returns the frame at offset *at and moves *at past it; NULL: the end. */
 const struct slave_frame *

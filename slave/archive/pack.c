@@ -76,7 +76,8 @@ static int compare_frames_by_stream(const void *va, const void *vb)
     return *a < *b ? -1 : *a > *b; /* by position in memory */
 }
 
-static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
+static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
+                                  uint32_t *raw)
 {
     struct pack_coder *c = &p->coder;
     *raw = 0;
@@ -124,11 +125,12 @@ static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
     return rc;
 }
 
-/* bytes of each block that raw_frame() writes */
+/* bytes of each block that put_raw_zstd_frame() writes */
 #define RAW_BLOCK_BYTES (128u << 10)
 /* Writes `data` uncompressed in zstd's format: one frame with raw blocks.
  * Returns 0, or an error code of zstd if `out` has no room. */
-static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
+static size_t put_raw_zstd_frame(ZSTD_outBuffer *out, const uint8_t *data,
+                                 size_t len)
 {
     static const uint8_t head[] = {0x28, 0xb5, 0x2f, 0xfd, 0xa0};
     size_t blocks = (len + RAW_BLOCK_BYTES - 1) / RAW_BLOCK_BYTES;
@@ -185,7 +187,7 @@ static int compress_columns(struct slave_pack *p, struct slave_packed *out,
         if (noise && i == PACK_BITS) {
             rc = feed_zstd(p, &to, NULL, 0, ZSTD_e_end);
             if (!ZSTD_isError(rc))
-                rc = raw_frame(&to, c->column[i].data, len);
+                rc = put_raw_zstd_frame(&to, c->column[i].data, len);
         } else if (len)
             rc = feed_zstd(p, &to, c->column[i].data, len,
                            len < OWN_TABLES_BYTES ? ZSTD_e_continue
@@ -218,7 +220,7 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
         p->coder.column[i] =
             (struct pack_bytes){.data = p->columns + (size_t)i * COLUMN_BYTES};
     pack_begin(&p->coder, mult_q32);
-    put_frames(p, count, &out->raw_bytes);
+    encode_ordered_frames(p, count, &out->raw_bytes);
     pack_end(&p->coder);
     return compress_columns(p, out, err);
 }
@@ -250,8 +252,8 @@ static int find_columns(struct slave_pack *p, size_t plain)
     return 0;
 }
 
-static int get_frame(struct pack_coder *c, uint8_t *out, size_t room,
-                     size_t *used)
+static int decode_one_frame(struct pack_coder *c, uint8_t *out, size_t room,
+                            size_t *used)
 {
     struct slave_frame f = {0};
     struct pack_bytes *b = &c->column[PACK_FRAMES];
@@ -267,7 +269,7 @@ static int get_frame(struct pack_coder *c, uint8_t *out, size_t room,
     memcpy(out, &f, sizeof(f));
     size_t at = sizeof(f), end = sizeof(f) + f.bytes;
     for (; records && at < end; records--) {
-        size_t n = pack_unrecord(c, out + at, end - at);
+        size_t n = pack_decode_record(c, out + at, end - at);
         if (n == 0 || ips_rec_check(out + at, n) != n)
             return IPS_E_CORRUPT;
         at += n;
@@ -291,7 +293,7 @@ int slave_pack_decode(struct slave_pack *p, const struct slave_packed *in,
     uint8_t *to = out;
     for (size_t left = in->raw_bytes, used = 0; rc == 0 && left;
          left -= used, to += used)
-        rc = get_frame(c, to, left, &used);
+        rc = decode_one_frame(c, to, left, &used);
     c->column[PACK_BITS].at = (size_t)(c->bit + 7) / 8;
     for (int i = 0; rc == 0 && i < PACK_COLUMNS; i++)
         if (c->column[i].at != c->column[i].len)

@@ -579,7 +579,7 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
     remember_type_and_channel(c, w, count);
 }
 
-size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
+size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
 {
     uint64_t w[256]; /* maximum that the record's 8-bit length can give */
     w[0] = w[1] = w[2] = 0;

@@ -119,7 +119,7 @@ void pack_begin(struct pack_coder *c, uint64_t mult_q32);
 void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 /* Decodes one record. Returns its size in bytes; 0: the input is invalid, or
  * the record has more than `room` bytes. */
-size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room);
+size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room);
 void pack_end(struct pack_coder *c); /* encoding: writes the last bits */
 
 #endif

@@ -43,14 +43,15 @@ void slave_record_queue_free(struct slave_record_queue *h)
     free(h);
 }
 
-static void put_away(struct slave_record_queue *h, struct slave_batch *b)
+static void add_to_unused_batches(struct slave_record_queue *h,
+                                  struct slave_batch *b)
 {
     b->next = h->unused;
     h->unused = b;
 }
 
 /* Removes the first waiting batch. */
-static struct slave_batch *first_off(struct slave_record_queue *h)
+static struct slave_batch *remove_first_batch(struct slave_record_queue *h)
 {
     struct slave_batch *b = h->first;
     h->first = b->next;
@@ -113,7 +114,7 @@ void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length)
     while (*p) {
         struct slave_batch *b = *p;
         *p = b->next;
-        put_away(h, b);
+        add_to_unused_batches(h, b);
     }
     (void)pthread_mutex_unlock(&h->lock);
 }
@@ -143,9 +144,9 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
     (void)pthread_mutex_lock(&h->lock);
     /* drop the batches that the reader has read from the archive already */
     while (h->first && h->first->until <= from)
-        put_away(h, first_off(h));
+        add_to_unused_batches(h, remove_first_batch(h));
     while (h->first && h->first->from < until) {
-        struct slave_batch *b = first_off(h);
+        struct slave_batch *b = remove_first_batch(h);
         bool fits = b->from == at && b->until <= until;
         at = fits ? b->until : UINT64_MAX;
         *end = b;
@@ -153,7 +154,7 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
     }
     while (at != until && taken) { /* not all of [from, until) is queued */
         struct slave_batch *next = taken->next;
-        put_away(h, taken);
+        add_to_unused_batches(h, taken);
         taken = next;
     }
     (void)pthread_mutex_unlock(&h->lock);
@@ -166,7 +167,7 @@ void slave_record_queue_give_back(struct slave_record_queue *h,
     (void)pthread_mutex_lock(&h->lock);
     while (b) {
         struct slave_batch *next = b->next;
-        put_away(h, b);
+        add_to_unused_batches(h, b);
         b = next;
     }
     (void)pthread_mutex_unlock(&h->lock);

@@ -67,7 +67,7 @@ static void release_job(struct slave_work *w, struct slave_job *job)
 
 /* Waits for a job, with the lock held. Frees the memory cached for further
  * arrays once no job has come for TIDY_S. */
-static void wait_for_more(struct slave_work *w)
+static void wait_for_job_or_free_cache(struct slave_work *w)
 {
     struct timespec until;
     if (!w->untidy) {
@@ -110,7 +110,7 @@ static void *run_worker(void *arg)
             queue_put(&w->done, job);
             w->on_ready(w->arg);
         } else {
-            wait_for_more(w);
+            wait_for_job_or_free_cache(w);
         }
     }
     pthread_mutex_unlock(&w->lock);

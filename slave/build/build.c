@@ -33,26 +33,26 @@ int b_run_passes(struct build *b)
     b_set_progress(b, B_BUILT_READ);
     int rc = b_scan(b);
     if (rc == 0)
-        rc = b_processes(b);
+        rc = b_make_processes_and_chains(b);
     if (rc == 0)
         rc = b_link_forks_and_joins(b);
     if (rc < 0)
         return rc;
     b_find_process_ends(b);
-    rc = b_signals(b);
+    rc = b_find_signal_causes(b);
     if (rc == 0)
-        rc = b_untraced(b);
+        rc = b_list_untraced(b);
     b->careful = b->out->untraced_count > 0;
     if (rc == 0)
-        rc = b_ends(b);
+        rc = b_make_ends(b);
     if (rc == 0)
-        rc = b_peers(b);
+        rc = b_join_local_peers(b);
     if (rc == 0)
         rc = b_sync_match(b);
     if (rc == 0)
         rc = b_match_found_files(b);
     if (rc == 0)
-        rc = b_nodes(b);
+        rc = b_make_nodes(b);
     if (rc == 0)
         rc = b_find_end_releases(b);
     if (b->incremental)
@@ -63,35 +63,35 @@ int b_run_passes(struct build *b)
         rc = b_match(b);
     b_set_progress(b, B_BUILT_MATCH);
     if (rc == 0)
-        rc = b_datagrams(b);
+        rc = b_match_datagrams(b);
     if (rc < 0)
         return rc;
-    b_events(b);
-    rc = b_poll_arcs(b);
+    b_make_event_arcs(b);
+    rc = b_make_poll_arcs(b);
     if (rc < 0)
         return rc;
     b_restore_packet_bytes(b);
     b_make_lifetime_arcs(b);
-    b_signal_arcs(b);
+    b_make_signal_arcs(b);
     b_make_job_stop_arcs(b);
-    b_sync_arcs(b);
+    b_make_sync_arcs(b);
     b_make_found_file_arcs(b);
     if (b->incremental)
         b_incremental_save_arcs(b, true);
     b_set_end_coords(b);
     b_limit_coords_by_clock(b);
-    rc = b_far_ends(b);
+    rc = b_mark_far_ends(b);
     if (rc == 0)
-        rc = b_weights(b);
+        rc = b_make_weights(b);
     b_set_progress(b, B_BUILT_WEIGHTS);
     if (rc == 0)
         rc = b->incremental ? 0 : b_break_cycles(b);
     if (rc == 0)
         rc = b_bend_times_and_fit_waits(b);
     if (rc == 0)
-        rc = b_tables(b);
+        rc = b_make_tables(b);
     if (rc == 0)
-        rc = b_unended_list(b);
+        rc = b_list_unended(b);
     b_set_progress(b, B_BUILT_ALL);
     /* an incremental build calls ips_built_set_peers() for each copy of its
      * result */

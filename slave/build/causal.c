@@ -26,8 +26,8 @@
  *
  * This pass does not visit arcs that pass `match` made, which are nearly all:
  * there, the send gives way when its receive is found (build/match.c), and the
- * receive when its chain gets weights (b_weights). Those nodes have no other
- * arc, so for them, too, the send comes first.
+ * receive when its chain gets weights (b_make_weights). Those nodes have no
+ * other arc, so for them, too, the send comes first.
  */
 #include "slave/build/internal.h"
 

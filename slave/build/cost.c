@@ -160,8 +160,8 @@ static bool simulate_clock_reading(const struct build *b, struct b_stream *s,
     return is;
 }
 
-static uint64_t span_ps(const struct build *b, struct b_stream *s,
-                        const struct span *v, uint64_t ps)
+static uint64_t add_call_costs_ps(const struct build *b, struct b_stream *s,
+                                  const struct span *v, uint64_t ps)
 {
     const struct ips_control *c = b->in->control;
     if (v->blocked)
@@ -181,11 +181,12 @@ static uint64_t record_ps(const struct build *b, struct b_stream *s,
     if (type == IPS_REC_BLOCK && !v.blocked)
         ps = ips_probe_ps(b->in->control, IPS_PROBE_POLL);
     ps = ips_add_sat(ps, v.tries * ips_min_u64(ps, UINT32_MAX));
-    return span_ps(b, s, &v, ps);
+    return add_call_costs_ps(b, s, &v, ps);
 }
 
-uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
-                   uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
+                               uint64_t t, uint64_t t_ret, uint64_t cpu,
+                               uint64_t cpu_ret)
 {
     struct span v = {.is = true,
                      .cpu = cpu,
@@ -194,7 +195,8 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                      .t_ret = t_ret,
                      .blocked =
                          b_blocked_ns(t, t_ret, cpu, cpu_ret) >= B_BLOCKED_NS};
-    return span_ps(b, s, &v, ips_probe_ps(b->in->control, IPS_PROBE_CALL));
+    return add_call_costs_ps(b, s, &v,
+                             ips_probe_ps(b->in->control, IPS_PROBE_CALL));
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
@@ -208,8 +210,8 @@ static bool begins_chain(const struct b_chain *c, const struct build *b,
            s->start_kind == IPS_START_IMAGE;
 }
 
-void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
-            const uint8_t *p)
+void b_add_record_cost(struct build *b, uint32_t chain, struct b_stream *s,
+                       uint32_t type, const uint8_t *p)
 {
     const struct b_chain *c = &b->chains[chain];
     if (!b->in->control || s->task)
@@ -224,7 +226,7 @@ void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
             (uint32_t)ips_min_u64(ps / 1000, UINT32_MAX);
 }
 
-void b_cost_limit(struct build *b)
+void b_limit_probe_costs(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t *sum = &b->out->counts.probe_arc_ns;

@@ -58,8 +58,8 @@ static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
 
 /* Distributes `ns` over nodes [from, to) of chain `c`, which are in the window.
  * Returns the rest for which their gaps and sleeps were too short. */
-static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
-                         uint32_t to, uint64_t ns)
+static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
+                                 uint32_t to, uint64_t ns)
 {
     struct ips_graph *g = &b->out->g;
     struct ips_thread_row *row = &b->out->threads[c];
@@ -102,8 +102,8 @@ static void add_unknown(struct build *b, uint32_t c, uint64_t ns)
     row->unknown_ns = ips_add_sat(row->unknown_ns, ns);
 }
 
-static void count_delay_unknown(struct build *b, uint32_t c, uint32_t from,
-                                uint32_t to)
+static void add_unknown_gaps(struct build *b, uint32_t c, uint32_t from,
+                             uint32_t to)
 {
     uint32_t first = b->out->g.chains[c].first;
     for (uint32_t i = from; i < to; i++) {
@@ -120,14 +120,14 @@ static void process_last_window(struct build *b, uint32_t c, uint32_t from,
 {
     uint32_t first = b->out->g.chains[c].first;
     if (from == end || left == 0) {
-        count_delay_unknown(b, c, from, end);
+        add_unknown_gaps(b, c, from, end);
         return;
     }
     uint64_t gap = off_cpu_gap_ns(b, from, first);
     uint64_t later = ips_sub_sat(b->out->g.t_ns[from], t);
-    uint64_t rest = deal_out(b, c, from, from + 1, left);
+    uint64_t rest = distribute_delay(b, c, from, from + 1, left);
     add_unknown(b, c, ips_min_u64(later, ips_sub_sat(gap, left - rest)));
-    count_delay_unknown(b, c, from + 1, end);
+    add_unknown_gaps(b, c, from + 1, end);
 }
 
 /* Returns the next reading of the chain, or NULL, and moves *w after it. Only
@@ -155,7 +155,7 @@ static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
            kind == IPS_START_THREAD;
 }
 
-struct b_window b_window_first(const struct build *b, uint32_t c)
+struct b_window b_first_delay_window(const struct build *b, uint32_t c)
 {
     return (struct b_window){.node = b->out->g.chains[c].first,
                              .stream = b->chains[c].first_stream,
@@ -167,7 +167,7 @@ struct b_window b_window_first(const struct build *b, uint32_t c)
 static struct b_window resume_first_window(struct build *b, uint32_t c)
 {
     if (!b->from)
-        return b_window_first(b, c);
+        return b_first_delay_window(b, c);
     struct b_window w = b->from[c].window;
     struct ips_thread_row *row = &b->out->threads[c];
     row->delay_ns = w.delay_ns;
@@ -212,10 +212,10 @@ static void chain_delays(struct build *b, uint32_t c)
         while (to < end && g->t_ns[to] <= d->t)
             to++;
         if (w.has_base && d->ns >= w.known)
-            w.left =
-                deal_out(b, c, i, to, ips_add_sat(w.left, d->ns - w.known));
+            w.left = distribute_delay(b, c, i, to,
+                                      ips_add_sat(w.left, d->ns - w.known));
         else
-            count_delay_unknown(b, c, i, to);
+            add_unknown_gaps(b, c, i, to);
         w.has_base = w.read = true;
         w.known = d->ns;
         w.last_t = d->t;
@@ -233,7 +233,7 @@ static void chain_delays(struct build *b, uint32_t c)
         g->delay[i] = ips_add_sat(g->delay[i], b->off[i - 1]);
 }
 
-void b_delays(struct build *b)
+void b_distribute_run_delays(struct build *b)
 {
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
         chain_delays(b, c);

@@ -429,7 +429,7 @@ static void decide_local_receives(struct build *b)
     }
 }
 
-int b_datagrams(struct build *b)
+int b_match_datagrams(struct build *b)
 {
     uint32_t n = b->dgrams.n, sends = 0, recvs = 0;
     if (n == 0)

@@ -157,7 +157,7 @@ static void record_shutdown(struct build *b, const struct b_hold *e,
     }
 }
 
-static int on_closed(struct play *p, const struct b_hold *e)
+static int handle_close(struct play *p, const struct b_hold *e)
 {
     struct build *b = p->b;
     struct b_chan *c = &b->chans.v[e->arg];
@@ -252,7 +252,7 @@ static bool is_stream_end(const struct build *b, uint32_t end)
     return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen;
 }
 
-static int add_events(struct build *b)
+static int add_hold_events(struct build *b)
 {
     int rc = 0;
     for (uint32_t i = 0; i < b->chans.n && rc == 0; i++) {
@@ -305,7 +305,7 @@ static int cmp_release(const void *va, const void *vb)
     return 0;
 }
 
-static int play_all(struct play *p)
+static int replay_hold_events(struct play *p)
 {
     struct build *b = p->b;
     int rc = 0;
@@ -325,7 +325,7 @@ static int play_all(struct play *p)
             rc = hold_named_ends(p, e);
             break;
         case B_HOLD_CLOSE:
-            rc = on_closed(p, e);
+            rc = handle_close(p, e);
             break;
         case B_HOLD_FORK:
             rc = inherit_ends_at_fork(p, e);
@@ -339,7 +339,7 @@ static int play_all(struct play *p)
     return rc;
 }
 
-static void index_releases(struct build *b)
+static void index_releases_and_set_closed(struct build *b)
 {
     if (b->releases.n)
         qsort(b->releases.v, b->releases.n, sizeof(*b->releases.v),
@@ -357,7 +357,7 @@ static void index_releases(struct build *b)
 int b_find_end_releases(struct build *b)
 {
     struct play p = {.b = b};
-    int rc = add_events(b);
+    int rc = add_hold_events(b);
     if (rc < 0)
         return rc;
     if (b->holds.n)
@@ -367,9 +367,9 @@ int b_find_end_releases(struct build *b)
     for (uint32_t i = 0; rc == 0 && i < b->out->proc_count; i++)
         p.list[i] = IPS_NONE;
     if (rc == 0)
-        rc = play_all(&p);
+        rc = replay_hold_events(&p);
     if (rc == 0)
-        index_releases(b);
+        index_releases_and_set_closed(b);
     ips_free_large(p.all.v);
     ips_free_large(p.table);
     ips_free_large(p.list);

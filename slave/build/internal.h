@@ -184,7 +184,8 @@ struct build {
     B_ARRAY(struct b_vain) vains;
     B_ARRAY(struct b_unfinished_send) unfinished_sends;
     B_ARRAY(struct b_packet) packets;
-    /* in order of creation; b_poll_arcs() sorts them by end and time of call */
+    /* in order of creation; b_make_poll_arcs() sorts them by end and time of
+     * call */
     B_ARRAY(struct b_poll) polls;
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
@@ -231,18 +232,18 @@ struct build {
     uint64_t *cpu_at; /* [node_capacity] CPU of the node's thread at g.t_ns */
     /* For build/wall.c, [node_capacity]: ns that the thread slept in calls
      * since its previous node, including g.wait (the sleep in the call that the
-     * node ends). b_delays() replaces it by the delay after the wake-up. NULL
-     * in a whole build if no thread read its run delay and none spun: then the
-     * sum of the chain in `gaps` is enough. */
+     * node ends). b_distribute_run_delays() replaces it by the delay after the
+     * wake-up. NULL in a whole build if no thread read its run delay and none
+     * spun: then the sum of the chain in `gaps` is enough. */
     uint64_t *off;
     uint64_t off_ns; /* ns asleep in calls since the last node */
     struct b_gaps gaps;
     bool careful;  /* some processes are not recorded: build/shared.c */
     bool doubtful; /* an unrecorded process may have read from a stream */
-    bool spun; /* some thread spun, so b_end_spin_at_node() may correct cpu_at
-                  of a node after it was made */
-    uint8_t *far;   /* [end_count] 1: the peer may be on another machine; NULL:
-                       this holds for no end */
+    bool spun;     /* some thread spun, so b_subtract_spin_at_node() may correct
+                      cpu_at     of a node after it was made */
+    uint8_t *far;  /* [end_count] 1: the peer may be on another machine; NULL:
+                      this holds for no end */
     bool backwards; /* some node precedes its cause in time, so the nodes are
                        not yet in a topological order */
     /* For build/wall.c: `bends`: some node may have been passed before its
@@ -348,8 +349,9 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/; all but b_incremental_spun() need b->incremental. */
-int b_incremental_nodes(struct build *b) IPS_MUST_USE;
+/* build/incremental/; all but b_incremental_get_final_spun() need
+ * b->incremental. */
+int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */
 void b_incremental_save_arcs(struct build *b, bool done);
@@ -357,8 +359,8 @@ void b_incremental_add_window(struct build *b, uint32_t chain,
                               const struct b_window *w);
 void b_incremental_add_bent_node(struct build *b, uint32_t node, uint32_t by);
 void b_incremental_mark_released(struct build *b, uint32_t traffic);
-void b_incremental_preempted_send(struct build *b, const struct b_op *send,
-                                  uint64_t slept);
+void b_incremental_add_preempted_send(struct build *b, const struct b_op *send,
+                                      uint64_t slept);
 struct b_read *b_incremental_add_read(struct build *b,
                                       uint32_t end) IPS_MUST_USE;
 /* Sets *row to the traffic row of (end, process); false: there is none. */
@@ -367,8 +369,8 @@ bool b_incremental_find_traffic_row(const struct build *b, uint32_t end,
 /* Whether the incremental build makes tables only, without arcs. */
 bool b_incremental_makes_only_tables(const struct build *b);
 /* Returns the spinning of final nodes, *count elements. */
-const struct ips_spun *b_incremental_spun(const struct build *b,
-                                          uint32_t *count);
+const struct ips_spun *b_incremental_get_final_spun(const struct build *b,
+                                                    uint32_t *count);
 
 /* Channel ids from B_USED_IDS - 1 on count as used by several chains. B_USERS:
  * `writer` or `reader` of a b_end that several chains use. */
@@ -396,23 +398,24 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
 int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
 void b_make_found_file_arcs(struct build *b);
 void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t);
-int b_scan_tried(struct build *b, const struct b_stream *s,
-                 const struct ips_rec_sync *r, uint64_t t,
-                 uint64_t t_ret) IPS_MUST_USE;
+int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
+                         const struct ips_rec_sync *r, uint64_t t,
+                         uint64_t t_ret) IPS_MUST_USE;
 
-int b_scan(struct build *b) IPS_MUST_USE;                 /* build/scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;            /* build/process.c */
+int b_scan(struct build *b) IPS_MUST_USE; /* build/scan.c */
+int b_make_processes_and_chains(struct build *b)
+    IPS_MUST_USE;                                         /* build/process.c */
 int b_link_forks_and_joins(struct build *b) IPS_MUST_USE; /* build/link.c */
-int b_signals(struct build *b) IPS_MUST_USE;              /* build/signal.c */
-void b_signal_arcs(struct build *b);                      /* build/signal.c */
+int b_find_signal_causes(struct build *b) IPS_MUST_USE;   /* build/signal.c */
+void b_make_signal_arcs(struct build *b);                 /* build/signal.c */
 /* build/signal.c: returns the process that had this pid at time t, or IPS_NONE.
  * `by_pid`: all processes, sorted by (pid namespace, pid, start). */
-uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
-                      uint64_t pidns, uint32_t pid, uint64_t t);
-int b_find_stops(struct build *b,
-                 const uint32_t *by_pid) IPS_MUST_USE; /* build/job_control.c */
-void b_make_job_stop_arcs(struct build *b);            /* build/job_control.c */
-int b_untraced(struct build *b) IPS_MUST_USE;          /* build/untraced.c */
+uint32_t b_find_process_of_pid(const struct build *b, const uint32_t *by_pid,
+                               uint64_t pidns, uint32_t pid, uint64_t t);
+int b_find_job_stops(struct build *b, const uint32_t *by_pid)
+    IPS_MUST_USE;                                  /* build/job_control.c */
+void b_make_job_stop_arcs(struct build *b);        /* build/job_control.c */
+int b_list_untraced(struct build *b) IPS_MUST_USE; /* build/untraced.c */
 /* build/untraced.c: b_scan_unrecorded() adds an UNSEEN record to b->unseens;
  * b_scan_module() adds a MODULE record only if it is of a runtime whose waits
  * have no records. GCC's OpenMP makes futex system calls directly, that of LLVM
@@ -423,10 +426,10 @@ int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
                   const uint8_t *p, uint32_t len) IPS_MUST_USE;
 /* Returns the name of the runtime of a MODULE record; NULL: no such runtime. */
 const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
-int b_ends(struct build *b) IPS_MUST_USE;       /* build/channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;      /* build/peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE; /* build/sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;      /* build/node.c */
+int b_make_ends(struct build *b) IPS_MUST_USE;        /* build/channel.c */
+int b_join_local_peers(struct build *b) IPS_MUST_USE; /* build/peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE;       /* build/sync.c */
+int b_make_nodes(struct build *b) IPS_MUST_USE;       /* build/node.c */
 /* Compares the objects of two records, as for qsort. Read and write locks of
  * one rwlock are the same object. */
 int b_compare_sync_objects(const struct b_sync *x, const struct b_sync *y);
@@ -438,17 +441,18 @@ bool b_sync_got(const struct b_sync *s);
 /* Whether `s` is the second record of a wait for a condition: that of its
  * mutex. */
 bool b_sync_after_cond(const struct b_sync *s);
-void b_sync_arcs(struct build *b);         /* build/sync.c */
+void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
 int b_find_end_releases(struct build *b) IPS_MUST_USE; /* build/end_holders.c */
 /* build/unfinished.c */
 int b_complete_unfinished_sends(struct build *b) IPS_MUST_USE;
 int b_match(struct build *b) IPS_MUST_USE; /* build/match.c */
-void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
-            const uint8_t *p); /* build/cost.c */
+void b_add_record_cost(struct build *b, uint32_t chain, struct b_stream *s,
+                       uint32_t type, const uint8_t *p); /* build/cost.c */
 /* Returns the recording overhead, in ps, of a plain send or receive. */
-uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
-                   uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
+uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
+                               uint64_t t, uint64_t t_ret, uint64_t cpu,
+                               uint64_t cpu_ret);
 /* Whether so much time passed since the stream's previous call that the agent's
  * code and data have left the L1 caches. To be called once for each recorded
  * call, in order, because it stores the return of this call. */
@@ -459,33 +463,33 @@ static inline bool b_check_cold_call(struct b_stream *s, uint64_t t,
     s->cost_ret_ns = t_ret;
     return cold;
 }
-void b_cost_limit(struct build *b); /* build/cost.c */
-void b_events(struct build *b);     /* build/match.c */
+void b_limit_probe_costs(struct build *b); /* build/cost.c */
+void b_make_event_arcs(struct build *b);   /* build/match.c */
 /* For node `node`, which read an end-of-file at end `end`: returns true if this
  * side had shut down receiving there before node `other` closed the peer's end
  * (IPS_NO_NODE: no node closed it). Then also makes the arc from the shutdown,
  * unless the node's own thread made it. */
 bool b_link_own_shutdown(struct build *b, uint32_t node, uint32_t end,
                          uint64_t t_ret, uint32_t other);
-int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
-int b_poll_arcs(struct build *b) IPS_MUST_USE; /* build/poll.c */
-void b_restore_packet_bytes(struct build *b);  /* build/match.c */
-void b_make_lifetime_arcs(struct build *b);    /* build/match.c */
-void b_set_end_coords(struct build *b);        /* build/process_ends.c */
-void b_limit_coords_by_clock(struct build *b); /* build/causal.c */
-int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
+int b_match_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
+int b_make_poll_arcs(struct build *b) IPS_MUST_USE;  /* build/poll.c */
+void b_restore_packet_bytes(struct build *b);        /* build/match.c */
+void b_make_lifetime_arcs(struct build *b);          /* build/match.c */
+void b_set_end_coords(struct build *b);              /* build/process_ends.c */
+void b_limit_coords_by_clock(struct build *b);       /* build/causal.c */
+int b_make_weights(struct build *b) IPS_MUST_USE;    /* build/weights.c */
 /* After all chains have weights: adds up the CPU time of each process. If `sum`
  * (CPU times with spinning, lengths of cross arcs) is too large for the path
  * algorithms, clamps the weights; an incremental build sets b->broken. */
-void b_bound_and_sum_weights(struct build *b, ips_u128 sum);
+void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum);
 int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
-int b_unended_list(struct build *b) IPS_MUST_USE;      /* build/spin.c */
+int b_list_unended(struct build *b) IPS_MUST_USE;      /* build/spin.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE;      /* build/order.c */
 int b_bend_times_and_fit_waits(struct build *b) IPS_MUST_USE; /* build/wall.c */
-void b_delays(struct build *b); /* build/delay.c */
-struct b_window b_window_first(const struct build *b, uint32_t chain);
-int b_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
-int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
+void b_distribute_run_delays(struct build *b); /* build/delay.c */
+struct b_window b_first_delay_window(const struct build *b, uint32_t chain);
+int b_make_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
+int b_mark_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_keep_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
@@ -498,15 +502,15 @@ void b_waits_drop(struct build *b, uint32_t arc);
 /* ---- shared helpers ---- */
 
 /* Whether this BLOCK is a poll that found something. */
-static inline bool b_polls(const struct ips_rec_io *r)
+static inline bool b_is_poll_with_result(const struct ips_rec_io *r)
 {
     return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
            !r->err;
 }
 /* Whether this BLOCK is a poll that an eventfd or a message queue ended. */
-static inline bool b_polls_object(const struct ips_rec_io *r)
+static inline bool b_is_poll_of_object(const struct ips_rec_io *r)
 {
-    return b_polls(r) &&
+    return b_is_poll_with_result(r) &&
            (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
 }
 /* Whether this SIGNAL is mq_notify's for a known queue. */
@@ -660,8 +664,8 @@ static inline bool b_is_end_in_memory(const struct build *b, uint32_t end)
     return end == UINT32_MAX || (b->out->ends[end].kind != IPS_CHAN_TCP &&
                                  b->out->ends[end].kind != IPS_CHAN_UDP);
 }
-/* Whether b_weights() also corrects the waits (g.wait). It cannot if a later
- * pass still moves times; then pass `wall` corrects them. */
+/* Whether b_make_weights() also corrects the waits (g.wait). It cannot if a
+ * later pass still moves times; then pass `wall` corrects them. */
 static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;

@@ -6,8 +6,8 @@
 #include "slave/build/plain.h"
 
 static inline __attribute__((always_inline)) void
-io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
-            struct interval *v)
+decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
+                   struct interval *v)
 {
     b_decode_interval(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
     v->chan = b_chan_find(m->b, m->s->image, r->h.a);
@@ -35,7 +35,7 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     return 0;
 }
 
-static inline void end_seen(struct maker *m, const struct interval *v)
+static inline void note_end_times(struct maker *m, const struct interval *v)
 {
     struct ips_end *end = &m->b->out->ends[v->end];
     end->first_ns = ips_min_u64(end->first_ns, v->t);
@@ -56,14 +56,15 @@ void b_count_pending_as_idle(struct maker *m)
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
     b_add_unended(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
-        b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
+        b_waits_add_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
 /* Did the pending poll wait for this receive? m->wait.ready, if known, is the
  * channel that the poll reported; before an accept it is the listening socket.
  */
-static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
-                             const struct interval *v)
+static inline bool waited_for_receive(const struct maker *m,
+                                      const struct ips_rec_io *r,
+                                      const struct interval *v)
 {
     uint32_t ready = m->wait.ready;
     if (!m->wait.pending)
@@ -83,7 +84,8 @@ static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
 /* A pipe in packet mode splits a write into packets of at most this many bytes.
  */
 #define PIPE_PACKET_BYTES 4096u
-static uint64_t packets_of(const struct build *b, uint32_t end, uint64_t bytes)
+static uint64_t count_packets_of_write(const struct build *b, uint32_t end,
+                                       uint64_t bytes)
 {
     bool pipe = b->out->ends[end].kind == IPS_CHAN_PIPE;
     return pipe ? (bytes + PIPE_PACKET_BYTES - 1) / PIPE_PACKET_BYTES : 1;
@@ -105,8 +107,9 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
     *op = (struct b_op){
         .t = v->t,
         .t_ret = v->t_ret,
-        .len = e->packets ? packets_of(b, v->end, (uint64_t)r->result)
-                          : (uint64_t)r->result,
+        .len = e->packets
+                   ? count_packets_of_write(b, v->end, (uint64_t)r->result)
+                   : (uint64_t)r->result,
         .past_cpu_ns = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain & INT32_MAX,
@@ -234,7 +237,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     if ((r->err && r->err != EINPROGRESS) || v->end == IPS_NONE ||
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
-    end_seen(m, v);
+    note_end_times(m, v);
     uint32_t node = b_node_at_call(m->b, IPS_NODE_SEND, v->cpu, v->t,
                                    v->blocked ? v->blocked_ns : 0, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
@@ -243,7 +246,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static int on_broken(struct maker *m, const struct interval *v)
+static int add_broken_channel_node(struct maker *m, const struct interval *v)
 {
     if (v->end == IPS_NONE || m->b->ends[v->end].datagram)
         return 0;
@@ -259,7 +262,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    io_interval(m, &r, true, &v);
+    decode_io_interval(m, &r, true, &v);
     struct build *b = m->b;
     if (v.blocked)
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
@@ -269,7 +272,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (r.err || r.result < 0)
         b_add_unended_call(m, &v, r.err);
     if (r.err == EPIPE || r.err == ECONNRESET)
-        return on_broken(m, &v);
+        return add_broken_channel_node(m, &v);
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     if (r.err || r.result < 0 || (r.result == 0 && !datagram))
         return 0;
@@ -335,7 +338,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    io_interval(m, &r, false, &v);
+    decode_io_interval(m, &r, false, &v);
     struct build *b = m->b;
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
@@ -348,7 +351,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     struct spin spin = {0};
     if (m->spin.elapsed_ns)
         spin = b_pop_spin_before(m, &v);
-    if (!wait_fits(m, &r, &v)) {
+    if (!waited_for_receive(m, &r, &v)) {
         b_keep_poll_node(m);
     } else if (b_merge_poll_into_receive(m, &v)) {
         slept += m->wait.blocked_ns;
@@ -362,7 +365,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
         return rc;
     uint32_t node = b_node(b, IPS_NODE_RECV, v.cpu, v.t_ret, v.cpu_ret, v.end);
     b->out->g.wait[node] = slept;
-    rc = spin.burnt ? b_end_spin_at_node(m, node, &spin) : 0;
+    rc = spin.burnt ? b_subtract_spin_at_node(m, node, &spin) : 0;
     if (rc < 0)
         return rc;
     if (v.end == IPS_NONE) {
@@ -371,7 +374,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     }
     if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
         return add_bytes_receive(m, &r, &v, node, slept);
-    end_seen(m, &v);
+    note_end_times(m, &v);
     return add_empty_receive(m, &r, &v, node, slept);
 }
 
@@ -380,21 +383,23 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    io_interval(m, &r, false, &v);
+    decode_io_interval(m, &r, false, &v);
     if (v.blocked) /* if a signal handler ended the wait, it was not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
     b_add_unended_call(m, &v, r.err);
     b_count_pending_as_idle(m);
-    return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
+    return r.err == ECONNRESET || r.err == EPIPE
+               ? add_broken_channel_node(m, &v)
+               : 0;
 }
 
 /* ---- waits without bytes ---- */
 
 /* Makes the nodes of a wait that no recorded thread ends (timer, disk): the
  * call and the return, with an external arc between them. */
-static int external_wait(struct maker *m, const struct interval *v,
-                         enum ips_wait_cause cause)
+static int make_external_wait_nodes(struct maker *m, const struct interval *v,
+                                    enum ips_wait_cause cause)
 {
     uint32_t a = b_node_at_call(m->b, IPS_NODE_AUX, v->cpu, v->t, v->blocked_ns,
                                 IPS_NONE);
@@ -422,19 +427,21 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
     }
-    return b_count_if_nap(m, v) ? 0 : external_wait(m, v, IPS_WAIT_TIMER);
+    return b_count_if_nap(m, v)
+               ? 0
+               : make_external_wait_nodes(m, v, IPS_WAIT_TIMER);
 }
 
 static int on_disk(struct maker *m, const struct interval *v)
 {
     if (!v->blocked)
         return 0;
-    return external_wait(m, v, IPS_WAIT_DISK);
+    return make_external_wait_nodes(m, v, IPS_WAIT_DISK);
 }
 
 /* Counts a choice if another channel ended this poll than the previous poll at
  * the same call site, or if several channels were ready. */
-static void note_choice(struct maker *m, const struct ips_rec_io *r)
+static void count_choice(struct maker *m, const struct ips_rec_io *r)
 {
     struct chosen *c = NULL;
     if (r->result <= 0 || r->err || r->ready == 0)
@@ -454,12 +461,12 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
 {
     struct b_signal_taken *y;
     struct spin spin = b_pop_spin_before(m, v);
-    note_choice(m, r);
+    count_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
      * inner one tells which channel. */
     if (b_polled_epoll(m) && r->result > 0) {
         struct wait *w = &m->wait;
-        if ((y = b_find_polled_signal(m, r))) {
+        if ((y = b_pop_polled_signal(m, r))) {
             w->pending = false;
             v->cpu = ips_min_u64(v->cpu, w->cpu);
             v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
@@ -471,7 +478,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         w->ready = r->ready;
         w->t_ret = v->t_ret;
         w->cpu_ret = v->cpu_ret;
-        b_poll_node(m, r);
+        b_make_poll_node(m, r);
         return 0;
     }
     /* A pending wait ends at the next wait. But if it is known what ended the
@@ -488,7 +495,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         v->chan = b_chan_find(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
         b_add_unended_call(m, v, r->err);
-        return on_broken(m, v);
+        return add_broken_channel_node(m, v);
     }
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
@@ -499,7 +506,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
             return 0;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    } else if ((y = b_find_polled_signal(m, r))) {
+    } else if ((y = b_pop_polled_signal(m, r))) {
         b_on_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
@@ -521,7 +528,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
                                 .ready = r->ready,
                                 .arc = m->b->nodes,
                                 .spin = spin};
-        b_poll_node(m, r);
+        b_make_poll_node(m, r);
     }
     return 0;
 }
@@ -603,13 +610,14 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
 
 /* If an eventfd or a message queue ended this poll: returns the b_sync that the
  * scan made for it, and advances m->next_sync past it. Otherwise NULL. */
-static struct b_sync *polled_object(struct maker *m, const struct ips_rec_io *r)
+static struct b_sync *pop_polled_sync(struct maker *m,
+                                      const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
     struct b_sync *s = &b->syncs.v[m->next_sync];
     uint64_t t = b_stamp_to_ns(&m->s->clock, r->h.word, r->h.t);
     uint64_t t_ret = b_stamp_to_ns(&m->s->clock, r->h.word, r->t_ret);
-    if (!b_polls_object(r) || m->next_sync >= b->syncs.n || !s->polled ||
+    if (!b_is_poll_of_object(r) || m->next_sync >= b->syncs.n || !s->polled ||
         s->stream != m->s - b->streams || s->t_ret != ips_max_u64(t, t_ret))
         return NULL;
     m->next_sync++;
@@ -622,18 +630,18 @@ int b_on_block(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     struct interval v;
     if (b_is_of_tries(r.op)) {
-        b_on_tries(m, &r);
+        b_make_tries_nodes(m, &r);
         return 0;
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
-    struct b_sync *object = polled_object(m, &r);
+    struct b_sync *object = pop_polled_sync(m, &r);
     if (object) {
-        note_choice(m, &r);
+        count_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
             /* not after a nested epoll: then this poll tells why the outer
              * epoll returned, so the pending wait goes on */
             b_count_pending_as_idle(m);
-        return b_on_eventfd(m, object, &v);
+        return b_on_event_wait(m, object, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
     switch (r.op) {

@@ -73,7 +73,7 @@ static int add_change(struct sweep *s, const struct change *c)
     return rc;
 }
 
-static int add_kill(struct sweep *s, uint32_t i)
+static int add_change_of_kill(struct sweep *s, uint32_t i)
 {
     const struct b_kill *k = &s->b->kills.v[i];
     bool cont = k->sig == SIGCONT, stop = k->sig == SIGSTOP;
@@ -82,8 +82,9 @@ static int add_kill(struct sweep *s, uint32_t i)
         return 0;
     uint64_t pidns = s->b->streams[k->stream].in->head.pidns;
     struct change c = {.t = k->t,
-                       .proc = b_pid_search(s->b, s->by_pid, pidns,
-                                            k->pid ? k->pid : k->group, k->t),
+                       .proc = b_find_process_of_pid(s->b, s->by_pid, pidns,
+                                                     k->pid ? k->pid : k->group,
+                                                     k->t),
                        .which = i,
                        .kind = cont   ? GOES_ON
                                : stop ? STOPPED
@@ -94,19 +95,19 @@ static int add_kill(struct sweep *s, uint32_t i)
     return all || c.proc != IPS_NONE ? add_change(s, &c) : 0;
 }
 
-static int add_taking(struct sweep *s, uint32_t i)
+static int add_change_of_taking(struct sweep *s, uint32_t i)
 {
     const struct b_signal_taken *y = &s->b->takings.v[i];
     if (y->sig != SIGCHLD ||
         (y->code != CLD_STOPPED && y->code != CLD_CONTINUED))
         return 0;
-    struct change c = {.t = y->t,
-                       .proc =
-                           b_pid_search(s->b, s->by_pid,
-                                        s->b->streams[y->stream].in->head.pidns,
-                                        y->from, y->t),
-                       .which = i,
-                       .kind = SEEN};
+    struct change c = {
+        .t = y->t,
+        .proc = b_find_process_of_pid(s->b, s->by_pid,
+                                      s->b->streams[y->stream].in->head.pidns,
+                                      y->from, y->t),
+        .which = i,
+        .kind = SEEN};
     return c.proc != IPS_NONE ? add_change(s, &c) : 0;
 }
 
@@ -190,7 +191,7 @@ static int sweep_changes(struct sweep *s)
 
 /* Sorts the stops by process, marks the KILLs that need a node, and reserves
  * nodes for the threads that were stopped. */
-static void index_stops(struct build *b)
+static void prepare_stop_nodes(struct build *b)
 {
     struct b_job_stop *v = b->job_stops.v;
     if (b->job_stops.n)
@@ -214,14 +215,14 @@ static void index_stops(struct build *b)
     }
 }
 
-int b_find_stops(struct build *b, const uint32_t *by_pid)
+int b_find_job_stops(struct build *b, const uint32_t *by_pid)
 {
     struct sweep s = {.b = b, .by_pid = by_pid};
     int rc = 0;
     for (uint32_t i = 0; i < b->kills.n && rc == 0; i++)
-        rc = add_kill(&s, i);
+        rc = add_change_of_kill(&s, i);
     for (uint32_t i = 0; i < b->takings.n && rc == 0; i++)
-        rc = add_taking(&s, i);
+        rc = add_change_of_taking(&s, i);
     if (rc < 0 || s.changes.n == 0)
         goto out;
     uint32_t n = b->out->proc_count;
@@ -235,7 +236,7 @@ int b_find_stops(struct build *b, const uint32_t *by_pid)
         s.state[i] = (struct state){UINT64_MAX, IPS_NONE, IPS_NONE};
     rc = sweep_changes(&s);
     if (rc == 0)
-        index_stops(b);
+        prepare_stop_nodes(b);
 out:
     ips_free_large(s.changes.v);
     ips_free_large(s.state);
@@ -310,8 +311,8 @@ static enum where choose_node_position(uint32_t type, const uint8_t *p)
 
 /* Adds the node of a stop at time t: until `stop` ended, the thread was off the
  * CPU for `slept` ns. Of these, `ns` count as a wait for a signal. */
-static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
-                    uint64_t cpu, uint64_t slept, uint64_t ns)
+static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
+                         uint64_t t, uint64_t cpu, uint64_t slept, uint64_t ns)
 {
     struct build *b = m->b;
     /* only a whole build makes the arcs of stops */
@@ -342,8 +343,8 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
 
 /* Adds the node of a stop that ended between the previous record and the call
  * `v`. */
-static int place_between(struct maker *m, const struct b_job_stop *stop,
-                         const struct interval *v)
+static int add_stop_before_call(struct maker *m, const struct b_job_stop *stop,
+                                const struct interval *v)
 {
     struct maker_job_stop *s = &m->job_stop;
     uint64_t from = ips_max_u64(stop->from, s->t);
@@ -355,13 +356,14 @@ static int place_between(struct maker *m, const struct b_job_stop *stop,
                          ips_min_u64(v->cpu, ips_add_sat(s->cpu, from - s->t)));
     s->t = stop->until;
     m->last_ret = ips_max_u64(m->last_ret, stop->until);
-    return add_node(m, stop, stop->until + 1, s->cpu, slept, slept);
+    return add_stop_node(m, stop, stop->until + 1, s->cpu, slept, slept);
 }
 
 /* For a stop that ended within the call `v`: notes it in m->job_stop, so that
  * its node is made later. */
-static void place_inside(struct maker *m, const struct b_job_stop *stop,
-                         const struct interval *v)
+static void note_stop_within_call(struct maker *m,
+                                  const struct b_job_stop *stop,
+                                  const struct interval *v)
 {
     struct maker_job_stop *s = &m->job_stop;
     uint64_t blocked = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
@@ -380,7 +382,7 @@ int b_add_job_stop_within(struct maker *m)
     if (!in)
         return 0;
     s->in = NULL;
-    return add_node(m, in, in->until + 1, s->cpu, s->slept, s->stopped_ns);
+    return add_stop_node(m, in, in->until + 1, s->cpu, s->slept, s->stopped_ns);
 }
 
 uint64_t b_sleep_ns_with_job_stop(const struct maker *m,
@@ -408,9 +410,9 @@ int b_add_job_stops_before(struct maker *m, uint32_t type, const uint8_t *p)
         if (s->t == 0 || stop->until <= s->t)
             continue;
         if (stop->until >= v.t)
-            place_inside(m, stop, &v);
+            note_stop_within_call(m, stop, &v);
         else
-            rc = place_between(m, stop, &v);
+            rc = add_stop_before_call(m, stop, &v);
     }
     if (rc < 0 || !s->in)
         return rc;
@@ -430,7 +432,7 @@ int b_add_job_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
     if (!read_record_clocks(m, type, p, &v))
         return 0;
     if (s->in)
-        rc = add_node(m, s->in, v.t_ret, v.cpu_ret, 0, s->stopped_ns);
+        rc = add_stop_node(m, s->in, v.t_ret, v.cpu_ret, 0, s->stopped_ns);
     s->in = NULL;
     s->stopped_ns = 0;
     s->t = v.t_ret;

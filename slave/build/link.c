@@ -132,7 +132,8 @@ static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
 
 /* Returns the index in by_pid after the last fork of `pid` that was called at t
  * or before. */
-static uint32_t pid_upper(const struct links *l, uint32_t pid, uint64_t t)
+static uint32_t find_end_of_pid_forks(const struct links *l, uint32_t pid,
+                                      uint64_t t)
 {
     const struct build *b = l->b;
     uint32_t low = 0, high = b->forks.n;
@@ -158,8 +159,8 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
                             uint64_t t)
 {
     const struct build *b = l->b;
-    for (uint32_t k = pid_upper(l, pid, t), tried = 0; k > 0 && tried < 4096;
-         k--, tried++) {
+    for (uint32_t k = find_end_of_pid_forks(l, pid, t), tried = 0;
+         k > 0 && tried < 4096; k--, tried++) {
         uint32_t i = l->by_pid[k - 1];
         const struct b_fork *f = &b->forks.v[i];
         if (f->pid != pid)
@@ -332,8 +333,8 @@ static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
                             uint64_t t)
 {
     const struct build *b = l->b;
-    for (uint32_t k = pid_upper(l, pid, t), tried = 0; k > 0 && tried < 4096;
-         k--, tried++) {
+    for (uint32_t k = find_end_of_pid_forks(l, pid, t), tried = 0;
+         k > 0 && tried < 4096; k--, tried++) {
         uint32_t i = l->by_pid[k - 1];
         const struct b_fork *f = &b->forks.v[i];
         if (f->pid != pid)

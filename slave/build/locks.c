@@ -125,7 +125,8 @@ static int put_row(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
 }
 
 /* Adds the row of `s` at the record's position within an arc of its chain. */
-static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
+static int put_row_within_arc(struct locks *l, const struct b_sync *s,
+                              uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
@@ -181,7 +182,7 @@ static int put_record_row(struct locks *l, const struct b_sync *s,
     if (has_node_timed_by_lock(l, s))
         return put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release,
                        units);
-    return put_between(l, s, units);
+    return put_row_within_arc(l, s, units);
 }
 
 static int compare_release_times(const void *va, const void *vb)
@@ -233,7 +234,8 @@ static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 }
 
 /* Adds the rows of one chain for the object. */
-static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
+static int add_holder_rows_of_chain(struct locks *l, const uint32_t *order,
+                                    uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v, *had = NULL;
     int rc = 0;
@@ -295,7 +297,7 @@ static int add_single_holder_rows(struct locks *l, const uint32_t *order,
     for (uint32_t k = 0, next; k < n && rc == 0; k = next) {
         next = end_of_chain_records(l, order, k, n);
         l->chain_begin = l->out->lock_count;
-        rc = add_chain(l, order + k, next - k);
+        rc = add_holder_rows_of_chain(l, order + k, next - k);
     }
     return rc;
 }
@@ -314,8 +316,8 @@ static int compare_syncs_by_moment(const void *va, const void *vb, void *arg)
 
 /* Returns the least number of units that were free at the start: those that
  * were taken before there were posts for them. */
-static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
-                               uint32_t n)
+static uint32_t count_units_at_begin(const struct locks *l,
+                                     const uint32_t *order, uint32_t n)
 {
     struct b_sync *v = l->b->syncs.v;
     uint32_t *sorted = l->sorted, units = 0, have = 0;
@@ -336,10 +338,11 @@ static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
 }
 
 /* Adds a row for every unit that was taken or posted (--locks=all). */
-static int add_all_counted(struct locks *l, const uint32_t *order, uint32_t n)
+static int add_all_semaphore_rows(struct locks *l, const uint32_t *order,
+                                  uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
-    uint32_t units = units_at_begin(l, order, n);
+    uint32_t units = count_units_at_begin(l, order, n);
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
@@ -359,7 +362,7 @@ static int add_semaphore_rows(struct locks *l, const uint32_t *order,
     const struct ips_graph *g = &l->b->out->g;
     int rc = 0;
     if (l->all)
-        return add_all_counted(l, order, n);
+        return add_all_semaphore_rows(l, order, n);
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
         if (s->node == IPS_NO_NODE ||
@@ -390,8 +393,8 @@ static bool is_read(const struct b_sync *s)
 
 /* Returns the most readers at once: the number of threads that read, or the
  * most read locks held at once if that is more (a thread may hold several). */
-static uint32_t readers_of(const struct locks *l, const uint32_t *order,
-                           uint32_t n)
+static uint32_t count_readers_at_once(const struct locks *l,
+                                      const uint32_t *order, uint32_t n)
 {
     struct b_sync *v = l->b->syncs.v;
     uint32_t threads = 0, now = 0, most = 0, last = IPS_NONE;
@@ -442,8 +445,8 @@ static int put_rwlock_rows(struct locks *l, const struct b_sync *s,
 
 /* Adds the rows of one chain. Leaves out locks that the chain does not release
  * later; reading and writing are counted separately. */
-static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
-                      uint32_t readers)
+static int add_rwlock_rows_of_chain(struct locks *l, const uint32_t *order,
+                                    uint32_t n, uint32_t readers)
 {
     const struct b_sync *v = l->b->syncs.v;
     uint32_t left[2] = {0, 0}, has[2] = {0, 0};
@@ -469,15 +472,15 @@ static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
     return rc;
 }
 
-static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
+static int add_rwlock_rows(struct locks *l, const uint32_t *order, uint32_t n)
 {
-    uint32_t readers = readers_of(l, order, n);
+    uint32_t readers = count_readers_at_once(l, order, n);
     int rc = 0;
     for (uint32_t k = 0, next;
          k < n && rc == 0 && readers <= READERS_MAX && l->all; k = next) {
         next = end_of_chain_records(l, order, k, n);
         l->chain_begin = l->out->lock_count;
-        rc = add_reader(l, order + k, next - k, readers);
+        rc = add_rwlock_rows_of_chain(l, order + k, next - k, readers);
     }
     return rc;
 }
@@ -496,7 +499,8 @@ static bool is_contended(const struct locks *l)
     return false;
 }
 
-static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
+static int add_rows_of_object(struct locks *l, const uint32_t *order,
+                              uint32_t n)
 {
     const struct b_sync *first = &l->b->syncs.v[order[0]];
     int rc = 0;
@@ -506,7 +510,7 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     else if (first->kind == IPS_SYNC_SEMAPHORE)
         rc = add_semaphore_rows(l, order, n);
     else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
-        rc = add_readers(l, order, n);
+        rc = add_rwlock_rows(l, order, n);
     if (is_contended(l))
         l->lock +=
             first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK
@@ -527,7 +531,7 @@ static uint64_t asked_at(const struct b_sync *v, uint32_t i)
     return ips_max_u64(v[i].t, v[v[i - 1].cause].t);
 }
 
-static void count_waiters(struct locks *l)
+static void collect_waiters_by_release(struct locks *l)
 {
     const struct b_sync *v = l->b->syncs.v;
     memset(l->asked, 0xff, (size_t)l->b->syncs.n * sizeof(*l->asked));
@@ -588,7 +592,7 @@ int b_make_lock_rows(struct build *b)
         l.order[i] = i;
     if (rc == 0 && n) {
         fill_cpu_at_nodes(b, l.cpu);
-        count_waiters(&l);
+        collect_waiters_by_release(&l);
         qsort_r(l.order, n, sizeof(*l.order), compare_syncs_by_object, b);
     }
     for (uint32_t i = 0, next; i < n && rc == 0; i = next) {
@@ -596,7 +600,7 @@ int b_make_lock_rows(struct build *b)
                                            &b->syncs.v[l.order[i]],
                                            &b->syncs.v[l.order[next]]) == 0;)
             next++;
-        rc = add_object(&l, l.order + i, next - i);
+        rc = add_rows_of_object(&l, l.order + i, next - i);
     }
     if (rc == 0 && l.out->lock_count)
         qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock),

@@ -136,8 +136,8 @@ static void add_one_byte_user(const struct build *b, struct users *u,
  * them in procs[]; 0: some write was longer. Only the first write may have any
  * length: the process that makes the pipe may write all tokens at once (cargo
  * does). */
-static uint32_t token_givers(const struct build *b, uint32_t from,
-                             uint32_t *procs)
+static uint32_t find_token_writers(const struct build *b, uint32_t from,
+                                   uint32_t *procs)
 {
     const struct b_end *e = &b->ends[from];
     struct users u = {.procs = procs, .max = USERS_MAX};
@@ -153,7 +153,7 @@ static bool may_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t give[USERS_MAX];
     return b->out->ends[to].kind == IPS_CHAN_PIPE && b->ends[from].send_many &&
-           token_givers(b, from, give) > 1;
+           find_token_writers(b, from, give) > 1;
 }
 
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
@@ -163,7 +163,7 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
     struct users u = {.procs = take, .max = USERS_MAX};
     if (b->out->ends[to].kind != IPS_CHAN_PIPE)
         return false;
-    uint32_t givers = token_givers(b, from, give);
+    uint32_t givers = find_token_writers(b, from, give);
     for (uint32_t i = 0; i < e->read_count && givers > 1 && !u.not_one; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
         add_one_byte_user(b, &u, r->chain, r->len);
@@ -302,9 +302,9 @@ static int set_ext_positions(struct build *b)
 
 /* ---- one direction of a local channel ---- */
 
-static struct inflow inflow_of(const struct build *b, uint32_t to)
+static struct inflow resume_inflow_of_end(const struct build *b, uint32_t to)
 {
-    struct inflow f = b_inflow(b, to);
+    struct inflow f = b_begin_inflow(b, to);
     if (to < b->early_count && b->early[to].early)
         f = b->early[to];
     f.whole = b->out->ends[b->out->ends[to].peer_end].closed;
@@ -314,7 +314,7 @@ static struct inflow inflow_of(const struct build *b, uint32_t to)
 
 static int match_listed(struct build *b, uint32_t to)
 {
-    struct inflow f = inflow_of(b, to);
+    struct inflow f = resume_inflow_of_end(b, to);
     const struct b_end *e = &b->ends[to];
     const struct b_read *before = NULL;
     const struct b_op *before_send = NULL;
@@ -418,7 +418,7 @@ static void match_unlisted_receives(struct build *b, struct inflow *flows)
                 clear_send_of_receive(b, i);
                 continue;
             }
-            struct b_matched x = b_link_sole_receive(
+            struct b_matched x = b_link_receive_at_once(
                 b, f, send, g->t_ns[i], b->cpu_at[i], g->w[i], g->wait[i], len);
             g->w[i] = x.coord;
             g->xpred[i] = x.xpred;
@@ -440,7 +440,7 @@ static int match_data(struct build *b)
         if (b->ends[to].listed)
             rc = match_listed(b, to);
         else if (b->ends[to].read_count)
-            flows[to] = inflow_of(b, to);
+            flows[to] = resume_inflow_of_end(b, to);
         any |= flows[to].open;
     }
     if (any && rc == 0)
@@ -463,7 +463,7 @@ static void mark_send_preempted(struct build *b, struct b_op *send)
     if (b->notes)
         b_waits_drop(b, send->node + 1);
     if (b->incremental)
-        b_incremental_preempted_send(b, send, slept);
+        b_incremental_add_preempted_send(b, send, slept);
     g->w[send->node] = g->w[send->node + 1];
     send->past_cpu_ns = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
@@ -630,7 +630,7 @@ static void match_event(struct build *b, const struct b_event *e)
     }
 }
 
-void b_events(struct build *b)
+void b_make_event_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->events.n; i++)
         match_event(b, &b->events.v[i]);
@@ -638,7 +638,7 @@ void b_events(struct build *b)
 
 /* ---- processes and threads ---- */
 
-static void match_fork(struct build *b, const struct b_fork *f)
+static void link_fork_and_exec(struct build *b, const struct b_fork *f)
 {
     if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
         return;
@@ -679,7 +679,7 @@ void b_make_lifetime_arcs(struct build *b)
     for (uint32_t i = 0; i < b->vains.n; i++)
         link_failed_wait(b, &b->vains.v[i]);
     for (uint32_t i = 0; i < b->forks.n; i++)
-        match_fork(b, &b->forks.v[i]);
+        link_fork_and_exec(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {
         const struct b_join *j = &b->joins.v[i];
         if (j->child != IPS_NONE && j->ended)

@@ -22,7 +22,7 @@ struct inflow {
 
 /* The state before the first receive of end `to`; `whole` and `open` are not
  * known while nodes are made. */
-static inline struct inflow b_inflow(const struct build *b, uint32_t to)
+static inline struct inflow b_begin_inflow(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
     struct inflow f = {.send = b_first_send(b, e),
@@ -76,8 +76,8 @@ static inline void clear_send_of_receive(struct build *b, uint32_t node)
 }
 
 /* Makes the arc from `send`, the current one of `f`, to receive `v`, and limits
- * the coordinate of the send (build/causal.c has the rule). b_weights() limits
- * that of the receive, when all receives of the send are known. */
+ * the coordinate of the send (build/causal.c has the rule). b_make_weights()
+ * limits that of the receive, when all receives of the send are known. */
 static inline void link_send(struct build *b, const struct inflow *f,
                              struct b_op *send, uint32_t v)
 {
@@ -107,16 +107,16 @@ struct b_matched {
  * coordinate `coord` that slept for `wait`: limits the coordinate of the send,
  * and returns the columns of the receive. If no other receive depends on
  * `send`, the coordinate of `send` is final now. Then the coordinate of the
- * receive is limited at once, and b_weights() need not load the send, whose
- * cache line is loaded here anyway.
+ * receive is limited at once, and b_make_weights() need not load the send,
+ * whose cache line is loaded here anyway.
  *
  * Because the coordinate of the send is limited first, the receive moves only
  * if its CPU after the arc does not fit into the time between send and receive
  * at all; b_limit_receive_coord() has the general case. */
 static inline struct b_matched
-b_link_sole_receive(struct build *b, const struct inflow *f, struct b_op *send,
-                    uint64_t t_ns, uint64_t cpu_at, uint64_t coord,
-                    uint64_t wait, uint64_t len)
+b_link_receive_at_once(struct build *b, const struct inflow *f,
+                       struct b_op *send, uint64_t t_ns, uint64_t cpu_at,
+                       uint64_t coord, uint64_t wait, uint64_t len)
 {
     uint64_t after = ips_sub_sat(cpu_at, coord);
     uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
@@ -144,7 +144,7 @@ b_link_sole_receive(struct build *b, const struct inflow *f, struct b_op *send,
 /* A value with bits above this one is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
-/* Does what b_link_sole_receive() does, in the common case: all bytes up to
+/* Does what b_link_receive_at_once() does, in the common case: all bytes up to
  * `read`, this receive included, were received as whole messages, and the time
  * between send and receive is more than enough for the CPU of both sides.
  * `after`: CPU of the receive after the arc. Returns the kind of the receive's

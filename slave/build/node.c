@@ -12,7 +12,7 @@
  * coordinate of the call. A call that started after the signal may be one of
  * the signal's handler: the record of the interrupted call follows later, so
  * such signals are kept. */
-void b_find_ending_signal(struct maker *m, struct interval *v)
+void b_apply_ending_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
     uint32_t first = 0;
@@ -159,8 +159,8 @@ static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
 
 /* If `y` is the signal of mq_notify: advances m->next_sync past its b_sync, and
  * returns that b_sync if the RELEASE of its message is known. Else NULL. */
-static struct b_sync *cause_of_notice(struct maker *m,
-                                      const struct b_signal_taken *y)
+static struct b_sync *pop_matched_notice(struct maker *m,
+                                         const struct b_signal_taken *y)
 {
     if (!b_is_notice(y->code, y->value))
         return NULL;
@@ -170,13 +170,14 @@ static struct b_sync *cause_of_notice(struct maker *m,
 
 /* Makes and returns the node at which the thread took signal `y`, if that
  * depends on another node; else IPS_NO_NODE. */
-static uint32_t node_of_signal(struct maker *m, const struct b_signal_taken *y,
-                               uint64_t coord, uint64_t slept)
+static uint32_t make_signal_node(struct maker *m,
+                                 const struct b_signal_taken *y, uint64_t coord,
+                                 uint64_t slept)
 {
     struct build *b = m->b;
-    struct b_sync *notice = cause_of_notice(m, y);
+    struct b_sync *notice = pop_matched_notice(m, y);
     if (b_is_ready_signal(y))
-        return b_signal_poll(m, y, coord, slept);
+        return b_make_signal_poll_node(m, y, coord, slept);
     if (y->kill == IPS_NONE && y->child == IPS_NONE && !notice)
         return IPS_NO_NODE;
     uint32_t node = b_node(b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
@@ -194,7 +195,7 @@ static void on_signal(struct maker *m)
     const bool waited = y->t == m->sigwait_ret;
     const uint64_t coord =
         waited ? ips_min_u64(y->cpu, m->sigwait_cpu) : y->cpu;
-    y->node = node_of_signal(m, y, coord, waited ? m->sigwait_slept : 0);
+    y->node = make_signal_node(m, y, coord, waited ? m->sigwait_slept : 0);
     if (y->node != IPS_NO_NODE) {
         /* nothing to add: the cross arc of y->node says what the thread waited
          * for */
@@ -210,8 +211,8 @@ static void on_signal(struct maker *m)
 
 /* If `r` is a poll of a signalfd that no read followed, returns its entry of
  * takings[], and advances m->next_taking past it; else NULL. */
-struct b_signal_taken *b_find_polled_signal(struct maker *m,
-                                            const struct ips_rec_io *r)
+struct b_signal_taken *b_pop_polled_signal(struct maker *m,
+                                           const struct ips_rec_io *r)
 {
     const struct build *b = m->b;
     struct b_signal_taken *y = &b->takings.v[m->next_taking];
@@ -265,8 +266,8 @@ static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
     m->have_dgram = true;
 }
 
-static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
-                     uint32_t len)
+static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
+                          uint32_t len)
 {
     int rc = 0;
     if (m->wait.pending && rules_out_receive(type))
@@ -309,7 +310,7 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
         break;
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
-        b_on_lock(m, p);
+        b_on_short_sync(m, p);
         return 0;
     case IPS_REC_DGRAM:
         on_dgram(m, p, len);
@@ -361,12 +362,12 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         uint32_t before = b->nodes;
         m->wait.merged = false;
         if (rc == 0)
-            rc = make_node(m, type, p, len);
+            rc = process_record(m, type, p, len);
         before -= m->wait.merged; /* the receive replaced the poll's node */
         if (rc == 0 && stops)
             rc = b_add_job_stop_after(m, type, p);
         if (!b->tables)
-            b_cost(b, m->chain, m->s, type, p);
+            b_add_record_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
             rc = b_waits_finish_record(m, type, p, len, before);
         if (rc < 0)
@@ -417,7 +418,7 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
         if (rc == 0 && b->streams[i].next != IPS_NONE)
             rc = finish_pending_wait(m);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
-            rc = b_unfinished_call(m, i);
+            rc = b_add_unfinished_call(m, i);
         if (rc < 0)
             return rc;
     }
@@ -432,7 +433,7 @@ int b_make_chain_end(struct maker *m)
     uint64_t last_ns = 0, last_cpu = 0;
     int rc = finish_pending_wait(m);
     if (rc == 0)
-        rc = b_unfinished_call(m, c->last_stream);
+        rc = b_add_unfinished_call(m, c->last_stream);
     if (rc < 0)
         return rc;
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
@@ -463,7 +464,7 @@ void b_init_chain_maker(struct build *b, uint32_t c, struct maker *m)
     m->row->chain = c;
 }
 
-int b_nodes(struct build *b)
+int b_make_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = b->node_capacity + 1;
@@ -480,7 +481,7 @@ int b_nodes(struct build *b)
     if (rc < 0)
         return rc;
     if (b->incremental)
-        return b_incremental_nodes(b);
+        return b_incremental_make_nodes(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m;
         struct b_walk walk;

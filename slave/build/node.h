@@ -124,14 +124,14 @@ struct interval {
 
 /* build/waits.c; to be called only if rows of single waits are wanted
  * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
- * b_waits_pending() adds the wait of the pending poll; `taken`: the current
+ * b_waits_add_pending() adds the wait of the pending poll; `taken`: the current
  * record takes over this wait. b_waits_begin_stream() starts a stream.
  * b_waits_finish_record() is called after every record, with the number of
  * nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
-void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
-                     bool taken);
+void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
+                         uint64_t ns, bool taken);
 /* Notes the call site `site` at which the thread released a lock that another
  * thread waited for. */
 void b_waits_add_release(struct maker *m, uint32_t node, uint64_t site,
@@ -169,7 +169,7 @@ int b_make_chain_end(struct maker *m) IPS_MUST_USE;
 
 /* If a signal ended the sleep of call `v`: notes this in *v, and gives the node
  * of the signal the coordinate and the wait of the sleep. */
-void b_find_ending_signal(struct maker *m, struct interval *v);
+void b_apply_ending_signal(struct maker *m, struct interval *v);
 
 /* build/job_control.c, for processes that were stopped:
  * b_add_job_stops_before() and b_add_job_stop_after() are called around each
@@ -213,7 +213,7 @@ static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
     if (m->job_stop.stopped_ns)
         b_subtract_job_stop(m, v);
     if (m->taken_count)
-        b_find_ending_signal(m, v);
+        b_apply_ending_signal(m, v);
 }
 
 /* The part of a call, in ns, that b_decode_interval() did not add to off_ns. */
@@ -224,13 +224,14 @@ static inline uint64_t b_awake_ns(const struct interval *v)
 
 /* build/traffic.c: b_flush_tallies() adds both tallies to the tables, and
  * b_add_tally() adds one. b_next_tally() adds the tally of a direction, and
- * starts the next. b_traffic_row() finds or adds the row of the maker's process
- * on `end`. b_add_window_traffic() adds one operation, if a time window is
- * wanted. */
+ * starts the next. b_find_or_add_traffic_row() finds or adds the row of the
+ * maker's process on `end`. b_add_window_traffic() adds one operation, if a
+ * time window is wanted. */
 void b_flush_tallies(struct maker *m);
 void b_add_tally(struct maker *m, const struct tally *y, enum b_dir dir);
 int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
-int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
+int b_find_or_add_traffic_row(struct maker *m, uint32_t end,
+                              uint32_t *index) IPS_MUST_USE;
 void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
                           const struct interval *v, uint64_t len, bool send);
 /* build/io.c: adds a struct b_ext for a receive of bytes, if the sender may be
@@ -246,16 +247,17 @@ int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
  * its entry of takings[] and advances m->next_taking past the entry; else
  * returns NULL. b_on_polled_signal() counts the poll's wait, and makes its node
  * if the cause is known. */
-struct b_signal_taken *b_find_polled_signal(struct maker *m,
-                                            const struct ips_rec_io *r);
+struct b_signal_taken *b_pop_polled_signal(struct maker *m,
+                                           const struct ips_rec_io *r);
 void b_on_polled_signal(struct maker *m, const struct interval *v,
                         struct b_signal_taken *y);
 /* build/poll.c: makes the node of signal `y`, which the kernel sent because a
  * channel was ready, and returns it. The node is at coordinate `coord`; the
  * thread slept for `slept` ns. IPS_NO_NODE: the signal names no end of a
  * stream. */
-uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
-                       uint64_t coord, uint64_t slept);
+uint32_t b_make_signal_poll_node(struct maker *m,
+                                 const struct b_signal_taken *y, uint64_t coord,
+                                 uint64_t slept);
 /* Whether the kernel sent the signal because a descriptor was ready. */
 static inline bool b_is_ready_signal(const struct b_signal_taken *y)
 {
@@ -276,7 +278,7 @@ void b_count_pending_as_idle(struct maker *m);
 
 /* build/poll.c: called when the poll `r` reports what the pending wait waited
  * for. If that is an end of a stream, the wait gets a node. */
-void b_poll_node(struct maker *m, const struct ips_rec_io *r);
+void b_make_poll_node(struct maker *m, const struct ips_rec_io *r);
 /* Called when the receive `v` from the channel of the pending poll follows.
  * True: the receive takes over the wait, and the poll's node is removed. False:
  * the poll's node keeps the wait. */
@@ -292,11 +294,11 @@ static inline bool b_polled_epoll(const struct maker *m)
 }
 
 /* build/retry.c */
-/* b_on_tries() makes the nodes of BLOCKs with op MADE or FOUND.
+/* b_make_tries_nodes() makes the nodes of BLOCKs with op MADE or FOUND.
  * b_count_if_nap() returns whether the sleep `v` is a nap between tries: either
  * a recorded thread let the last try succeed, or the tries test a condition
  * that no record shows. It counts such a nap. */
-void b_on_tries(struct maker *m, const struct ips_rec_io *r);
+void b_make_tries_nodes(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
 
 /* build/spin.c */
@@ -311,12 +313,12 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin);
 /* Records that the spinning `s` ended with node `node`, and takes the CPU burnt
  * out of cpu_at of that node. */
-int b_end_spin_at_node(struct maker *m, uint32_t node,
-                       const struct spin *s) IPS_MUST_USE;
+int b_subtract_spin_at_node(struct maker *m, uint32_t node,
+                            const struct spin *s) IPS_MUST_USE;
 
 /* build/unfinished.c: handles the call that the thread was in when the stream
  * ended, if it was in one: adds its wait, and a node if it was a send. */
-int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
+int b_add_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
 /* build/io.c, build/sync_node.c: the cause of the wait of a BLOCK with this op,
  * or of an ACQUIRE of this kind. */
@@ -325,8 +327,8 @@ enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 
 /* build/sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-void b_on_lock(struct maker *m, const uint8_t *p);
-int b_on_eventfd(struct maker *m, struct b_sync *s,
-                 struct interval *v) IPS_MUST_USE;
+void b_on_short_sync(struct maker *m, const uint8_t *p);
+int b_on_event_wait(struct maker *m, struct b_sync *s,
+                    struct interval *v) IPS_MUST_USE;
 
 #endif

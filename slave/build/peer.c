@@ -223,7 +223,7 @@ static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
 /* Marks ends whose peer may be in another pool: on another machine, or on this
  * one if several pools act as "machines". So the address does not matter. Only
  * the master knows all ends. */
-int b_far_ends(struct build *b)
+int b_mark_far_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {
         const struct b_end *e = &b->ends[i];
@@ -244,7 +244,7 @@ int b_far_ends(struct build *b)
     return 0;
 }
 
-int b_peers(struct build *b)
+int b_join_local_peers(struct build *b)
 {
     uint32_t n = b->out->end_count, units = 0;
     uint32_t *v = b_calloc(n, sizeof(*v), b->err);

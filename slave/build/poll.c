@@ -29,7 +29,7 @@ static bool is_stream(const struct build *b, uint32_t end)
 /* Makes the node of poll `w`, and sets w->node, w->end and w->why. Makes none,
  * and sets w->node to IPS_NO_NODE, if the poll did not report an end of a
  * stream. `why`: enum ips_ready_why; 0: an older agent did not record it. */
-static void make_node(struct maker *m, struct wait *w, uint32_t why)
+static void make_node_of_poll(struct maker *m, struct wait *w, uint32_t why)
 {
     struct build *b = m->b;
     bool channel = w->ready && IPS_READY_KIND(w->ready) == IPS_READY_CHANNEL;
@@ -49,9 +49,9 @@ static void make_node(struct maker *m, struct wait *w, uint32_t why)
     b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
 }
 
-void b_poll_node(struct maker *m, const struct ips_rec_io *r)
+void b_make_poll_node(struct maker *m, const struct ips_rec_io *r)
 {
-    make_node(m, &m->wait, r->h.a);
+    make_node_of_poll(m, &m->wait, r->h.a);
 }
 
 bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
@@ -77,7 +77,7 @@ bool b_merge_poll_into_receive(struct maker *m, const struct interval *v)
     return true;
 }
 
-static int note_poll(struct maker *m, const struct wait *w)
+static int add_poll(struct maker *m, const struct wait *w)
 {
     struct build *b = m->b;
     const struct b_end *e = &b->ends[w->end];
@@ -107,13 +107,14 @@ void b_keep_poll_node(struct maker *m)
     if (w->blocked_ns)
         b_add_wait(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
-        b_waits_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
-    m->b->poll_failed |= b_end_spin_at_node(m, w->node, &w->spin) < 0 ||
-                         note_poll(m, &m->wait) < 0;
+        b_waits_add_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
+    m->b->poll_failed |= b_subtract_spin_at_node(m, w->node, &w->spin) < 0 ||
+                         add_poll(m, &m->wait) < 0;
 }
 
-uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
-                       uint64_t coord, uint64_t slept)
+uint32_t b_make_signal_poll_node(struct maker *m,
+                                 const struct b_signal_taken *y, uint64_t coord,
+                                 uint64_t slept)
 {
     struct wait w = {.ready = (uint32_t)y->value,
                      .cpu = coord,
@@ -121,9 +122,9 @@ uint32_t b_signal_poll(struct maker *m, const struct b_signal_taken *y,
                      .t = ips_min_u64(m->last_ret, ips_sub_sat(y->t, slept)),
                      .t_ret = y->t,
                      .blocked_ns = slept};
-    make_node(m, &w, (uint32_t)(y->value >> 32));
+    make_node_of_poll(m, &w, (uint32_t)(y->value >> 32));
     if (w.node != IPS_NO_NODE)
-        m->b->poll_failed |= note_poll(m, &w) < 0;
+        m->b->poll_failed |= add_poll(m, &w) < 0;
     return w.node;
 }
 
@@ -363,7 +364,7 @@ static uint32_t make_poll_arcs_of_end(const struct pollings *k, uint32_t i,
     bool tokens = false;
     struct poll_room room = {0};
     if (local) {
-        f = b_inflow(b, end);
+        f = b_begin_inflow(b, end);
         room = init_poll_room(k, end);
         tokens = b->ends[end].listed &&
                  b_carries_tokens(b, b->out->ends[end].peer_end, end);
@@ -398,7 +399,7 @@ static int cmp_ext(const void *va, const void *vb)
     return 0;
 }
 
-int b_poll_arcs(struct build *b)
+int b_make_poll_arcs(struct build *b)
 {
     struct pollings k = {.b = b};
     int rc = 0;

@@ -175,9 +175,9 @@ static int cmp_thread(const void *va, const void *vb)
 /* Makes threads of the streams of one image. `from`: the thread that did the
  * exec before the image; it continues in the image's main stream. IPS_NONE:
  * there was no exec. Returns the thread of the main stream, or IPS_NONE. */
-static uint32_t image_threads(struct build *b, uint32_t image,
-                              struct thread *threads, uint32_t *count,
-                              uint32_t from)
+static uint32_t make_image_threads(struct build *b, uint32_t image,
+                                   struct thread *threads, uint32_t *count,
+                                   uint32_t from)
 {
     const struct b_image *im = &b->images[image];
     uint32_t main = IPS_NONE;
@@ -222,7 +222,7 @@ static void find_threads(struct build *b, struct thread *threads,
                 uint32_t s = exec_stream(b, &b->images[image - 1]);
                 from = s == IPS_NONE ? IPS_NONE : b->streams[s].chain;
             }
-            uint32_t t = image_threads(b, image, threads, count, from);
+            uint32_t t = make_image_threads(b, image, threads, count, from);
             if (t != IPS_NONE)
                 main = t;
         }
@@ -311,7 +311,7 @@ static void choose_end_chain(struct build *b, uint32_t p)
         proc->end_chain = last;
 }
 
-int b_processes(struct build *b)
+int b_make_processes_and_chains(struct build *b)
 {
     uint32_t n = b->in->stream_count, count = 0;
     struct process_key *found = b_calloc(n, sizeof(*found), b->err);

@@ -31,7 +31,7 @@ static uint32_t last_close(const struct build *b, uint32_t end)
     return b->releases.v[e->first_release + e->release_count - 1].node;
 }
 
-static int end_outs(struct build *b, uint32_t end)
+static int add_outs_of_end(struct build *b, uint32_t end)
 {
     const struct b_end *e = &b->ends[end];
     int rc = add_out(b, e->connect_node, end, IPS_POS_SYN, 0);
@@ -53,13 +53,13 @@ static int cmp_out(const void *va, const void *vb)
     return 0;
 }
 
-static int all_outs(struct build *b)
+static int add_all_outs(struct build *b)
 {
     int rc = 0;
     bool datagrams = false;
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++)
         if (b->out->ends[i].peer == IPS_PEER_UNKNOWN && !b->ends[i].datagram)
-            rc = end_outs(b, i);
+            rc = add_outs_of_end(b, i);
     for (uint32_t i = 0; i < b->dgrams.n && rc == 0; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
         if (d->dir != B_SEND || b->out->ends[d->end].peer != IPS_PEER_UNKNOWN)
@@ -96,7 +96,7 @@ int b_keep_peer_data(struct build *b, struct ips_built *out)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < out->end_count; i++)
         m->base_peer[i] = (uint8_t)out->ends[i].peer;
-    int rc = all_outs(b);
+    int rc = add_all_outs(b);
     if (rc < 0)
         return rc;
     m->ext_count = b->exts.n;

@@ -148,8 +148,9 @@ void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t)
         made->join = b->joins.n;
 }
 
-int b_scan_tried(struct build *b, const struct b_stream *s,
-                 const struct ips_rec_sync *r, uint64_t t, uint64_t t_ret)
+int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
+                         const struct ips_rec_sync *r, uint64_t t,
+                         uint64_t t_ret)
 {
     struct b_retry *made = NULL;
     int rc = 0;
@@ -337,7 +338,7 @@ int b_match_found_files(struct build *b)
 
 /* ---- second reading ---- */
 
-static uint32_t tries_node(struct maker *m, uint64_t t, uint64_t cpu)
+static uint32_t make_tries_node(struct maker *m, uint64_t t, uint64_t cpu)
 {
     m->last_ret = ips_max_u64(t, m->last_ret);
     return b_node(m->b, IPS_NODE_AUX, cpu, m->last_ret, cpu, IPS_NONE);
@@ -352,7 +353,7 @@ static void on_made(struct maker *m)
                    (add_made_file) */
     m->next_made++;
     if (x->used)
-        x->node = tries_node(m, x->t, x->cpu);
+        x->node = make_tries_node(m, x->t, x->cpu);
 }
 
 static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
@@ -364,13 +365,13 @@ static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
         if (y->stream != m->s - b->streams)
             return;
         if (y->of_file && y->to == t_ret && y->made != IPS_NONE)
-            y->node = tries_node(m, t_ret, cpu);
+            y->node = make_tries_node(m, t_ret, cpu);
     }
 }
 
 /* Makes nodes for MADE and FOUND. A RETRY needs no node, because its naps have
  * records. */
-void b_on_tries(struct maker *m, const struct ips_rec_io *r)
+void b_make_tries_nodes(struct maker *m, const struct ips_rec_io *r)
 {
     if (r->op == IPS_OP_MADE)
         on_made(m);
@@ -480,7 +481,7 @@ static bool shares_memory(const struct build *b, const struct b_stream *s)
     return false;
 }
 
-static bool is_nap_of_run(struct maker *m, const struct interval *v)
+static bool advance_to_nap_run(struct maker *m, const struct interval *v)
 {
     const struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams);
@@ -502,7 +503,7 @@ bool b_count_if_nap(struct maker *m, const struct interval *v)
 {
     if (count_nap_of_retry(m, v))
         return true;
-    if (!is_nap_of_run(m, v))
+    if (!advance_to_nap_run(m, v))
         return false;
     b_add_unended(m, m->b->nodes, v->blocked_ns, false);
     b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);

@@ -35,7 +35,7 @@ static void note_times(struct b_stream *s, uint64_t t, uint64_t t_ret)
     s->last_ns = ips_max_u64(s->last_ns, t_ret);
 }
 
-static void saw_cpu(struct b_stream *s, uint64_t cpu)
+static void note_cpu(struct b_stream *s, uint64_t cpu)
 {
     if (s->first_cpu == IPS_CPU_UNKNOWN)
         s->first_cpu = cpu;
@@ -45,8 +45,8 @@ static void saw_cpu(struct b_stream *s, uint64_t cpu)
 /* Updates `polled` and `nested`: whether a poll that slept still waits for the
  * record that shows its cause, which may be an eventfd (docs/design/build.md).
  */
-static void scan_pending(struct scan *c, uint32_t type,
-                         const struct ips_rec_io *r, uint64_t t_ret)
+static void update_pending_poll(struct scan *c, uint32_t type,
+                                const struct ips_rec_io *r, uint64_t t_ret)
 {
     if (type == IPS_REC_SEND)
         return;
@@ -77,7 +77,7 @@ static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
     bool queue = ips_ready_is_queue(r->ready);
-    if (!b_polls_object(r) || (!slept && !c->polled))
+    if (!b_is_poll_of_object(r) || (!slept && !c->polled))
         return 0;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc == 0)
@@ -109,7 +109,7 @@ static int scan_signal_poll(struct scan *c, const struct ips_rec_io *r,
         last->stream == c->index)
         b->takings.n--;
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
-    if (!b_polls(r) || !ips_ready_is_signalfd(r->ready) || !slept)
+    if (!b_is_poll_with_result(r) || !ips_ready_is_signalfd(r->ready) || !slept)
         return 0;
     int rc = B_MORE(b->takings, b->err);
     if (rc == 0)
@@ -132,14 +132,14 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
-    saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
-    saw_cpu(c->s, r.cpu_ret);
+    note_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    note_cpu(c->s, r.cpu_ret);
     c->call_t = c->t;
     int rc = b_scan_tries(c->b, c->s, type, &r, c->t, t_ret);
     if (rc < 0)
         return rc;
     if (type != IPS_REC_BLOCK || !b_is_of_tries(r.op))
-        scan_pending(c, type, &r, t_ret);
+        update_pending_poll(c, type, &r, t_ret);
     c->s->node_capacity +=
         type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
     c->b->send_capacity += type == IPS_REC_SEND;
@@ -158,7 +158,7 @@ static void scan_start(struct scan *c, const uint8_t *p)
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
     note_times(s, c->t, c->t);
-    saw_cpu(s, r.cpu);
+    note_cpu(s, r.cpu);
     if (r.h.a == IPS_START_KNOWN && !s->fork_seq)
         s->fork_seq = r.fork_seq;
     if (s->start_kind || r.h.a == IPS_START_KNOWN)
@@ -178,7 +178,7 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
-    saw_cpu(c->s, r.cpu_ret);
+    note_cpu(c->s, r.cpu_ret);
     c->s->node_capacity += 2;
     int rc = B_MORE(c->b->forks, c->b->err);
     if (rc < 0)
@@ -217,7 +217,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
     b_scan_tried_join(c->b, c->s, c->t);
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
-    saw_cpu(c->s, r.cpu_ret);
+    note_cpu(c->s, r.cpu_ret);
     c->s->node_capacity++;
     int rc = B_MORE(c->b->joins, c->b->err);
     if (rc < 0)
@@ -281,7 +281,7 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_signal r;
     memcpy(&r, p, sizeof(r));
     note_times(c->s, c->t, c->t);
-    saw_cpu(c->s, r.cpu);
+    note_cpu(c->s, r.cpu);
     c->s->node_capacity++;
     bool kill = type == IPS_REC_KILL;
     int rc = kill ? B_MORE(c->b->kills, c->b->err)
@@ -318,8 +318,8 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
 /* Completes the b_sync of a read of an eventfd or of an inotify watch. If a
  * poll waited for the event, the wait starts at the poll; if nothing waited,
  * the b_sync is `ready`. */
-static void scan_eventfd(struct scan *c, const struct ips_rec_sync *r,
-                         uint64_t t_ret)
+static void complete_event_sync(struct scan *c, const struct ips_rec_sync *r,
+                                uint64_t t_ret)
 {
     struct b_sync *s = &c->b->syncs.v[c->b->syncs.n - 1];
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
@@ -335,15 +335,16 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
-    saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
-    saw_cpu(c->s, r.cpu_ret);
+    note_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    note_cpu(c->s, r.cpu_ret);
     c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
     if (type == IPS_REC_RELEASE && b_is_common_release(r.h.a) && c->b->nodes)
         return 0; /* an incremental build has no wait that this record could end
                    */
-    int rc =
-        type == IPS_REC_ACQUIRE ? b_scan_tried(c->b, c->s, &r, c->t, t_ret) : 0;
+    int rc = type == IPS_REC_ACQUIRE
+                 ? b_scan_tried_acquire(c->b, c->s, &r, c->t, t_ret)
+                 : 0;
     if (rc < 0)
         return rc;
     rc = B_MORE(c->b->syncs, c->b->err);
@@ -364,7 +365,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
         .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
     if (type == IPS_REC_ACQUIRE && b_is_event(r.h.a))
-        scan_eventfd(c, &r, t_ret);
+        complete_event_sync(c, &r, t_ret);
     return 0;
 }
 
@@ -374,7 +375,7 @@ static int scan_lock(struct scan *c, uint32_t type, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     bool release = type == IPS_REC_RELEASE_SHORT;
     note_times(c->s, c->t, c->t);
-    saw_cpu(c->s, r.cpu);
+    note_cpu(c->s, r.cpu);
     c->s->node_capacity += release;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc < 0)
@@ -431,7 +432,7 @@ static void scan_end(struct scan *c, const uint8_t *p)
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
     note_times(s, c->t, c->t);
-    saw_cpu(s, r.cpu);
+    note_cpu(s, r.cpu);
     if (r.h.a < IPS_END_THREAD || r.h.a > IPS_END_TASK)
         return;
     s->end_kind = (uint8_t)r.h.a;
@@ -448,7 +449,7 @@ static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
     struct b_stream *s = c->s;
     memcpy(&cpu, p + sizeof(struct ips_rec_head), sizeof(cpu));
     note_times(s, c->t, c->t);
-    saw_cpu(s, cpu);
+    note_cpu(s, cpu);
     if (type == IPS_REC_NAME) {
         s->name = p + sizeof(struct ips_rec_text);
         s->name_len = (uint32_t)strnlen((const char *)s->name,

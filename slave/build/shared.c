@@ -70,7 +70,7 @@ bool b_is_shared(struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
     const uint32_t from = b->out->ends[to].peer_end;
-    struct inflow f = b_inflow(b, to);
+    struct inflow f = b_begin_inflow(b, to);
     uint64_t sent = b->ends[from].sent_before;
     bool taken = false;
     for (uint32_t i = 0; i < e->read_count; i++) {
@@ -208,7 +208,8 @@ struct position {
 /* At time `t` everything that had been sent was read: processes the receives
  * before `t`. Bytes sent after the return of the last of these went to another
  * reader. */
-static void divide_at(struct shared *k, struct position *p, uint64_t t)
+static void match_up_to_empty_moment(struct shared *k, struct position *p,
+                                     uint64_t t)
 {
     uint32_t r = p->read, s = p->send, own;
     uint64_t read = 0, sent = 0, last = 0;
@@ -250,9 +251,9 @@ int b_match_shared(struct build *b, uint32_t to)
     b->broken |= b->incremental != NULL;
     int rc = collect_ops(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
-        divide_at(&k, &p, k.empty.v[i]);
+        match_up_to_empty_moment(&k, &p, k.empty.v[i]);
     if (rc == 0 && k.reads)
-        divide_at(&k, &p, k.read[k.reads - 1].t_ret);
+        match_up_to_empty_moment(&k, &p, k.read[k.reads - 1].t_ret);
     for (; rc == 0 && p.read < k.reads; p.read++)
         leave_unmatched(&k, &k.read[p.read]);
     ips_free_large(k.send);

@@ -103,8 +103,8 @@ static uint32_t find_kill(const struct index *x, const struct b_signal_taken *y)
     return IPS_NONE;
 }
 
-uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
-                      uint64_t pidns, uint32_t pid, uint64_t t)
+uint32_t b_find_process_of_pid(const struct build *b, const uint32_t *by_pid,
+                               uint64_t pidns, uint32_t pid, uint64_t t)
 {
     const struct ips_proc *procs = b->out->procs;
     uint32_t low = 0, high = b->out->proc_count;
@@ -219,8 +219,8 @@ static uint32_t find_child(const struct index *x,
                            const struct b_signal_taken *y)
 {
     const struct build *b = x->b;
-    uint32_t p =
-        b_pid_search(b, x->procs, head_of(b, y->stream)->pidns, y->from, y->t);
+    uint32_t p = b_find_process_of_pid(
+        b, x->procs, head_of(b, y->stream)->pidns, y->from, y->t);
     return p != IPS_NONE && b->procs[p].end_chain != IPS_NONE ? p : IPS_NONE;
 }
 
@@ -269,13 +269,14 @@ static bool is_from_outside(const struct index *x,
         return is_of_terminal(y);
     if (y->from == 0)
         return x->one_namespace;
-    return b_pid_search(x->b, x->procs, head_of(x->b, y->stream)->pidns,
-                        y->from, UINT64_MAX) == IPS_NONE &&
+    return b_find_process_of_pid(x->b, x->procs,
+                                 head_of(x->b, y->stream)->pidns, y->from,
+                                 UINT64_MAX) == IPS_NONE &&
            !bsearch(&y->from, x->forked, x->b->forks.n, sizeof(*x->forked),
                     cmp_pid);
 }
 
-int b_signals(struct build *b)
+int b_find_signal_causes(struct build *b)
 {
     struct index x = {.b = b, .one_namespace = has_one_pid_namespace(b)};
     int rc = IPS_E_NO_MEMORY;
@@ -310,7 +311,7 @@ int b_signals(struct build *b)
         if (y->kill != IPS_NONE)
             b->kills.v[y->kill].is_taken = true;
     }
-    rc = b_find_stops(b, x.procs);
+    rc = b_find_job_stops(b, x.procs);
 out:
     ips_free_large(x.kills);
     ips_free_large(x.procs);
@@ -318,7 +319,7 @@ out:
     return rc;
 }
 
-void b_signal_arcs(struct build *b)
+void b_make_signal_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->takings.n; i++) {
         const struct b_signal_taken *y = &b->takings.v[i];

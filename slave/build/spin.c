@@ -55,13 +55,14 @@ void b_take_over_pending_wait(struct maker *m, struct interval *v,
     if (w->blocked_ns)
         b_add_wait(m, cause, w->blocked_ns);
     if (m->b->notes)
-        b_waits_pending(m, cause, w->blocked_ns, true);
+        b_waits_add_pending(m, cause, w->blocked_ns, true);
     spin->burnt = ips_add_sat(spin->burnt, w->spin.burnt);
     spin->elapsed_ns = ips_add_sat(spin->elapsed_ns, w->spin.elapsed_ns);
     w->pending = false;
 }
 
-int b_end_spin_at_node(struct maker *m, uint32_t node, const struct spin *s)
+int b_subtract_spin_at_node(struct maker *m, uint32_t node,
+                            const struct spin *s)
 {
     if (!s->burnt)
         return 0;
@@ -136,7 +137,7 @@ static uint32_t count_sleeps_without_arc(const struct ips_built *b)
     return n;
 }
 
-int b_unended_list(struct build *b)
+int b_list_unended(struct build *b)
 {
     struct ips_built *o = b->out;
     uint32_t n = b->unended.n, room = n + count_sleeps_without_arc(o);

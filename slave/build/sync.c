@@ -287,7 +287,7 @@ static uint32_t owner_chain(const struct build *b, const struct b_sync *a)
     return best;
 }
 
-static void match_one(const struct object *o, uint32_t index, bool after)
+static void match_acquire(const struct object *o, uint32_t index, bool after)
 {
     struct build *b = o->b;
     struct b_sync *a = &b->syncs.v[index];
@@ -365,7 +365,7 @@ static void match_object(struct object *o, bool after)
     if (!after)
         qsort_r(o->acquire, o->acquires, sizeof(*o->acquire), cmp_return, o->b);
     for (uint32_t i = 0; i < o->acquires; i++)
-        match_one(o, o->acquire[i], after);
+        match_acquire(o, o->acquire[i], after);
     /* after the others, which may have taken what was given */
     for (uint32_t i = 0; i < o->acquires && !after; i++) {
         uint64_t earliest;
@@ -443,7 +443,7 @@ static uint64_t resource_kind_of(uint8_t kind)
     return IPS_THING_UNKNOWN;
 }
 
-void b_sync_arcs(struct build *b)
+void b_make_sync_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->syncs.n; i++) {
         const struct b_sync *s = &b->syncs.v[i];

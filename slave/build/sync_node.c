@@ -29,7 +29,7 @@ enum ips_wait_cause b_cause_of_sync(uint32_t kind)
  * that an eventfd or a message queue ended. It takes over the wait of an
  * earlier poll, or of failed attempts. What a terminal has may come from a
  * person. */
-int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
+int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_pop_spin_before(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
@@ -49,7 +49,7 @@ int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
     s->node =
         b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[s->node] = ips_add_sat(slept, spin.elapsed_ns);
-    return b_end_spin_at_node(m, s->node, &spin);
+    return b_subtract_spin_at_node(m, s->node, &spin);
 }
 
 static int on_acquire(struct maker *m, struct b_sync *s,
@@ -96,7 +96,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
 /* Makes the node of a connect that succeeded after several tries, once a
  * process listened. The naps between count as waits when their own records come
  * (b_count_if_nap). */
-static void on_listener(struct maker *m, struct b_sync *s)
+static void on_tried_connect(struct maker *m, struct b_sync *s)
 {
     m->last_ret = ips_max_u64(s->t_ret, m->last_ret);
     if (s->cause != IPS_NONE)
@@ -130,12 +130,12 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     }
     m->next_sync++;
     if (!s->release && s->kind == IPS_SYNC_LISTEN) {
-        on_listener(m, s);
+        on_tried_connect(m, s);
         return 0;
     }
     b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        rc = b_is_event(s->kind) && !s->err ? b_on_eventfd(m, s, &v)
+        rc = b_is_event(s->kind) && !s->err ? b_on_event_wait(m, s, &v)
                                             : on_acquire(m, s, &v);
     else if (s->used)
         s->node =
@@ -151,7 +151,7 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     return rc;
 }
 
-void b_on_lock(struct maker *m, const uint8_t *p)
+void b_on_short_sync(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_lock r;
     memcpy(&r, p, sizeof(r));
@@ -177,7 +177,7 @@ int b_subtract_spin_cpu(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t n = 0;
-    const struct ips_spun *before = b_incremental_spun(b, &n);
+    const struct ips_spun *before = b_incremental_get_final_spun(b, &n);
     if (!b->spins.n && !n)
         return 0;
     b->out->spun = b_calloc(b->spins.n + n, sizeof(*b->out->spun), b->err);

@@ -155,7 +155,7 @@ static bool went_on_unrecorded(const struct build *b, const struct b_proc *p)
     return unrecorded;
 }
 
-static void find_root(struct build *b)
+static void find_root_and_goal(struct build *b)
 {
     struct ips_built *out = b->out;
     uint32_t root = IPS_NONE;
@@ -190,7 +190,7 @@ static void find_root(struct build *b)
 
 /* ---- threads ---- */
 
-static void name_threads(struct build *b)
+static void set_thread_names_and_open(struct build *b)
 {
     for (uint32_t c = 0; c < b->out->g.chain_count; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
@@ -253,8 +253,8 @@ static void put_endpoint(char *out, size_t size, const struct ips_addr *a)
     }
 }
 
-static void name_inet(const struct build *b, const struct b_end *e,
-                      struct ips_end *row, const char *what)
+static void set_inet_name_and_keys(const struct build *b, const struct b_end *e,
+                                   struct ips_end *row, const char *what)
 {
     char local[64], remote[64];
     put_endpoint(local, sizeof(local), &e->laddr);
@@ -296,10 +296,10 @@ static void name_end(const struct build *b, const struct b_end *e,
         row->key_len = IPS_KEY_USER;
         break;
     case IPS_CHAN_UDP:
-        name_inet(b, e, row, "udp");
+        set_inet_name_and_keys(b, e, row, "udp");
         break;
     default:
-        name_inet(b, e, row, "tcp");
+        set_inet_name_and_keys(b, e, row, "tcp");
         break;
     }
 }
@@ -343,15 +343,15 @@ static int name_ends(struct build *b)
     return 0;
 }
 
-int b_tables(struct build *b)
+int b_make_tables(struct build *b)
 {
     int rc = name_processes(b);
     if (rc == 0)
         rc = name_ends(b);
     if (rc < 0)
         return rc;
-    name_threads(b);
-    find_root(b);
+    set_thread_names_and_open(b);
+    find_root_and_goal(b);
     b->out->first_ns = UINT64_MAX;
     for (uint32_t i = 0; i < b->in->stream_count; i++)
         if (!b->streams[i].empty)

@@ -2,7 +2,7 @@
  * end. */
 #include "slave/build/node.h"
 
-int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
+int b_find_or_add_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[end];
@@ -86,7 +86,7 @@ int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir)
     struct tally *y = &m->tally[dir];
     flush_tally(m, dir);
     *y = (struct tally){.end = end, .t = UINT64_MAX};
-    return b_traffic_row(m, end, &y->row);
+    return b_find_or_add_traffic_row(m, end, &y->row);
 }
 
 void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,

@@ -51,9 +51,9 @@ struct b_stream {
     uint64_t events, node_capacity;
     uint64_t one_node; /* sends that need one node only: they did not sleep, and
                           no earlier call of the stream returned after them */
-    uint64_t cost_ret_ns; /* for b_cost(): return of the last call */
-    uint64_t read_cpu_ns; /* for b_cost(): CPU time at the agent's last reading
-                             of the CPU clock */
+    uint64_t cost_ret_ns; /* for b_add_record_cost(): return of the last call */
+    uint64_t read_cpu_ns; /* for b_add_record_cost(): CPU time at the agent's
+                             last reading of the CPU clock */
     /* CPU time used in calls that blocked since the reading at read_cpu_ns;
      * below: the number of these calls */
     uint64_t blocks_unread_ns;
@@ -364,7 +364,7 @@ struct b_chan {
  * on this machine is found:
  *   g.xlen   the bytes,
  *   g.xpred  how long the call took, ns; IPS_NO_NODE: see long_reads;
- * afterwards, until b_weights():
+ * afterwards, until b_make_weights():
  *   g.xkind  B_X_SENT,
  *   g.xpred  the send's slot (b_op_at);
  * or, if the send's node is not changed any more:

@@ -168,7 +168,7 @@ static bool image_lost_records(const struct build *b,
 /* Turns the node of each unfinished send into a SEND of what its peer received
  * beyond the recorded sends. Does nothing for an end with several unfinished
  * sends, or if some process is not recorded, since that process may have sent
- * the bytes. To be called between b_nodes() and b_match(). */
+ * the bytes. To be called between b_make_nodes() and b_match(). */
 int b_complete_unfinished_sends(struct build *b)
 {
     int rc = 0;
@@ -199,7 +199,7 @@ int b_complete_unfinished_sends(struct build *b)
     return rc;
 }
 
-int b_unfinished_call(struct maker *m, uint32_t stream)
+int b_add_unfinished_call(struct maker *m, uint32_t stream)
 {
     struct build *b = m->b;
     struct b_stream *s = &b->streams[stream];

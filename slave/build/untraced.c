@@ -37,8 +37,9 @@ static bool parse_untraced(const struct b_unrecorded *u, struct untraced *out)
     return true;
 }
 
-static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
-                                   const char *program)
+static struct ips_untraced *find_or_add_untraced_row(struct ips_built *o,
+                                                     const char *cause,
+                                                     const char *program)
 {
     for (uint32_t i = 0; i < o->untraced_count; i++)
         if (strcmp(o->untraced[i].cause, cause) == 0 &&
@@ -60,7 +61,7 @@ static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
 static void count_cause(struct build *b, const char *cause, const char *program,
                         uint32_t pid)
 {
-    struct ips_untraced *r = row_of(b->out, cause, program);
+    struct ips_untraced *r = find_or_add_untraced_row(b->out, cause, program);
     if (r->count++ == 0)
         r->pid = pid;
     b->out->counts.untraced++;
@@ -142,7 +143,7 @@ static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
         o->unrecorded[o->unrecorded_count++] = new;
 }
 
-int b_untraced(struct build *b)
+int b_list_untraced(struct build *b)
 {
     b->out->untraced = b_calloc(ROWS_MAX, sizeof(*b->out->untraced), b->err);
     b->out->unrecorded =

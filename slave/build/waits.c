@@ -103,8 +103,8 @@ void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
 
 /* Adds the row of the pending wait. `taken`: the current record takes over the
  * wait; else the wait ends at the poll itself. */
-void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
-                     bool taken)
+void b_waits_add_pending(struct maker *m, enum ips_wait_cause cause,
+                         uint64_t ns, bool taken)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_row *r = ns ? add_wait_row(m, cause, ns) : NULL;
@@ -356,8 +356,8 @@ int b_waits_finish_record(struct maker *m, uint32_t type, const uint8_t *p,
         }
         if (r->arc != IPS_NO_NODE)
             continue;
-        /* if a signal ended the sleep (b_find_ending_signal), the signal's node
-         * is the end of the wait */
+        /* if a signal ended the sleep (b_apply_ending_signal), the signal's
+         * node is the end of the wait */
         bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;

@@ -4,13 +4,13 @@
  * (analysis/graph/view.h).
  *
  * A node's coordinate is some CPU time before or after the reading of its
- * clocks; b_weights() moves the time of the node by the same amount. But on a
- * channel to another machine a send is passed at its call and a receive at its
- * return, because the clocks are aligned by these times: so no message arrives
- * before it was sent. This pass then "bends" times, that is, lowers them until
- * no arc of this machine leads back in time: a node is passed no later than
- * the nodes that depend on it. Therefore a node's earliest start time in
- * `wall` equals g.at.
+ * clocks; b_make_weights() moves the time of the node by the same amount. But
+ * on a channel to another machine a send is passed at its call and a receive at
+ * its return, because the clocks are aligned by these times: so no message
+ * arrives before it was sent. This pass then "bends" times, that is, lowers
+ * them until no arc of this machine leads back in time: a node is passed no
+ * later than the nodes that depend on it. Therefore a node's earliest start
+ * time in `wall` equals g.at.
  */
 #include "slave/build/internal.h"
 
@@ -98,8 +98,9 @@ static bool bend_round(struct build *b)
     return bent;
 }
 
-/* Does any arc lead back in time? b_weights() checked the arcs within chains
- * and those of matched receives; that result holds if no time was moved since.
+/* Does any arc lead back in time? b_make_weights() checked the arcs within
+ * chains and those of matched receives; that result holds if no time was moved
+ * since.
  */
 static bool has_backward_arc(const struct build *b)
 {
@@ -128,7 +129,7 @@ static bool was_event_over_before_sleep(const struct build *b, uint32_t i)
 }
 
 /* Called if no time has to bend: corrects the waits of the nodes in b->arcs.
- * b_weights() has corrected all others. */
+ * b_make_weights() has corrected all others. */
 static void correct_remaining_waits(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -146,7 +147,7 @@ static void restore_waits(struct build *b)
     b->fitted.n = 0;
 }
 
-static void fit_chain(struct build *b, uint32_t c)
+static void limit_waits_and_delays(struct build *b, uint32_t c)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
@@ -184,7 +185,7 @@ int b_bend_times_and_fit_waits(struct build *b)
     if (!g->delay)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "delays of %zu nodes",
                            room);
-    b_delays(b);
+    b_distribute_run_delays(b);
     int rc = shift_ends_of_joined(b);
     bool bent = has_backward_arc(b);
     if (!bent) {
@@ -196,6 +197,6 @@ int b_bend_times_and_fit_waits(struct build *b)
         bent = bend_round(b);
     b->broken |= bent;
     for (uint32_t c = 0; c < g->chain_count; c++)
-        fit_chain(b, c);
+        limit_waits_and_delays(b, c);
     return rc;
 }

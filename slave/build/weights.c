@@ -1,6 +1,7 @@
 /*
- * Turns coordinates into weights (b_weights). The same pass over the columns
- * computes everything else that follows from a node and the one before it.
+ * Turns coordinates into weights (b_make_weights). The same pass over the
+ * columns computes everything else that follows from a node and the one before
+ * it.
  *
  * Most nodes come in long sequences that need no decision: coordinates and
  * clocks go forwards, sleeps are no longer than the time for them, the times
@@ -215,8 +216,8 @@ static bool weight_even(const struct weigher *k, struct weight_sums *s,
 
 /* Processes the nodes of a chain between the first and the last, for builds
  * without the columns off, far and coord. */
-static int weight_runs(const struct weigher *k, struct weight_sums *s,
-                       uint32_t i, uint32_t end)
+static int weight_middle_nodes(const struct weigher *k, struct weight_sums *s,
+                               uint32_t i, uint32_t end)
 {
     struct weigher plain = *k;
     int rc = 0;
@@ -231,7 +232,7 @@ static int weight_runs(const struct weigher *k, struct weight_sums *s,
 
 /* Makes the weights of one chain. Sets *cpu to the CPU time of the chain, ns.
  */
-static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
+static int make_chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
 {
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
@@ -260,7 +261,7 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     if (rc == 0 && from < end)
         rc = k->off || k->far || k->coord || !k->fits
                  ? weight_nodes(*k, &s, from, end - 1, false, false)
-                 : weight_runs(k, &s, from, end - 1);
+                 : weight_middle_nodes(k, &s, from, end - 1);
     if (rc == 0 && from < end)
         rc = weight_nodes(*k, &s, end - 1, end, false, true);
     b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
@@ -322,7 +323,7 @@ static void rebuild_sums(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     bound_weights(b);
-    b_cost_limit(b);
+    b_limit_probe_costs(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
         uint64_t *sum = &b->out->threads[c].cpu_ns;
@@ -333,13 +334,13 @@ static void rebuild_sums(struct build *b)
 }
 
 /* `sum`: sum of the CPU times and lengths of cross arcs of all nodes. */
-void b_bound_and_sum_weights(struct build *b, ips_u128 sum)
+void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;
     sum += b->gone;
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
-    const struct ips_spun *cut = b_incremental_spun(b, &n);
+    const struct ips_spun *cut = b_incremental_get_final_spun(b, &n);
     /* spin_ns includes spinning that earlier calls subtracted; `sum` does not
      * contain that part */
     for (uint32_t i = 0; i < n; i++)
@@ -355,7 +356,7 @@ void b_bound_and_sum_weights(struct build *b, ips_u128 sum)
         b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
 }
 
-int b_weights(struct build *b)
+int b_make_weights(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     struct weigher k = {.b = b,
@@ -378,12 +379,12 @@ int b_weights(struct build *b)
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
-        rc = chain_weights(&k, c, &row->cpu_ns);
+        rc = make_chain_weights(&k, c, &row->cpu_ns);
         sum += row->cpu_ns;
     }
     b->out->counts.probe_arc_ns = k.probe;
     rc = rc < 0 ? rc : b_subtract_spin_cpu(b);
     if (rc == 0)
-        b_bound_and_sum_weights(b, sum + k.xlen);
+        b_bound_weights_and_sum_cpu(b, sum + k.xlen);
     return rc;
 }

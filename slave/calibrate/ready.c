@@ -105,7 +105,7 @@ static int measure_wake_batch(int from, int to, uint32_t count,
 
 /* Finds the first two processors that this process may use. Returns how many it
  * found: 0 to 2. */
-static int two_processors(int at[2])
+static int find_two_processors(int at[2])
 {
     cpu_set_t set;
     int found = 0;
@@ -124,7 +124,7 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
     int at[2];
     sigset_t all, old;
     *wake_ns = IPS_UNMEASURED;
-    if (two_processors(at) < 2)
+    if (find_two_processors(at) < 2)
         return 0;
     uint64_t *cost = calloc((size_t)rounds * 2, sizeof(*cost));
     if (!cost)

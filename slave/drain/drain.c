@@ -84,7 +84,8 @@ static void remove_orphans(struct slave_drain *d)
     DIR *dir = opendir(runs);
     struct dirent *e;
     while (dir && (e = readdir(dir))) {
-        if (!slave_poolfs_run_name(e->d_name) || slave_drain_find(d, e->d_name))
+        if (!slave_poolfs_is_run_name(e->d_name) ||
+            slave_drain_find(d, e->d_name))
             continue;
         static const char *const files[] = {"archive", "archive.new", "graph",
                                             "graph.new"};
@@ -132,7 +133,7 @@ int slave_drain_open(struct slave_drain *d,
         rc = slave_store_open(path, &d->store, err);
     }
     if (rc == 0)
-        rc = slave_run_restore(d, err);
+        rc = slave_run_restore_all(d, err);
     if (rc == 0) {
         remove_orphans(d);
         rc = slave_watch_open(d, err);
@@ -190,7 +191,7 @@ static void mark_dead_streams(struct slave_run *run)
 void slave_run_refresh_control(struct slave_run *run)
 {
     struct ips_control c;
-    if (slave_poolfs_control(run->dirfd, &c, NULL) < 0)
+    if (slave_poolfs_read_control(run->dirfd, &c, NULL) < 0)
         return;
     run->row.control.used_bytes = c.used_bytes;
     run->row.control.released_bytes = c.released_bytes;
@@ -277,7 +278,7 @@ static bool run_has_changes(const struct slave_run *run)
     return false;
 }
 
-static void run_committed(struct slave_drain *d, struct slave_run *run)
+static void finish_commit_of_run(struct slave_drain *d, struct slave_run *run)
 {
     slave_archive_commit(&run->archive);
     run->dirty = false;
@@ -303,7 +304,7 @@ static void run_committed(struct slave_drain *d, struct slave_run *run)
     }
 }
 
-static void run_rolled_back(struct slave_run *run)
+static void restore_run_after_rollback(struct slave_run *run)
 {
     slave_archive_rollback(&run->archive);
     if (run->record_queue)
@@ -340,8 +341,8 @@ static void run_rolled_back(struct slave_run *run)
         run->saved = run->row;
 }
 
-static void report_failure(struct slave_drain *d, uint64_t now_ns,
-                           const struct ips_err *err)
+static void log_failure_and_delay_retry(struct slave_drain *d, uint64_t now_ns,
+                                        const struct ips_err *err)
 {
     if (!d->failing_since_ns)
         ips_log_error(
@@ -376,7 +377,7 @@ static int commit_turn(struct slave_drain *d, struct ips_err *err)
 
 static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
 {
-    slave_liveness_events(d, now_ns);
+    slave_liveness_handle_events(d, now_ns);
     slave_liveness_check(d, now_ns);
     slave_unrecorded_scan(d, now_ns);
     slave_load_measure_runs(d, now_ns);
@@ -421,7 +422,8 @@ static uint64_t ns_until_next_turn(const struct slave_drain *d, uint64_t now_ns)
     return ips_max_u64(ips_sub_sat(next, now_ns), TURN_LIVE_NS);
 }
 
-static void after_commit(struct slave_drain *d, uint64_t now_ns)
+static void reclaim_and_close_after_commit(struct slave_drain *d,
+                                           uint64_t now_ns)
 {
     uint64_t begun_ns = slave_now_ns();
     d->more_to_close = false;
@@ -430,7 +432,7 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
             continue;
         if (run_has_changes(r))
             d->version++;
-        run_committed(d, r);
+        finish_commit_of_run(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
             slave_ingest_poll_finished_segment(d, r, s, now_ns);
         slave_run_free_dead_processes(d, r, now_ns);
@@ -461,8 +463,8 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     if (rc < 0) {
         for (struct slave_run *r = d->runs; r; r = r->next)
             if (r->in_pool)
-                run_rolled_back(r);
-        report_failure(d, now_ns, &err);
+                restore_run_after_rollback(r);
+        log_failure_and_delay_retry(d, now_ns, &err);
         return RETRY_NS;
     }
     if (d->failing_since_ns) {
@@ -471,7 +473,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     }
     d->failing_since_ns = 0;
     d->failing[0] = '\0';
-    after_commit(d, now_ns);
+    reclaim_and_close_after_commit(d, now_ns);
     return ns_until_next_turn(d, now_ns);
 }
 

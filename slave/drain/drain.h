@@ -315,17 +315,18 @@ void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why);
 
 /* Functions of run.c: */
-int slave_run_restore(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
+int slave_run_restore_all(struct slave_drain *d,
+                          struct ips_err *err) IPS_MUST_USE;
 /* Adds the run of a pool directory that has a valid control file, or opens a
  * known run again. Takes ownership of `dirfd` only if it succeeds. */
-int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
-                    const struct ips_control *control,
-                    struct ips_err *err) IPS_MUST_USE;
+int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
+                            const struct ips_control *control,
+                            struct ips_err *err) IPS_MUST_USE;
 struct slave_stream *
 slave_run_find_or_add_stream(struct slave_run *run,
                              const struct ips_segment_header *head);
-struct slave_segment *slave_run_segment(struct slave_run *run,
-                                        const char *file);
+struct slave_segment *slave_run_find_segment(struct slave_run *run,
+                                             const char *file);
 struct slave_segment *slave_run_add_segment(struct slave_run *run,
                                             const char *file);
 /* Whether all processes of the run that were seen have ended; false if none was
@@ -349,7 +350,7 @@ void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 
 /* Functions of watch.c: */
 int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
-void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
+void slave_watch_handle_events(struct slave_drain *d, uint64_t now_ns);
 void slave_watch_list_pool(struct slave_drain *d);
 /* Lists the run's directory in the pool: adds new segments, and marks those
  * that have vanished as gone. Returns the number of new segments, or < 0 on
@@ -363,8 +364,8 @@ void slave_watch_remove(struct slave_drain *d, struct slave_run *run);
 struct slave_spare_segments;
 /* Takes over the spare segment `name`, which an earlier slave left in the
  * directory of the run. */
-void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
-                                const char *name);
+void slave_spare_segments_take_over(struct slave_drain *d,
+                                    struct slave_run *run, const char *name);
 /* If it is time: adopts the spare segments that processes have taken, and makes
  * new ones, or removes all of them if none was taken for long. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
@@ -383,7 +384,7 @@ void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 void slave_liveness_read_namespace(struct slave_drain *d);
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
                           uint64_t mtime_real_ns);
-void slave_liveness_events(struct slave_drain *d, uint64_t now_ns);
+void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_close_pidfd(struct slave_image *image);
 /* Whether some process on this machine has the run in its environment. Also
@@ -395,18 +396,18 @@ bool slave_liveness_is_run_in_environs(struct slave_drain *d, const char *run);
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
                           struct slave_segment *seg, uint64_t now_ns,
                           struct ips_err *err);
-int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
-                    struct slave_segment *seg,
-                    struct ips_err *err) IPS_MUST_USE;
-void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
-                           bool news);
+int slave_ingest_open_segment_fd(struct slave_drain *d, struct slave_run *run,
+                                 struct slave_segment *seg,
+                                 struct ips_err *err) IPS_MUST_USE;
+void slave_ingest_schedule_poll(struct slave_segment *seg, uint64_t now_ns,
+                                bool news);
 bool slave_ingest_writer_gone(const struct slave_segment *seg);
 void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
                          const char *why);
 /* Sets a segment whose records are still to be read to WAITING, with the cursor
  * at its first record: a new file, or one that its writer reuses. */
-void slave_ingest_begin(struct slave_segment *seg,
-                        const struct ips_segment_header *head);
+void slave_ingest_reset_segment(struct slave_segment *seg,
+                                const struct ips_segment_header *head);
 
 /* --on-full=ring: while the writer lives, it reuses its segments in turn and
  * the slave leaves them alone. After its death the digest with the highest seq

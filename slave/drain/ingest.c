@@ -35,12 +35,12 @@ void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg)
     seg->fd = -1;
 }
 
-int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
-                    struct slave_segment *seg, struct ips_err *err)
+int slave_ingest_open_segment_fd(struct slave_drain *d, struct slave_run *run,
+                                 struct slave_segment *seg, struct ips_err *err)
 {
     if (seg->fd >= 0)
         return seg->fd;
-    int fd = slave_poolfs_segment(run->dirfd, seg->row.file, err);
+    int fd = slave_poolfs_open_segment(run->dirfd, seg->row.file, err);
     if (fd < 0)
         return fd;
     seg->fd = fd;
@@ -48,8 +48,8 @@ int slave_ingest_fd(struct slave_drain *d, struct slave_run *run,
     return fd;
 }
 
-void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
-                           bool news)
+void slave_ingest_schedule_poll(struct slave_segment *seg, uint64_t now_ns,
+                                bool news)
 {
     seg->wait_ns = news ? POLL_MIN_NS : seg->wait_ns + seg->wait_ns / 2;
     if (seg->wait_ns < POLL_MIN_NS)
@@ -78,8 +78,8 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 
 /* ---- a new file, or one that its writer reuses -------- */
 
-void slave_ingest_begin(struct slave_segment *seg,
-                        const struct ips_segment_header *head)
+void slave_ingest_reset_segment(struct slave_segment *seg,
+                                const struct ips_segment_header *head)
 {
     slave_segment_mark_dirty(seg);
     seg->size = head->segment_bytes;
@@ -106,7 +106,7 @@ static void resume_segment(struct slave_run *run, struct slave_segment *seg,
     else if (!seg->row.done)
         slave_segment_set_state(seg, SLAVE_SEG_WAITING, "resumed");
     else if (head->seq != seg->row.seq)
-        slave_ingest_begin(seg, head);
+        slave_ingest_reset_segment(seg, head);
     else if (head->state == IPS_SEGMENT_DRAINED)
         slave_segment_set_state(seg, SLAVE_SEG_DRAINED, "was handed back");
     else
@@ -152,9 +152,9 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
     struct ips_segment_header head;
     struct stat st = {0};
     bool gone = seg->stream && slave_ingest_writer_gone(seg);
-    int fd = slave_ingest_fd(d, run, seg, &err);
-    int rc = fd < 0 ? fd : slave_poolfs_header(fd, &head, &err);
-    slave_ingest_back_off(seg, now_ns, false);
+    int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
+    int rc = fd < 0 ? fd : slave_poolfs_read_header(fd, &head, &err);
+    slave_ingest_schedule_poll(seg, now_ns, false);
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     if (rc == IPS_E_LIMIT) {
@@ -210,7 +210,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         slave_ingest_refuse(run, seg,
                             "its part of the stream was read already");
     else
-        slave_ingest_begin(seg, &head);
+        slave_ingest_reset_segment(seg, &head);
 }
 
 /* ---- damage ----- */
@@ -296,7 +296,8 @@ static const char *copy_damaged_segment(struct slave_run *run,
                    : "a copy of its beginning is kept";
 }
 
-static void give_up(struct slave_run *run, struct slave_segment *seg)
+static void give_up_damaged_segment(struct slave_run *run,
+                                    struct slave_segment *seg)
 {
     slave_run_mark_dirty(run);
     slave_segment_mark_dirty(seg);
@@ -427,7 +428,8 @@ static void note_call_in_progress(struct slave_run *run,
     *known = now.begun;
 }
 
-static void segment_done(const struct slave_run *run, struct slave_segment *seg)
+static void mark_segment_done(const struct slave_run *run,
+                              struct slave_segment *seg)
 {
     schedule_drained_polls(run, seg);
     slave_segment_mark_dirty(seg);
@@ -461,7 +463,7 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
             look.most = SLAVE_READ_BYTES;
         }
         if (wrong || look.stop_reason == SLAVE_STOP_WRONG) {
-            give_up(run, seg);
+            give_up_damaged_segment(run, seg);
             return 0;
         }
         if (look.stop_reason == SLAVE_STOP_MORE)
@@ -481,21 +483,22 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
     return 0;
 }
 
-static void poll_reading(struct slave_drain *d, struct slave_run *run,
-                         struct slave_segment *seg, uint64_t now_ns,
-                         struct ips_err *err)
+static void read_and_finish_segment(struct slave_drain *d,
+                                    struct slave_run *run,
+                                    struct slave_segment *seg, uint64_t now_ns,
+                                    struct ips_err *err)
 {
     struct ips_err why = {0};
     struct ips_segment_header head;
     uint32_t at = seg->row.at;
     bool finished = false;
-    int fd = slave_ingest_fd(d, run, seg, &why);
+    int fd = slave_ingest_open_segment_fd(d, run, seg, &why);
     /* The order matters: first whether the writer is dead and the segment
      * closed, then the records. */
     bool gone = slave_ingest_writer_gone(seg);
     int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
-        slave_ingest_back_off(seg, now_ns, false);
+        slave_ingest_schedule_poll(seg, now_ns, false);
         ips_log_warn("run %s: %s", run->row.name, why.msg);
         return;
     }
@@ -504,10 +507,10 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
         rc = IPS_E_CORRUPT;
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
-            give_up(run, seg);
+            give_up_damaged_segment(run, seg);
         if (fd < 0 || gone || run->images == NULL)
-            segment_done(run, seg);
-        slave_ingest_back_off(seg, now_ns, false);
+            mark_segment_done(run, seg);
+        slave_ingest_schedule_poll(seg, now_ns, false);
         return;
     }
     bool closed = head.state != IPS_SEGMENT_OPEN;
@@ -520,18 +523,18 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     if (run->want_sync || (gone && finished))
         note_call_in_progress(run, seg, &head, gone);
     if (finished || (seg->row.given_up && (closed || gone)))
-        segment_done(run, seg);
+        mark_segment_done(run, seg);
     if (seg->row.at != at) {
         run->changed_ns = now_ns;
         seg->stream->image->last_ns = now_ns;
     }
-    slave_ingest_back_off(seg, now_ns, seg->row.at != at);
+    slave_ingest_schedule_poll(seg, now_ns, seg->row.at != at);
 }
 
 /* Starts reading a segment when its predecessors in the stream are done. Gives
  * up predecessors that have been missing for GAP_NS. */
-static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
-                         uint64_t now_ns)
+static void start_reading_if_due(struct slave_run *run,
+                                 struct slave_segment *seg, uint64_t now_ns)
 {
     struct slave_stream *st = seg->stream;
     seg->next_poll_ns = now_ns + POLL_MIN_NS;
@@ -575,9 +578,9 @@ void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
     if (seg->state == SLAVE_SEG_NEW)
         poll_new_segment(d, run, seg, now_ns);
     if (seg->state == SLAVE_SEG_WAITING)
-        poll_waiting(run, seg, now_ns);
+        start_reading_if_due(run, seg, now_ns);
     if (seg->state == SLAVE_SEG_READING && !seg->row.done)
-        poll_reading(d, run, seg, now_ns, err);
+        read_and_finish_segment(d, run, seg, now_ns, err);
     if (d->open_fds > d->max_fds)
         slave_segment_close_fd(d, seg);
 }

@@ -69,7 +69,8 @@ static uint64_t agent_clock_ns(const struct ips_control *c)
     return t > 0 ? (uint64_t)t : 0;
 }
 
-static void image_ended(struct slave_image *image, enum slave_image_state state)
+static void mark_image_ended(struct slave_image *image,
+                             enum slave_image_state state)
 {
     slave_liveness_close_pidfd(image);
     image->state = state;
@@ -166,7 +167,7 @@ static int pidfd_open_raw(uint32_t pid)
 
 /* Marks the image as dead, and the older images of its process that an exec
  * replaced. */
-static void process_died(struct slave_image *image)
+static void mark_process_dead(struct slave_image *image)
 {
     struct slave_run *run = image->run;
     if (image->state == SLAVE_IMAGE_DEAD)
@@ -175,7 +176,7 @@ static void process_died(struct slave_image *image)
         if (i == image ||
             (i->pid == image->pid && i->pidns == image->pidns &&
              i->state == SLAVE_IMAGE_REPLACED && i->stamp < image->stamp))
-            image_ended(i, SLAVE_IMAGE_DEAD);
+            mark_image_ended(i, SLAVE_IMAGE_DEAD);
 }
 
 /* Handles the pidfd's event that a process ended. If no recorded parent waits
@@ -192,7 +193,7 @@ static void on_process_end_event(struct slave_drain *d,
                       &hang_up_only) == 0)
             return;
     }
-    process_died(image);
+    mark_process_dead(image);
 }
 
 /* Watches the process of the image, to notice its end: by a pidfd or, without
@@ -203,7 +204,7 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
 {
     int fd = pidfd_open_raw(pid);
     if (fd < 0 && errno == ESRCH) {
-        process_died(image);
+        mark_process_dead(image);
         return;
     }
     image->state = SLAVE_IMAGE_ALIVE;
@@ -230,7 +231,7 @@ static void replace_older(struct slave_image *image)
         if (i->state == SLAVE_IMAGE_DEAD || i->state == SLAVE_IMAGE_REPLACED)
             continue;
         struct slave_image *old = i->stamp < image->stamp ? i : image;
-        image_ended(old, SLAVE_IMAGE_REPLACED);
+        mark_image_ended(old, SLAVE_IMAGE_REPLACED);
         if (old == image)
             return;
     }
@@ -253,13 +254,13 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
     }
     if (st && process_is_younger(image, image->pid, &st->row.head.clock,
                                  mtime_real_ns)) {
-        process_died(image);
+        mark_process_dead(image);
         return;
     }
     watch_process(d, image, image->pid);
 }
 
-void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
+void slave_liveness_handle_events(struct slave_drain *d, uint64_t now_ns)
 {
     struct epoll_event ev[64];
     int n;
@@ -267,7 +268,7 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
         n = epoll_wait(d->epoll_fd, ev, 64, 0);
         for (int i = 0; i < n; i++) {
             if (!ev[i].data.ptr)
-                slave_watch_events(d, now_ns);
+                slave_watch_handle_events(d, now_ns);
             else
                 on_process_end_event(d, ev[i].data.ptr, ev[i].events);
         }
@@ -356,7 +357,7 @@ static void judge_image_without_process(struct slave_drain *d,
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
         idle > IDLE_SILENT_NS)
-        process_died(i);
+        mark_process_dead(i);
 }
 
 void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
@@ -370,9 +371,9 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
                 continue;
             i->next_look_ns = now_ns + LOOK_NS;
             if (i->dying)
-                process_died(i);
+                mark_process_dead(i);
             else if (kill((pid_t)i->pid_here, 0) < 0 && errno == ESRCH)
-                process_died(i);
+                mark_process_dead(i);
         }
     if (!unseen || now_ns < d->next_proc_scan_ns)
         return;

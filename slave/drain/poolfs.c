@@ -11,7 +11,7 @@
 
 #include "common/paths.h"
 
-bool slave_poolfs_run_name(const char *name)
+bool slave_poolfs_is_run_name(const char *name)
 {
     return ips_run_name_ok(name);
 }
@@ -89,8 +89,8 @@ static int read_at(int fd, void *out, size_t len, off_t at)
     return 0;
 }
 
-int slave_poolfs_control(int dirfd, struct ips_control *out,
-                         struct ips_err *err)
+int slave_poolfs_read_control(int dirfd, struct ips_control *out,
+                              struct ips_err *err)
 {
     struct stat st;
     int fd = open_regular(dirfd, "control", O_RDONLY, &st, err);
@@ -116,14 +116,14 @@ int slave_poolfs_control(int dirfd, struct ips_control *out,
     return rc;
 }
 
-int slave_poolfs_segment(int dirfd, const char *file, struct ips_err *err)
+int slave_poolfs_open_segment(int dirfd, const char *file, struct ips_err *err)
 {
     struct stat st;
     return open_regular(dirfd, file, O_RDWR, &st, err);
 }
 
-int slave_poolfs_header(int fd, struct ips_segment_header *out,
-                        struct ips_err *err)
+int slave_poolfs_read_header(int fd, struct ips_segment_header *out,
+                             struct ips_err *err)
 {
     uint32_t state = 0;
     struct stat st;
@@ -134,7 +134,7 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
         read_at(fd, out, sizeof(*out), 0) < 0)
         return ips_err_set(err, IPS_E_INCOMPLETE, "no header yet");
     out->state = state;
-    int rc = slave_poolfs_header_check(out, err);
+    int rc = slave_poolfs_check_header(out, err);
     if (rc == 0 &&
         (fstat(fd, &st) < 0 || st.st_size < (off_t)out->segment_bytes))
         return ips_err_set(err, IPS_E_CORRUPT,
@@ -143,7 +143,7 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
     return rc;
 }
 
-int slave_poolfs_header_check(struct ips_segment_header *out,
+int slave_poolfs_check_header(struct ips_segment_header *out,
                               struct ips_err *err)
 {
     if (out->magic == 0)

@@ -26,28 +26,28 @@ int slave_poolfs_open_dir(int at, const char *name,
 
 /* Reads and checks the control file of a run's directory. IPS_E_NOT_FOUND:
  * there is none. Every text in *out ends with a NUL. */
-int slave_poolfs_control(int dirfd, struct ips_control *out,
-                         struct ips_err *err) IPS_MUST_USE;
+int slave_poolfs_read_control(int dirfd, struct ips_control *out,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Opens a segment for reading and for writing its state word. Returns the
  * descriptor, or a negative code. */
-int slave_poolfs_segment(int dirfd, const char *file,
-                         struct ips_err *err) IPS_MUST_USE;
+int slave_poolfs_open_segment(int dirfd, const char *file,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Reads a segment's header. IPS_E_INCOMPLETE: the writer has not filled it yet;
  * IPS_E_CORRUPT or IPS_E_VERSION: it cannot be valid. `state` is read first: if
  * it is CLOSED, records read after this call are complete. */
-int slave_poolfs_header(int fd, struct ips_segment_header *out,
-                        struct ips_err *err) IPS_MUST_USE;
+int slave_poolfs_read_header(int fd, struct ips_segment_header *out,
+                             struct ips_err *err) IPS_MUST_USE;
 
-/* Checks a header like slave_poolfs_header, except for the file's size. The
- * caller has read the header, and its `state` before the rest. */
-int slave_poolfs_header_check(struct ips_segment_header *out,
+/* Checks a header like slave_poolfs_read_header, except for the file's size.
+ * The caller has read the header, and its `state` before the rest. */
+int slave_poolfs_check_header(struct ips_segment_header *out,
                               struct ips_err *err) IPS_MUST_USE;
 
 /* Whether a run's name is valid: [A-Za-z0-9._-]{1,63}, not beginning with a
  * dot. */
-bool slave_poolfs_run_name(const char *name);
+bool slave_poolfs_is_run_name(const char *name);
 
 /* Gets the used bytes and the size of the file system that holds the pool.
  * Returns 0 or -1. */

@@ -95,12 +95,12 @@ static void reclaim_read_segment(struct slave_drain *d, struct slave_run *run,
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
-    slave_ingest_back_off(seg, now_ns, false);
+    slave_ingest_schedule_poll(seg, now_ns, false);
     if (slave_ingest_writer_gone(seg)) {
         remove_segment(d, run, seg, "its writer is gone");
         return;
     }
-    int fd = slave_ingest_fd(d, run, seg, &err);
+    int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
     if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
         /* tried again later; the segment is removed at the latest when its
          * writer is gone */
@@ -123,23 +123,25 @@ static void reclaim_read_segment(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-static void check_drained_segment(struct slave_drain *d, struct slave_run *run,
-                                  struct slave_segment *seg, uint64_t now_ns)
+static void reuse_or_remove_drained_segment(struct slave_drain *d,
+                                            struct slave_run *run,
+                                            struct slave_segment *seg,
+                                            uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
-    slave_ingest_back_off(seg, now_ns, false);
+    slave_ingest_schedule_poll(seg, now_ns, false);
     /* Check for death before reading the header: else the writer might use the
      * segment again and die between the two. */
     bool gone = slave_ingest_writer_gone(seg);
-    int fd = slave_ingest_fd(d, run, seg, &err);
+    int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
     if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
         return;
     if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
         if (head.seq < seg->stream->row.next_seq)
             slave_ingest_refuse(run, seg, "used again with an old number");
         else
-            slave_ingest_begin(seg, &head);
+            slave_ingest_reset_segment(seg, &head);
         seg->next_poll_ns = 0;
         run->changed_ns = now_ns;
     } else if (gone || head.abandoned) {
@@ -159,7 +161,7 @@ void slave_ingest_poll_finished_segment(struct slave_drain *d,
     if (seg->state == SLAVE_SEG_DONE)
         reclaim_read_segment(d, run, seg, now_ns);
     else if (seg->state == SLAVE_SEG_DRAINED)
-        check_drained_segment(d, run, seg, now_ns);
+        reuse_or_remove_drained_segment(d, run, seg, now_ns);
     if (d->open_fds > d->max_fds)
         slave_segment_close_fd(d, seg);
 }

@@ -82,7 +82,8 @@ static uint64_t text_hash(const char *text)
     return ips_fnv1a(IPS_FNV_SEED, text, strlen(text));
 }
 
-struct slave_segment *slave_run_segment(struct slave_run *run, const char *file)
+struct slave_segment *slave_run_find_segment(struct slave_run *run,
+                                             const char *file)
 {
     uint64_t hash = text_hash(file);
     struct slave_link *l = slave_map_first(&run->segment_map, hash);
@@ -197,7 +198,8 @@ slave_run_find_or_add_stream(struct slave_run *run,
 
 /* ---- restored from the database ---- */
 
-static void free_parts(struct slave_drain *d, struct slave_run *run)
+static void free_streams_segments_and_images(struct slave_drain *d,
+                                             struct slave_run *run)
 {
     slave_spare_segments_free(d, run);
     while (run->segments) {
@@ -275,7 +277,7 @@ static int load_streams_and_segments(struct slave_drain *d,
                                   err);
     /* free what was loaded, because the next try loads everything again */
     if (rc < 0)
-        free_parts(d, run);
+        free_streams_segments_and_images(d, run);
     return rc;
 }
 
@@ -301,7 +303,7 @@ static struct slave_run *new_run(struct slave_drain *d, const char *name)
 static int restore_run(const struct slave_run_row *row, void *arg)
 {
     struct restore *r = arg;
-    if (!slave_poolfs_run_name(row->name))
+    if (!slave_poolfs_is_run_name(row->name))
         return 0;
     struct ips_err why = {0};
     struct slave_run *run = new_run(r->d, row->name);
@@ -313,7 +315,7 @@ static int restore_run(const struct slave_run_row *row, void *arg)
     return 0;
 }
 
-int slave_run_restore(struct slave_drain *d, struct ips_err *err)
+int slave_run_restore_all(struct slave_drain *d, struct ips_err *err)
 {
     struct restore r = {d, NULL, err};
     return slave_store_runs(d->store, restore_run, &r, err);
@@ -346,8 +348,9 @@ static void merge_control(struct slave_run *run,
         kept->lost[i] = 0;
 }
 
-int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
-                    const struct ips_control *control, struct ips_err *err)
+int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
+                            const struct ips_control *control,
+                            struct ips_err *err)
 {
     struct slave_run *run = slave_drain_find(d, name);
     uint64_t missing = 0;
@@ -397,7 +400,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
 void slave_run_free(struct slave_drain *d, struct slave_run *run)
 {
     slave_watch_remove(d, run);
-    free_parts(d, run);
+    free_streams_segments_and_images(d, run);
     slave_repack_free(run->repack);
     slave_archive_close(&run->archive);
     if (run->dirfd >= 0)
@@ -431,7 +434,7 @@ static bool is_run_finished(const struct slave_run *run)
 
 /* Removes everything in the run's pool directory except non-empty directories,
  * then the directory itself. */
-static void remove_directory(struct slave_drain *d, struct slave_run *run)
+static void remove_pool_directory(struct slave_drain *d, struct slave_run *run)
 {
     int fd = dup(run->dirfd);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -490,9 +493,9 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
         ips_log_error("run %s: %s: it cannot be read until the slave restarts",
                       row.name, err.msg);
     run->repack = NULL;
-    remove_directory(d, run);
+    remove_pool_directory(d, run);
     slave_watch_remove(d, run);
-    free_parts(d, run);
+    free_streams_segments_and_images(d, run);
     slave_archive_close(&run->archive);
     close(run->dirfd);
     run->dirfd = -1;
@@ -629,7 +632,7 @@ static void remove_run(struct slave_drain *d, struct slave_run **at,
 
 /* Returns the run that was closed first and is not in use, but never the one
  * closed last: its user is probably about to ask about it. */
-static struct slave_run **oldest_closed(struct slave_drain *d)
+static struct slave_run **find_oldest_closed_run(struct slave_drain *d)
 {
     struct slave_run **oldest = NULL;
     uint64_t newest = 0;
@@ -647,7 +650,7 @@ static struct slave_run **oldest_closed(struct slave_drain *d)
 
 /* Sets row.graph_bytes to the disk usage of the run's graph file. The worker
  * writes such files without reporting it to the loop. */
-static void measure_graph(struct slave_run *run)
+static void measure_graph_file(struct slave_run *run)
 {
     char path[IPS_PATH_BYTES + 16];
     struct stat st;
@@ -660,11 +663,11 @@ void slave_run_enforce_limits(struct slave_drain *d)
 {
     uint64_t sum = 0, now = slave_real_ns();
     for (struct slave_run *r = d->runs; r; r = r->next) {
-        measure_graph(r);
+        measure_graph_file(r);
         sum += r->row.archive_bytes + r->row.graph_bytes;
     }
     for (;;) {
-        struct slave_run **p = oldest_closed(d);
+        struct slave_run **p = find_oldest_closed_run(d);
         if (!p)
             return;
         uint64_t age = ips_sub_sat(now, (*p)->row.closed_real_ns);

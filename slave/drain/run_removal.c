@@ -8,7 +8,8 @@
 
 /* Whether the data of the image can be freed. It never can in other pid
  * namespaces, where a death is only a guess. */
-static bool image_over(const struct slave_drain *d, const struct slave_image *i)
+static bool can_free_image(const struct slave_drain *d,
+                           const struct slave_image *i)
 {
     return i->state == SLAVE_IMAGE_DEAD && i->death_marked &&
            i->pidns == d->pidns;
@@ -20,7 +21,7 @@ static void free_dead_streams(struct slave_drain *d, struct slave_run *run)
     for (struct slave_stream **p = &run->streams; *p;) {
         struct slave_stream *st = *p;
         if (!st->in_use && st->stored && !st->dirty &&
-            image_over(d, st->image)) {
+            can_free_image(d, st->image)) {
             *p = st->next;
             slave_map_del(&run->stream_map, &st->link);
             free(st);
@@ -53,7 +54,7 @@ void slave_run_free_dead_processes(struct slave_drain *d, struct slave_run *run,
     free_dead_streams(d, run);
     for (struct slave_image **p = &run->images; *p;) {
         struct slave_image *i = *p;
-        if (i->in_use || !image_over(d, i)) {
+        if (i->in_use || !can_free_image(d, i)) {
             p = &i->next;
             continue;
         }

@@ -77,8 +77,8 @@ static void drop_mapping(struct slave_segment *seg)
 
 /* Finds the published records through the segment's mapping, which it makes if
  * needed. Returns false if pread must be used. */
-static bool look_by_mapping(struct slave_segment *seg, size_t len,
-                            struct slave_segment_look *look)
+static bool find_published_by_mapping(struct slave_segment *seg, size_t len,
+                                      struct slave_segment_look *look)
 {
     struct slave_guarded_mapping *v = &seg->mapping;
     size_t at = seg->row.at;
@@ -102,7 +102,7 @@ int slave_segment_reader_find_published(struct slave_drain *d,
     look->left = seg->size - seg->row.at;
     struct span s = {d->peek, ips_min_u64(look->left, look->most), look};
     if ((seg->mapping.data || look->most > SLAVE_LOOK_FIRST_BYTES) &&
-        look_by_mapping(seg, s.len, look))
+        find_published_by_mapping(seg, s.len, look))
         return 0;
     look->extent = 0;
     look->stop_reason = SLAVE_STOP_WRONG;
@@ -122,17 +122,17 @@ int slave_segment_reader_header(struct slave_segment *seg,
     struct slave_guarded_mapping *v = &seg->mapping;
     uint32_t state;
     if (!v->data)
-        return slave_poolfs_header(seg->fd, out, err);
+        return slave_poolfs_read_header(seg->fd, out, err);
     bool there = slave_guarded_copy(
         v, offsetof(struct ips_segment_header, state), &state, sizeof(state));
     /* pairs with the writer's release store of `state` */
     atomic_thread_fence(memory_order_acquire);
     if (!there || !slave_guarded_copy(v, 0, out, sizeof(*out))) {
         drop_mapping(seg);
-        return slave_poolfs_header(seg->fd, out, err);
+        return slave_poolfs_read_header(seg->fd, out, err);
     }
     out->state = state;
-    int rc = slave_poolfs_header_check(out, err);
+    int rc = slave_poolfs_check_header(out, err);
     return rc == 0 && out->segment_bytes != v->len
                ? ips_err_set(err, IPS_E_CORRUPT,
                              "a header of %u bytes where "

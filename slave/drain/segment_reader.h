@@ -57,8 +57,8 @@ int slave_segment_reader_copy_published(struct slave_drain *d,
 int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
                                struct ips_err *err) IPS_MUST_USE;
 
-/* Like slave_poolfs_header(), for an open segment: reads through the segment's
- * mapping if there is one. */
+/* Like slave_poolfs_read_header(), for an open segment: reads through the
+ * segment's mapping if there is one. */
 int slave_segment_reader_header(struct slave_segment *seg,
                                 struct ips_segment_header *out,
                                 struct ips_err *err) IPS_MUST_USE;

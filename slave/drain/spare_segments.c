@@ -84,7 +84,7 @@ static bool may_make_spare_segments(const struct slave_drain *d,
                                     struct ips_control *c)
 {
     return d->open_fds + IPS_SPARES < d->max_fds &&
-           slave_poolfs_control(run->dirfd, c, NULL) == 0 &&
+           slave_poolfs_read_control(run->dirfd, c, NULL) == 0 &&
            c->on_full != IPS_ON_FULL_RING &&
            c->segment_bytes == run->row.control.segment_bytes &&
            ips_control_bytes_in_use(c) < c->quota_bytes / 2;
@@ -236,8 +236,8 @@ void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run)
     run->spare_segments = NULL;
 }
 
-void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
-                                const char *name)
+void slave_spare_segments_take_over(struct slave_drain *d,
+                                    struct slave_run *run, const char *name)
 {
     struct ips_err err = {0};
     struct stat st;
@@ -250,7 +250,7 @@ void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
     ips_spare_name(same, (uint32_t)n);
     if (strcmp(same, name) != 0)
         return;
-    int fd = slave_poolfs_segment(run->dirfd, name, &err);
+    int fd = slave_poolfs_open_segment(run->dirfd, name, &err);
     if (fd < 0)
         return;
     /* Takes over only a file of the slave's own user: processes do not take

@@ -39,7 +39,7 @@ static void store_unrecorded_row(struct looked *l,
         ips_log_debug("unseen: %s", err.msg);
 }
 
-static void look_at_descriptors(struct looked *l)
+static void store_io_uring_use(struct looked *l)
 {
     char path[64], text[64];
     snprintf(path, sizeof(path), "/proc/%u/fd", l->image->pid);
@@ -121,7 +121,7 @@ static bool has_threads(uint32_t pid)
     return count == 2;
 }
 
-static void look_at_maps(struct looked *l)
+static void store_mapped_activity(struct looked *l)
 {
     char path[64], line[512];
     struct slave_unrecorded_row row;
@@ -178,7 +178,7 @@ bool slave_unrecorded_is_go_program(int fd)
 
 /* Adds a row if the process runs a Go program. A running program is a regular
  * file, so reading it does not block. */
-static void look_at_program(struct looked *l)
+static void store_go_program_use(struct looked *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_OWN,
                                        .path = IPS_GO_RUNTIME};
@@ -213,9 +213,9 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
                 ips_min_u64(4 * i->unrecorded_wait_ns, LAST_NS);
             i->next_unrecorded_ns = now_ns + i->unrecorded_wait_ns;
             struct looked l = {d, i, 0};
-            look_at_descriptors(&l);
-            look_at_maps(&l);
-            look_at_program(&l);
+            store_io_uring_use(&l);
+            store_mapped_activity(&l);
+            store_go_program_use(&l);
             budget--;
         }
     }
@@ -245,7 +245,8 @@ static void add_text(struct words *w, const char *text)
 
 /* Writes the name of the last process that had the pid, or the pid if there is
  * no such process. */
-static void name_of(const struct words *w, uint32_t pid, char *out, size_t size)
+static void format_process_name(const struct words *w, uint32_t pid, char *out,
+                                size_t size)
 {
     for (uint32_t i = w->b->proc_count; i > 0; i--)
         if (w->b->procs[i - 1].pid == pid) {
@@ -296,8 +297,8 @@ static void describe_shared_object(struct words *w,
     }
     if (users < 2 || !written)
         return;
-    name_of(w, pids[0], first, sizeof(first));
-    name_of(w, pids[1], second, sizeof(second));
+    format_process_name(w, pids[0], first, sizeof(first));
+    format_process_name(w, pids[1], second, sizeof(second));
     if (users > 2)
         snprintf(others, sizeof(others), " and %u more", users - 2);
     snprintf(text, sizeof(text),
@@ -307,8 +308,9 @@ static void describe_shared_object(struct words *w,
     add_text(w, text);
 }
 
-static void say_rows(struct words *w, const struct slave_unrecorded_row *rows,
-                     uint32_t count)
+static void describe_rows(struct words *w,
+                          const struct slave_unrecorded_row *rows,
+                          uint32_t count)
 {
     for (uint32_t i = 0, to; i < count; i = to) {
         char name[96];
@@ -320,7 +322,7 @@ static void say_rows(struct words *w, const struct slave_unrecorded_row *rows,
             describe_shared_object(w, rows, i, to);
             continue;
         }
-        name_of(w, rows[i].pid, name, sizeof(name));
+        format_process_name(w, rows[i].pid, name, sizeof(name));
         describe_process(w,
                          rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
                          : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
@@ -352,14 +354,14 @@ uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
     if (sorted && w.text_line) {
         for (uint32_t i = 0; i < b->unrecorded_count; i++) {
             char name[96];
-            name_of(&w, b->procs[b->unrecorded[i].process].pid, name,
-                    sizeof(name));
+            format_process_name(&w, b->procs[b->unrecorded[i].process].pid,
+                                name, sizeof(name));
             describe_process(&w, b->unrecorded[i].what, name);
         }
         if (count)
             memcpy(sorted, rows, count * sizeof(*rows));
         qsort(sorted, count, sizeof(*sorted), compare_rows_by_object);
-        say_rows(&w, sorted, count);
+        describe_rows(&w, sorted, count);
     }
     if (w.more) {
         char text[96];

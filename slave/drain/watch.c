@@ -55,7 +55,7 @@ int slave_watch_open(struct slave_drain *d, struct ips_err *err)
     return 0;
 }
 
-void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
+void slave_watch_handle_events(struct slave_drain *d, uint64_t now_ns)
 {
     char buffer[16384] __attribute__((aligned(8)));
     ssize_t n;
@@ -102,17 +102,18 @@ static void update_churn_mode(struct slave_drain *d, struct slave_run *run,
 /* Reads the control file of a directory of the pool. The file appears a moment
  * after the directory. If it does not exist yet, adds an inotify watch, then
  * tries once more, because the file may have appeared in between. */
-static int read_control(struct slave_drain *d, int fd,
-                        struct ips_control *control, struct ips_err *err)
+static int read_control_or_watch_for_it(struct slave_drain *d, int fd,
+                                        struct ips_control *control,
+                                        struct ips_err *err)
 {
-    int rc = slave_poolfs_control(fd, control, err);
+    int rc = slave_poolfs_read_control(fd, control, err);
     if (rc != IPS_E_NOT_FOUND || d->inotify_fd < 0)
         return rc;
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     if (inotify_add_watch(d->inotify_fd, path, IN_CREATE | IN_MOVED_TO) < 0)
         return rc;
-    return slave_poolfs_control(fd, control, err);
+    return slave_poolfs_read_control(fd, control, err);
 }
 
 /* If the slave is in the initial pid namespace, stores its identity in the
@@ -140,13 +141,13 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
         ips_log_debug("pool: %s", err.msg);
         return;
     }
-    int rc = read_control(d, fd, &control, &err);
+    int rc = read_control_or_watch_for_it(d, fd, &control, &err);
     if (rc == 0 && strcmp(control.run, name) != 0)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
     if (rc == 0) {
         note_initial_namespace(d, name);
-        rc = slave_run_found(d, name, fd, &control, &err);
+        rc = slave_run_add_or_reopen(d, name, fd, &control, &err);
         if (rc == 0)
             return;
     } else if (rc == IPS_E_NOT_FOUND || rc == IPS_E_CORRUPT) {
@@ -173,12 +174,12 @@ void slave_watch_list_pool(struct slave_drain *d)
     struct dirent *e;
     while ((e = readdir(dir)))
         if ((e->d_type == DT_DIR || e->d_type == DT_UNKNOWN) &&
-            slave_poolfs_run_name(e->d_name))
+            slave_poolfs_is_run_name(e->d_name))
             add_run_of_directory(d, e->d_name);
     closedir(dir);
 }
 
-static bool segment_name(const char *name)
+static bool is_segment_name(const char *name)
 {
     size_t len = strlen(name), suffix = strlen(IPS_SEGMENT_SUFFIX);
     return len > suffix &&
@@ -188,7 +189,7 @@ static bool segment_name(const char *name)
 
 /* Marks segments that the last listing lacks as gone: another program removed
  * them, and their unread records are lost. */
-static void check_vanished(struct slave_run *run)
+static void mark_vanished_segments_gone(struct slave_run *run)
 {
     for (struct slave_segment *s = run->segments; s; s = s->next) {
         if (s->scan == run->scan || s->state == SLAVE_SEG_GONE)
@@ -233,10 +234,10 @@ int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
     run->scan_now = false;
     while ((e = readdir(dir))) {
         if (strncmp(e->d_name, IPS_SPARE_PREFIX, strlen(IPS_SPARE_PREFIX)) == 0)
-            slave_spare_segments_found(d, run, e->d_name);
-        if (!segment_name(e->d_name))
+            slave_spare_segments_take_over(d, run, e->d_name);
+        if (!is_segment_name(e->d_name))
             continue;
-        struct slave_segment *s = slave_run_segment(run, e->d_name);
+        struct slave_segment *s = slave_run_find_segment(run, e->d_name);
         if (!s && run->segment_map.count < SLAVE_SEGMENTS_MAX) {
             s = slave_run_add_segment(run, e->d_name);
             fresh++;
@@ -247,7 +248,7 @@ int slave_watch_list_run(struct slave_drain *d, struct slave_run *run,
             run->scan_now = true; /* out of memory: list the directory again */
     }
     closedir(dir);
-    check_vanished(run);
+    mark_vanished_segments_gone(run);
     if (d->inotify_fd >= 0)
         update_churn_mode(d, run, (uint32_t)fresh, now_ns);
     run->list_ns =

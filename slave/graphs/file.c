@@ -133,7 +133,7 @@ static void lay_out(struct file_header *h, const struct ips_built *b,
     data[SECTION_PEERS] = more->peers;
     lay_joins(h, &more->joins, data);
     h->join_bound = more->join_bound;
-    h->last_ns = slave_last_ns(b);
+    h->last_ns = slave_last_event_ns(b);
     uint64_t at = round_up_to_8(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->element[i] = element_bytes[i];
@@ -256,8 +256,8 @@ bool slave_graphfile_check_part(struct slave_graphfile *f,
     return !f->map || f->checked[part];
 }
 
-static void point_into(struct ips_built *b, const struct file_header *h,
-                       uint8_t *map)
+static void set_graph_pointers(struct ips_built *b, const struct file_header *h,
+                               uint8_t *map)
 {
     memset(b, 0, sizeof(*b));
     b->g.node_count = h->count[SECTION_KIND];
@@ -283,8 +283,9 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->goal_node = (uint32_t)h->goal_node;
 }
 
-static void point_more(struct slave_graphfile_more *more,
-                       const struct file_header *h, uint8_t *map)
+static void set_peer_and_join_pointers(struct slave_graphfile_more *more,
+                                       const struct file_header *h,
+                                       uint8_t *map)
 {
     struct slave_joins_cached *k = &more->joins;
     memset(more, 0, sizeof(*more));
@@ -413,8 +414,8 @@ int slave_graphfile_read(const char *dir, uint64_t key,
         rc = ips_err_set(err, IPS_E_VERSION, "%s was made from other records",
                          path);
     } else {
-        point_into(b, h, map);
-        point_more(more, h, map);
+        set_graph_pointers(b, h, map);
+        set_peer_and_join_pointers(more, h, map);
         f->checked[SLAVE_PART_TABLES] = true;
         f->last_ns = h->last_ns;
         if (!tables_ok(b, h))

@@ -38,7 +38,7 @@ struct slave_graphfile { /* map NULL: no file is mapped */
     void *map;
     size_t length;
     bool checked[SLAVE_PARTS];
-    uint64_t last_ns; /* slave_last_ns() of the graph */
+    uint64_t last_ns; /* slave_last_event_ns() of the graph */
 };
 
 /* Data that the file holds in addition to the graph. */

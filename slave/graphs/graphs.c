@@ -107,7 +107,7 @@ void slave_graphs_write_files(struct slave_graphs *gs)
             write_graph_file(g);
 }
 
-static void graph_free(struct slave_graph *g)
+static void write_and_free_graph(struct slave_graph *g)
 {
     if (g->needs_write)
         write_graph_file(g);
@@ -121,7 +121,7 @@ void slave_graphs_release(struct slave_graphs *gs)
     while (gs->list) {
         struct slave_graph *g = gs->list;
         gs->list = g->next;
-        graph_free(g);
+        write_and_free_graph(g);
     }
     slave_incremental_free(&gs->incremental);
     slave_live_tables_free(&gs->live_tables);
@@ -169,7 +169,7 @@ static void trim_list(struct slave_graphs *gs)
             *p = g->next;
             nodes -= g->b.g.node_count;
             kept--;
-            graph_free(g);
+            write_and_free_graph(g);
             continue;
         }
         p = &g->next;
@@ -191,15 +191,15 @@ static void free_memory_for_build(struct slave_graphs *gs)
         if (last) {
             struct slave_graph *g = *last;
             *last = g->next;
-            graph_free(g);
+            write_and_free_graph(g);
         }
     } while (last);
 }
 
 /* Drops the other graphs of the run of `newest`: no client asks for them any
  * more. */
-static void drop_older(struct slave_graphs *gs,
-                       const struct slave_graph *newest)
+static void drop_other_graphs_of_run(struct slave_graphs *gs,
+                                     const struct slave_graph *newest)
 {
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
@@ -209,7 +209,7 @@ static void drop_older(struct slave_graphs *gs,
             continue;
         }
         *p = g->next;
-        graph_free(g);
+        write_and_free_graph(g);
     }
 }
 
@@ -274,8 +274,8 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
     atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
 }
 
-void slave_input_stream(struct ips_stream_in *to,
-                        const struct slave_stream_row *r)
+void slave_input_fill_stream(struct ips_stream_in *to,
+                             const struct slave_stream_row *r)
 {
     to->head = r->head;
     to->begun = r->head.begun;
@@ -298,7 +298,7 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];
-        slave_input_stream(to, r);
+        slave_input_fill_stream(to, r);
         to->chunk_count = slave_records_chunks(in->records, r->number,
                                                s->archive_bytes, &to->chunks);
         if (to->chunk_count)
@@ -361,7 +361,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
         gs->builds++;
     }
     if (rc == 0 && in.in.waits)
-        rc = slave_graph_waits_from_rows(gs, g, &in, &rows, err);
+        rc = slave_graph_make_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
     g->built_in = ips_large_use();
@@ -398,7 +398,7 @@ static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
 }
 
-static bool from_file(struct slave_graph *g)
+static bool load_graph_from_file(struct slave_graph *g)
 {
     struct ips_err err = {0};
     struct slave_graphfile_more more;
@@ -444,20 +444,20 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     }
     g->snap = snap;
     int rc = 0;
-    if (!from_file(g)) {
+    if (!load_graph_from_file(g)) {
         free_memory_for_build(gs);
         rc = build_graph(gs, g, err);
     }
     if (rc == 0)
         store_irt(gs, g);
     if (rc < 0) {
-        graph_free(g);
+        write_and_free_graph(g);
         return rc;
     }
     g->generation = gs->next_generation++;
     g->refs = 1;
     to_front(gs, g);
-    drop_older(gs, g);
+    drop_other_graphs_of_run(gs, g);
     trim_list(gs);
     *out = g;
     return 0;

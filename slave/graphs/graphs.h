@@ -181,14 +181,15 @@ struct slave_input {
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
 /* Fills *to from the row of a stream, without the records. */
-void slave_input_stream(struct ips_stream_in *to,
-                        const struct slave_stream_row *r);
+void slave_input_fill_stream(struct ips_stream_in *to,
+                             const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
 /* Makes g->profile_cache (profile/profile_cache.c). The first call is
  * O(records) and reads symbol files. */
-int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
-                              struct ips_err *err) IPS_MUST_USE;
+int slave_graph_make_profile_cache(struct slave_graphs *gs,
+                                   struct slave_graph *g,
+                                   struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
 /* Returns the database, which the first call opens; NULL if there is none or it
  * cannot be opened. */
@@ -196,10 +197,10 @@ struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
                                             struct ips_err *err);
 /* Fills *names with the names of the code locations of `map`, which belongs to
  * the graph's run. */
-int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
-                      const struct ips_codemap *map,
-                      struct slave_symbols *names,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
+                           const struct ips_codemap *map,
+                           struct slave_symbols *names,
+                           struct ips_err *err) IPS_MUST_USE;
 
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,

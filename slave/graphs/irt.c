@@ -203,7 +203,7 @@ int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
     uint64_t last = ips_built_last_ns(b);
     int rc = slave_store_begin(s, err);
     if (rc == 0)
-        rc = slave_store_clear(s, run, tables, err);
+        rc = slave_store_delete_rows(s, run, tables, err);
     if (rc == 0)
         rc = put_processes(s, run, b, last, err);
     if (rc == 0)

@@ -84,7 +84,8 @@ static void news_release(struct news *n)
 }
 
 /* Makes entries for the snapshot's streams, without records. */
-static bool news_streams(struct news *n, const struct slave_snapshot *s)
+static bool make_entries_of_streams(struct news *n,
+                                    const struct slave_snapshot *s)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
         if (s->streams[i].number >= n->slots)
@@ -96,7 +97,7 @@ static bool news_streams(struct news *n, const struct slave_snapshot *s)
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &n->streams[i];
-        slave_input_stream(to, r);
+        slave_input_fill_stream(to, r);
         n->slot[r->number] = i + 1;
     }
     return true;
@@ -119,8 +120,10 @@ static const struct slave_frame *next_frame(const struct slave_batch **b,
 
 /* Sorts the new frames by stream. IPS_E_CORRUPT: a frame of a stream that the
  * snapshot lacks. */
-static int news_chunks(struct news *n, const struct slave_snapshot *s,
-                       const struct slave_batch *first, struct ips_err *err)
+static int sort_new_frames_by_stream(struct news *n,
+                                     const struct slave_snapshot *s,
+                                     const struct slave_batch *first,
+                                     struct ips_err *err)
 {
     const struct slave_batch *b = first;
     const struct slave_frame *f;
@@ -159,8 +162,8 @@ static int extend_tables(struct slave_graphs *gs,
     struct news n = {0};
     struct ips_build_effort took;
     bool done = false;
-    int rc = news_streams(&n, s)
-                 ? news_chunks(&n, s, frames, err)
+    int rc = make_entries_of_streams(&n, s)
+                 ? sort_new_frames_by_stream(&n, s, frames, err)
                  : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     const struct ips_build_input in = {.control = &s->control,
                                        .streams = n.streams,
@@ -174,8 +177,9 @@ static int extend_tables(struct slave_graphs *gs,
     return rc;
 }
 
-static int from_archive(struct slave_graphs *gs, const struct slave_snapshot *s,
-                        struct ips_err *err)
+static int extend_tables_from_archive(struct slave_graphs *gs,
+                                      const struct slave_snapshot *s,
+                                      struct ips_err *err)
 {
     struct slave_archive_unpack map = {0};
     int rc =
@@ -198,7 +202,7 @@ static int continue_tables(struct slave_graphs *gs,
         h ? slave_record_queue_take(h, gs->live_tables.at, s->archive_bytes)
           : NULL;
     if (!b && gs->live_tables.at < s->archive_bytes)
-        return from_archive(gs, s, err);
+        return extend_tables_from_archive(gs, s, err);
     gs->live_tables.queued += b != NULL;
     int rc = extend_tables(gs, s, b, err);
     ips_log_debug("run %s: tables of %llu bytes, %s", s->run,

@@ -130,7 +130,7 @@ static int on_mark(struct making *m, const char *text, uint64_t t)
     return add_span(m, name, begun, ips_max_u64(begun, t));
 }
 
-static int take_marks(struct making *m, const struct ips_stream_in *in)
+static int add_spans_of_stream(struct making *m, const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
     char text[513];
@@ -178,7 +178,7 @@ static int add_mark_spans(struct making *m, const struct ips_build_input *in)
                 count_unended_spans(m);
             begin_chain(m, chain = place[i].chain);
         }
-        rc = take_marks(m, &in->streams[place[i].stream]);
+        rc = add_spans_of_stream(m, &in->streams[place[i].stream]);
     }
     if (rc == 0 && chain != IPS_NONE)
         count_unended_spans(m);

@@ -246,7 +246,7 @@ int slave_records_get(struct slave_records **list,
                       const struct slave_snapshot *s, atomic_uint *permille,
                       struct slave_records **out, struct ips_err *err)
 {
-    int own = s->archive_fd < 0 ? slave_archive_fd(s->dir) : -1;
+    int own = s->archive_fd < 0 ? slave_archive_open_for_reading(s->dir) : -1;
     int fd = s->archive_fd < 0 ? own : s->archive_fd;
     int rc = fd < 0 && s->archive_bytes
                  ? ips_err_errno(err, "open %s/archive", s->dir)

@@ -152,7 +152,8 @@ CPU_BEHIND_HEAD(ips_rec_text);
 CPU_BEHIND_HEAD(ips_rec_signal);
 CPU_BEHIND_HEAD(ips_rec_lock);
 
-static void take_stream(struct making *m, const struct ips_stream_in *in)
+static void add_readings_of_stream(struct making *m,
+                                   const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
     uint32_t type, len;
@@ -264,7 +265,7 @@ int slave_series_make(const struct ips_build_input *in,
         for (uint32_t i = 0; i < in->stream_count; i++)
             if (places[i].chain != IPS_NONE &&
                 select_row_of_chain(&m, places[i].chain))
-                take_stream(&m, &in->streams[places[i].stream]);
+                add_readings_of_stream(&m, &in->streams[places[i].stream]);
         add_cpu_after_last_reading(&m);
     }
     ips_free_large(places);
@@ -283,7 +284,7 @@ void slave_series_release(struct slave_series *s)
     *s = (struct slave_series){0};
 }
 
-uint64_t slave_last_ns(const struct ips_built *b)
+uint64_t slave_last_event_ns(const struct ips_built *b)
 {
     uint64_t last = b->first_ns;
     for (uint32_t i = 0; i < b->proc_count; i++)

@@ -42,6 +42,6 @@ void slave_series_release(struct slave_series *s);
 
 /* Returns the time of the last known event on this machine, in ns of its
  * CLOCK_MONOTONIC_RAW; at least b->first_ns. */
-uint64_t slave_last_ns(const struct ips_built *b);
+uint64_t slave_last_event_ns(const struct ips_built *b);
 
 #endif

@@ -42,8 +42,8 @@ static bool cut_life(const struct window *w, uint64_t start, uint64_t end,
     return true;
 }
 
-static uint64_t cpu_of(const struct ips_built *b, const struct window *w,
-                       uint32_t i)
+static uint64_t cpu_ns_in_window(const struct ips_built *b,
+                                 const struct window *w, uint32_t i)
 {
     const struct ips_chain *c = &b->g.chains[i];
     const struct ips_thread_row *t = &b->threads[i];
@@ -107,7 +107,7 @@ int slave_table_window_make(const struct ips_built *b,
         struct slave_window_thread *r = &out->threads[i];
         r->outside = !cut_life(&w, t->start_ns, t->end_ns ? t->end_ns : last,
                                &r->start_ns, &r->end_ns);
-        r->cpu_ns = cpu_of(b, &w, i);
+        r->cpu_ns = cpu_ns_in_window(b, &w, i);
     }
     add_waits(b, &w, waits, wait_count, out->threads);
     make_processes(b, &w, last, out);

@@ -186,9 +186,11 @@ static int make_sites(struct making *k, const struct ips_graph *g)
 
 /* ---- all of it ---------------------------------------------------------- */
 
-int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
-                                const struct slave_input *in,
-                                struct ips_wait_rows *rows, struct ips_err *err)
+int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
+                                     struct slave_graph *g,
+                                     const struct slave_input *in,
+                                     struct ips_wait_rows *rows,
+                                     struct ips_err *err)
 {
     struct making k = {.in = in, .rows = rows, .err = err};
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
@@ -211,7 +213,7 @@ int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = make_sites(&k, &g->b.g);
     if (rc == 0)
-        rc = slave_graph_names(gs, g, &w->map, &w->names, err);
+        rc = slave_graph_make_names(gs, g, &w->map, &w->names, err);
     ips_free_large(k.of_stack);
     ips_free_large(k.of_code);
     if (rc < 0)
@@ -241,8 +243,8 @@ static int rebuild_waits(const struct slave_input *from,
     return rc;
 }
 
-int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
-                      struct ips_err *err)
+int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
+                           struct ips_err *err)
 {
     struct slave_input in;
     struct ips_wait_rows rows = {0};
@@ -252,7 +254,7 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = rebuild_waits(&in, g, &rows, err);
     if (rc == 0)
-        rc = slave_graph_waits_from_rows(gs, g, &in, &rows, err);
+        rc = slave_graph_make_waits_from_rows(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
     ips_wait_rows_release(&rows);
     return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;

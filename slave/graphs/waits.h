@@ -45,14 +45,15 @@ struct slave_waits {
 };
 
 /* Makes g->waits. The first call is O(records) and reads symbol files. */
-int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Makes g->waits from rows that the build of `g` from `in` made. Takes arrays
  * over from `rows`. */
-int slave_graph_waits_from_rows(struct slave_graphs *gs, struct slave_graph *g,
-                                const struct slave_input *in,
-                                struct ips_wait_rows *rows,
-                                struct ips_err *err) IPS_MUST_USE;
+int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
+                                     struct slave_graph *g,
+                                     const struct slave_input *in,
+                                     struct ips_wait_rows *rows,
+                                     struct ips_err *err) IPS_MUST_USE;
 void slave_waits_free(struct slave_waits *w);
 
 #endif

@@ -114,7 +114,7 @@ static bool make_lock_room(struct making *m)
 
 /* Adds the sample to the lock times if its stack takes or releases a lock, or
  * yields the CPU. */
-static void add_lock(struct making *m, const struct ips_sampled *s)
+static void add_lock_time(struct making *m, const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
     const struct slave_proc_names *n = m->names;
@@ -165,8 +165,8 @@ static void add_sample(struct making *m, const struct ips_sampled *s)
     }
 }
 
-static int lay_callers(const struct making *m, struct slave_callers *out,
-                       struct ips_err *err)
+static int fill_caller_columns(const struct making *m,
+                               struct slave_callers *out, struct ips_err *err)
 {
     size_t n = m->count + 1;
     out->leaf = malloc(n * sizeof(*out->leaf));
@@ -196,12 +196,12 @@ int slave_callers_make(const struct slave_profile_cache *costs,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < costs->p.sampled_count; i++) {
         add_sample(&m, &costs->p.sampled[i]);
-        add_lock(&m, &costs->p.sampled[i]);
+        add_lock_time(&m, &costs->p.sampled[i]);
     }
     m.count = merge_pairs(m.pair, m.count);
     out->lock = m.lock;
     out->lock_count = (uint32_t)merge_locks(m.lock, m.locks);
-    int rc = lay_callers(&m, out, err);
+    int rc = fill_caller_columns(&m, out, err);
     free(m.pair);
     free(m.seen);
     return rc;

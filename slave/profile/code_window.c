@@ -36,7 +36,7 @@ static int compare_tops_by_ns(const void *va, const void *vb)
     return 0;
 }
 
-static uint32_t add_up(struct slave_top *v, uint32_t n)
+static uint32_t merge_tops(struct slave_top *v, uint32_t n)
 {
     uint32_t kept = 0;
     if (n)
@@ -93,7 +93,7 @@ int slave_window_tops(const struct slave_profile_cache *costs,
         v[n].ns = e->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
-    *count = cut_tops(v, add_up(v, n), most);
+    *count = cut_tops(v, merge_tops(v, n), most);
     *out = v;
     return 0;
 }

@@ -217,7 +217,7 @@ int slave_sites_name_rows(struct slave_sites *s, struct slave_graphs *gs,
 {
     if (s->noted_count == 0)
         return 0;
-    int rc = slave_graph_names(gs, g, &s->map, &s->names, err);
+    int rc = slave_graph_make_names(gs, g, &s->map, &s->names, err);
     for (uint32_t i = 0; rc == 0 && i < s->noted_count; i++) {
         struct slave_noted *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));

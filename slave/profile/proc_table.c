@@ -197,7 +197,8 @@ int slave_proc_table_make(const struct slave_profile_cache *costs,
     return rc;
 }
 
-static void add_row(struct slave_proc_row *into, const struct slave_proc_row *r)
+static void merge_row_into(struct slave_proc_row *into,
+                           const struct slave_proc_row *r)
 {
     into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
     into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
@@ -224,7 +225,7 @@ int slave_proc_table_merge(struct slave_proc_table *t, struct ips_err *err)
         struct slave_proc_row *r = &t->rows[i];
         uint32_t *at = &place[r->symbol]; /* row number + 1; 0: none yet */
         if (*at) {
-            add_row(&t->rows[*at - 1], r);
+            merge_row_into(&t->rows[*at - 1], r);
         } else {
             t->rows[n] = *r;
             *at = ++n;

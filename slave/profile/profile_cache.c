@@ -6,9 +6,9 @@
 #include "common/log.h"
 #include "slave/profile/proc_table.h"
 
-int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
-                      const struct ips_codemap *map,
-                      struct slave_symbols *names, struct ips_err *err)
+int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
+                           const struct ips_codemap *map,
+                           struct slave_symbols *names, struct ips_err *err)
 {
     struct ips_err db = {0};
     const struct slave_symbol_source from = {
@@ -69,8 +69,8 @@ static void store_procedure_rows(struct slave_graphs *gs,
                      err.msg);
 }
 
-int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
-                              struct ips_err *err)
+int slave_graph_make_profile_cache(struct slave_graphs *gs,
+                                   struct slave_graph *g, struct ips_err *err)
 {
     /* stays empty if the run has no samples, entries or counts */
     struct slave_input in = {0};
@@ -89,7 +89,7 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
     if (g->snap->closed)
         slave_records_drop(&gs->records, g->snap->run);
     if (rc == 0)
-        rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);
+        rc = slave_graph_make_names(gs, g, &c->p.map, &c->names, err);
     if (rc < 0) {
         slave_profile_cache_free(c);
         return ips_err_wrap(err, rc, "run %s", g->snap->run);

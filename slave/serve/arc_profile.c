@@ -66,7 +66,7 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
 
 static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
-    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     struct arc_profile *p = j->arc_profile = calloc(1, sizeof(*p));

@@ -191,7 +191,7 @@ static void wire_drop(struct wire *w)
 /* Frees a connection that failed or has ended. If this slave was still
  * connecting, its letters go through the master; if the link was in use, the
  * computation fails. */
-static void wire_lost(struct wire *w, const char *why)
+static void handle_lost_wire(struct wire *w, const char *why)
 {
     struct slave_comp *c = w->comp;
     uint32_t part = w->machine;
@@ -310,7 +310,7 @@ static void on_wire_message(struct ips_peer *peer, const Ips__Envelope *env,
 static void on_wire_close(struct ips_peer *peer, const char *why, void *arg)
 {
     (void)peer;
-    wire_lost(arg, why);
+    handle_lost_wire(arg, why);
 }
 
 static void on_wire_drain(struct ips_peer *peer, void *arg)

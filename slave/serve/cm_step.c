@@ -97,7 +97,7 @@ static int begin_cm(struct slave_graph_ask *j)
                          "message times are asked for that PeersAsk did not "
                          "bring");
     else if (ask->calibrated)
-        rc = ips_mtime_outs(&g->b.g, &c->linked.out_ns, &j->job.err);
+        rc = ips_mtime_compute_outs(&g->b.g, &c->linked.out_ns, &j->job.err);
     if (rc == 0)
         rc = ips_cm_links_init(&c->links, &c->linked, ask->self,
                                (uint32_t)ask->n_machines, g->joined,
@@ -129,7 +129,7 @@ static int run_cm(struct slave_graph_ask *j)
     struct ips_cm_message m;
     int rc = 0;
     if (c->async)
-        rc = ips_cm_async_pass(c->async, err);
+        rc = ips_cm_async_relax(c->async, err);
     else if (c->sync)
         rc = ips_cm_sync_run(c->sync, err);
     while (rc == 0 && (c->async || c->sync)) {

@@ -278,7 +278,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->root_start_ns = b->root_start_ns;
     a->goal_node = b->goal_node == IPS_NO_NODE ? 0 : (uint64_t)b->goal_node + 1;
     a->first_ns = b->first_ns;
-    a->last_ns = j->graph->file.map ? j->graph->file.last_ns : slave_last_ns(b);
+    a->last_ns =
+        j->graph->file.map ? j->graph->file.last_ns : slave_last_event_ns(b);
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;

@@ -134,8 +134,8 @@ bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
             free(part);
             if (copy)
                 ips__request__free_unpacked(copy, NULL);
-            slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run,
-                             "no room for a list in several requests");
+            slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, q->run,
+                                   "no room for a list in several requests");
             return true;
         }
         part->request = copy;
@@ -150,8 +150,9 @@ bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q)
     if (copy)
         ips__request__free_unpacked(copy, NULL);
     if (!fine)
-        slave_serve_fail(v, q->id, IPS_E_LIMIT, q->run,
-                         "a list in several requests cannot be put together");
+        slave_serve_send_error(
+            v, q->id, IPS_E_LIMIT, q->run,
+            "a list in several requests cannot be put together");
     else if (!has_more_requests(part->request))
         slave_serve_dispatch(v, part->request);
     else

@@ -87,7 +87,7 @@ static bool start_precompute_job(struct slave_serve *v, struct slave_run *run,
     struct ips_err err = {0};
     struct precompute *a = calloc(1, sizeof(*a));
     if (a && run)
-        a->snap = slave_serve_snapshot(v->s, run, &err);
+        a->snap = slave_serve_make_snapshot(v->s, run, &err);
     if (!a || (run && !a->snap)) {
         free(a);
         return false;

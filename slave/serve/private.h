@@ -57,13 +57,13 @@ struct slave_serve {
 /* Functions of serve/run.c: */
 void slave_serve_report(struct slave_serve *v);
 /* Answers a request with an error about a run. */
-void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
-                      const char *run, const char *what);
+void slave_serve_send_error(struct slave_serve *v, uint64_t id, int code,
+                            const char *run, const char *what);
 /* Makes a snapshot of the run's committed data. NULL with *err set on
  * failure. */
-struct slave_snapshot *slave_serve_snapshot(struct slave *s,
-                                            struct slave_run *run,
-                                            struct ips_err *err);
+struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
+                                                 struct slave_run *run,
+                                                 struct ips_err *err);
 /* Makes a snapshot and a job for the request, and gives the job to the worker.
  * If that fails, answers the request with the error. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);

@@ -19,8 +19,10 @@ void slave_procs_release(struct slave_graph_ask *j)
 /* Sets the totals of the table to the CPU of the object's threads in the
  * window, and scales the table to it. The part that no sample stands for is
  * unsampled. */
-static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
-                     const Ips__ProceduresAsk *ask, const uint64_t edges[2])
+static int set_window_cpu_totals(struct slave_graphs *gs,
+                                 struct slave_graph_ask *j,
+                                 const Ips__ProceduresAsk *ask,
+                                 const uint64_t edges[2])
 {
     const struct ips_built *b = &j->graph->b;
     struct slave_proc_totals *t = &j->procs->t.totals;
@@ -70,7 +72,7 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
                                &j->procs->t, &j->job.err);
     slave_arc_profile_free(&costs);
-    return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
+    return rc < 0 ? rc : set_window_cpu_totals(gs, j, ask, edges);
 }
 
 /* Adds up the calls of all rows. Not for lines: a procedure's calls cannot be
@@ -90,7 +92,7 @@ static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
     const Ips__ProceduresAsk *ask = slave_graph_request(j)->procedures;
     enum slave_proc_by by =
         strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE;
-    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     j->procs = calloc(1, sizeof(*j->procs));

@@ -129,9 +129,10 @@ static uint64_t compute_piece_weight(struct slave_graph_ask *j, uint32_t piece,
 
 /* If the piece has more CPU time than `most`, returns true and prepares `share`
  * to divide `most` among its arcs. */
-static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
-                        uint32_t chain, uint32_t from, uint32_t to,
-                        uint64_t most, struct slave_share *share)
+static bool begin_share_if_over_limit(const struct slave_graph_ask *j,
+                                      uint32_t piece, uint32_t chain,
+                                      uint32_t from, uint32_t to, uint64_t most,
+                                      struct slave_share *share)
 {
     const struct slave_cut *c = &j->profile->cut;
     uint64_t cpu = 0;
@@ -154,7 +155,8 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     struct slave_share share;
     bool steps = slave_graph_request(j)->profile->steps;
     uint64_t most = compute_piece_weight(j, piece, chain, from, to);
-    bool less = limit_piece(j, piece, chain, from, to, most, &share);
+    bool less =
+        begin_share_if_over_limit(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns =
@@ -288,7 +290,7 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "%zu begins of pieces, %zu ends, %zu limits",
                            ask->n_from, ask->n_to, ask->n_most);
-    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
     struct profile *p = rc == 0 ? calloc(1, sizeof(*p)) : NULL;
     if (rc < 0)
         return rc;

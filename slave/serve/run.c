@@ -92,8 +92,9 @@ static uint64_t hash_of(const Ips__RunState *st)
 
 /* Appends the state of `r` to the list if it has changed since the last report,
  * or if `all` are wanted. */
-static int add_state(struct slave_serve *v, struct slave_run *r, bool all,
-                     Ips__RunState ***list, size_t *count, size_t *room)
+static int add_state_if_changed(struct slave_serve *v, struct slave_run *r,
+                                bool all, Ips__RunState ***list, size_t *count,
+                                size_t *room)
 {
     struct state_storage now;
     fill_state(&now, &v->s->drain, r);
@@ -130,7 +131,8 @@ void slave_serve_report(struct slave_serve *v)
         if (!r->row.id)
             continue; /* nothing of the run is committed yet */
         report.known_runs++;
-        rc = add_state(v, r, all, &report.runs, &report.n_runs, &room);
+        rc = add_state_if_changed(v, r, all, &report.runs, &report.n_runs,
+                                  &room);
     }
     if (rc == 0) {
         report.trouble = d->failing;
@@ -156,8 +158,8 @@ void slave_serve_report(struct slave_serve *v)
 
 /* ---- jobs ---- */
 
-void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
-                      const char *run, const char *what)
+void slave_serve_send_error(struct slave_serve *v, uint64_t id, int code,
+                            const char *run, const char *what)
 {
     struct ips_err err = {0};
     ips_err_set(&err, code, "run %s: %s", run, what);
@@ -200,8 +202,8 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
 {
     struct task *t = calloc(1, sizeof(*t));
     if (!t) {
-        slave_serve_fail(v, job->id, IPS_E_NO_MEMORY, run ? run->row.name : "",
-                         "out of memory");
+        slave_serve_send_error(v, job->id, IPS_E_NO_MEMORY,
+                               run ? run->row.name : "", "out of memory");
         slave_work_drop(v->s->work, job);
         return;
     }
@@ -242,8 +244,8 @@ static void park_until_readable(struct slave_serve *v, struct slave_job *job)
     t->readable = event_new(v->s->base, job->wait_fd, EV_READ, on_readable, t);
     if (t->readable && event_add(t->readable, NULL) == 0)
         return;
-    slave_serve_fail(v, job->id, IPS_E_NO_MEMORY,
-                     job->run ? job->run->row.name : "", "out of memory");
+    slave_serve_send_error(v, job->id, IPS_E_NO_MEMORY,
+                           job->run ? job->run->row.name : "", "out of memory");
     end_job(v, job);
 }
 
@@ -363,7 +365,7 @@ static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
         copy_rows(s->unrecorded, s->unrecorded_count * sizeof(*s->unrecorded));
     copy->archive_fd = -1;
     if (copy->streams && copy->unrecorded) {
-        copy->archive_fd = slave_archive_fd(s->dir);
+        copy->archive_fd = slave_archive_open_for_reading(s->dir);
         return copy;
     }
     slave_snapshot_free(copy);
@@ -386,7 +388,7 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     c.snap->closed = run->row.closed;
     c.snap->control = run->row.control;
     c.snap->archive_bytes = run->row.archive_bytes;
-    c.snap->archive_fd = slave_archive_fd(run->dir);
+    c.snap->archive_fd = slave_archive_open_for_reading(run->dir);
     int rc = slave_store_streams(s->drain.store, run->row.id, collect_stream,
                                  &c, err);
     if (rc == 0)
@@ -405,9 +407,9 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     return c.snap;
 }
 
-struct slave_snapshot *slave_serve_snapshot(struct slave *s,
-                                            struct slave_run *run,
-                                            struct ips_err *err)
+struct slave_snapshot *slave_serve_make_snapshot(struct slave *s,
+                                                 struct slave_run *run,
+                                                 struct ips_err *err)
 {
     struct slave_serve *v = s->serve;
     struct slave_snapshot *known = v->known;
@@ -443,15 +445,17 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
         if (measuring)
             start_job(v, measuring, NULL);
         else
-            slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, "", "out of memory");
+            slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, "",
+                                   "out of memory");
         return;
     }
     struct slave_run *run = slave_drain_find(&s->drain, q->run);
     if (!run || !run->row.id) {
-        slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "unknown run");
+        slave_serve_send_error(v, q->id, IPS_E_NOT_FOUND, q->run,
+                               "unknown run");
         return;
     }
-    struct slave_snapshot *snap = slave_serve_snapshot(s, run, &err);
+    struct slave_snapshot *snap = slave_serve_make_snapshot(s, run, &err);
     if (!snap) {
         ips_send_error(v->peer, q->id, &err);
         return;
@@ -473,10 +477,11 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
         start_job(v, job, run);
     else if (q->ask_case == IPS__REQUEST__ASK_EVENTS ||
              slave_graph_handles_request(q))
-        slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run, "out of memory");
+        slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, q->run,
+                               "out of memory");
     else
-        slave_serve_fail(v, q->id, IPS_E_PROTOCOL, q->run,
-                         "this is no question for a slave");
+        slave_serve_send_error(v, q->id, IPS_E_PROTOCOL, q->run,
+                               "this is no question for a slave");
 }
 
 Ips__Request *slave_serve_copy(const Ips__Request *q)

@@ -157,7 +157,7 @@ static int make_tops(struct slave_graph_ask *j, struct slave_graphs *gs,
                      const Ips__SeriesAsk *ask, Ips__SeriesAnswer *out)
 {
     struct series_answer *a = j->series;
-    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
     if (rc == 0)
         rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                    &a->names, &j->job.err);

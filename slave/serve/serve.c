@@ -38,7 +38,8 @@ static void hold_sync(struct slave_serve *v, const Ips__Request *q,
         w->request = slave_serve_copy(q);
     if (!w || !w->request) {
         free(w);
-        slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run, "out of memory");
+        slave_serve_send_error(v, q->id, IPS_E_NO_MEMORY, q->run,
+                               "out of memory");
         return;
     }
     w->until_ns = slave_now_ns() + SYNC_NS;

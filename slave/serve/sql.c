@@ -341,7 +341,8 @@ static int ensure_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
         return 0;
     int rc = slave_graph_use_newest(j, gs);
-    return rc < 0 ? rc : slave_graph_profile_cache(gs, j->graph, &j->job.err);
+    return rc < 0 ? rc
+                  : slave_graph_make_profile_cache(gs, j->graph, &j->job.err);
 }
 
 /* Makes sure that the run's IRT tables exist. Without a SyncAsk before, they

@@ -124,7 +124,7 @@ static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
     uint64_t from = ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0;
     uint64_t to =
         ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX;
-    int rc = slave_graph_waits(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_waits(gs, j->graph, &j->job.err);
     if (rc == 0)
         rc = slave_table_window_make(b, j->graph->waits->row,
                                      j->graph->waits->count, from, to,

@@ -70,7 +70,7 @@ static int no_memory(struct slave_graph_ask *j)
 
 static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
-    int rc = slave_graph_waits(gs, j->graph, &j->job.err);
+    int rc = slave_graph_make_waits(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     struct wait_rows *w = j->wait_rows = calloc(1, sizeof(*w));

@@ -181,7 +181,7 @@ int slave_store_step(struct slave_store *s, enum slave_stmt which,
     return rc;
 }
 
-static int check_version(struct slave_store *s, struct ips_err *err)
+static int check_or_store_version(struct slave_store *s, struct ips_err *err)
 {
     sqlite3_stmt *q = NULL;
     int rc = 0;
@@ -257,7 +257,7 @@ int slave_store_open(const char *path, struct slave_store **out,
             rc = slave_store_error(s, err, "schema");
     }
     if (rc == 0)
-        rc = check_version(s, err);
+        rc = check_or_store_version(s, err);
     for (int i = 0; rc == 0 && i < SLAVE_STMT_COUNT; i++) {
         if (sqlite3_prepare_v3(s->db, statements[i], -1,
                                SQLITE_PREPARE_PERSISTENT, &s->stmt[i],
@@ -383,8 +383,8 @@ int slave_store_drop_segment(struct slave_store *s, int64_t run,
     return slave_store_step(s, SLAVE_STMT_DROP_SEGMENT, err);
 }
 
-int slave_store_clear(struct slave_store *s, int64_t run,
-                      const char *const *tables, struct ips_err *err)
+int slave_store_delete_rows(struct slave_store *s, int64_t run,
+                            const char *const *tables, struct ips_err *err)
 {
     for (; *tables; tables++) {
         char sql[96];
@@ -404,7 +404,7 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
         "segment", "stream", "unseen", "load",    "run",     NULL};
     int rc = slave_store_begin(s, err);
     if (rc == 0)
-        rc = slave_store_clear(s, run, tables, err);
+        rc = slave_store_delete_rows(s, run, tables, err);
     if (rc == 0)
         rc = slave_store_commit(s, err);
     if (rc < 0)

@@ -148,7 +148,8 @@ static void parse_answers(char *text, struct slave_symbol *out, size_t count,
         parse_failure_reason(text, why);
 }
 
-static void describe_helper_end(int status, bool whole, struct ips_err *why)
+static void set_reason_of_helper_end(int status, bool whole,
+                                     struct ips_err *why)
 {
     if (!whole)
         ips_err_set(why, IPS_E_LIMIT,
@@ -189,7 +190,7 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
         parse_answers(text, out, ask->count, why);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
-    describe_helper_end(status, whole, why);
+    set_reason_of_helper_end(status, whole, why);
     free(text);
     return rc;
 }

@@ -337,10 +337,10 @@ void ips_codemap_release(struct ips_codemap *m)
 /* Finds, among an image's own spans that cover `address`, the newest one valid
  * at t_ns. Of those that have a module and begin after t_ns, sets *later to the
  * first; leaves *later if there is none. */
-static const struct code_span *own_span(const struct ips_codemap *m,
-                                        const struct code_image *im,
-                                        uint64_t address, uint64_t t_ns,
-                                        const struct code_span **later)
+static const struct code_span *find_own_span(const struct ips_codemap *m,
+                                             const struct code_image *im,
+                                             uint64_t address, uint64_t t_ns,
+                                             const struct code_span **later)
 {
     const struct code_span *spans = m->spans, *best = NULL;
     uint32_t low = 0, high = im->span_count;
@@ -380,7 +380,7 @@ static const struct code_span *find_span(const struct ips_codemap *m,
         const struct code_image *im = &m->images[image];
         const struct code_span *unused = NULL;
         const struct code_span *s =
-            own_span(m, im, address, t_ns, i == 0 ? &later : &unused);
+            find_own_span(m, im, address, t_ns, i == 0 ? &later : &unused);
         if (s)
             return s->module == IPS_NONE ? later : s;
         t_ns = ips_min_u64(t_ns, im->fork_ns);

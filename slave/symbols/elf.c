@@ -179,7 +179,8 @@ static uint64_t start_at(const struct reader *r, size_t i)
 }
 
 /* Finds the start of the procedure that contains `at`; false: none does. */
-static bool find_start(const struct reader *r, uint64_t at, uint64_t *start)
+static bool find_procedure_start(const struct reader *r, uint64_t at,
+                                 uint64_t *start)
 {
     size_t low = 0, high = r->start_count;
     Dwarf_Frame *frame = NULL;
@@ -280,7 +281,7 @@ static bool describe_from_symbol_table(struct reader *r, uint64_t at,
      * starts. */
     uint64_t start;
     char name[IPS_PATH_BYTES];
-    if (!find_start(r, at, &start))
+    if (!find_procedure_start(r, at, &start))
         return false;
     snprintf(name, sizeof(name), "%s+0x%llx", ips_code_file_name(r->ask->path),
              (unsigned long long)start);
@@ -429,8 +430,8 @@ static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
 /* Builds the name of a procedure without a linkage name: a lambda, or a member
  * of a local class. `out` is "" if there is none. *at is set to the DIE that
  * has the declaration line: for a lambda, the DIE of its class. */
-static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
-                        Dwarf_Die *at)
+static void build_scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out,
+                              size_t size, Dwarf_Die *at)
 {
     Dwarf_Die own = *die, *scopes = NULL;
     *out = '\0';
@@ -546,7 +547,7 @@ static bool describe_from_debug_info(struct reader *r, uint64_t at,
         char scoped[SLAVE_SYMBOL_NAME_MAX + 1] = "";
         Dwarf_Die place = own[i];
         if (!name)
-            scoped_name(unit, &own[i], scoped, sizeof(scoped), &place);
+            build_scoped_name(unit, &own[i], scoped, sizeof(scoped), &place);
         if (!name && !*scoped)
             name = dwarf_diename(&own[i]);
         if (!name && !*scoped)

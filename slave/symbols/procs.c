@@ -1,9 +1,9 @@
 /* Turns samples, counters, entries and exits into costs; rules in procs.h. */
 #include "slave/symbols/procs.h"
 
+#include "agent/pool/pool.h"
 #include "slave/base/wordhash.h"
 #include "slave/build/chain_index.h"
-#include "agent/pool/pool.h"
 #include "slave/build/internal.h"
 
 /* maximum weight of a sample that is assigned to an arc */

@@ -335,9 +335,10 @@ static char *unnamed_symbol(const struct ips_code_module *m, uint64_t address)
     return text;
 }
 
-static int order_by_module(const struct slave_symbols *s,
-                           const struct ips_codemap *m, uint32_t **first,
-                           uint32_t **order, struct ips_err *err)
+static int group_locations_by_module(const struct slave_symbols *s,
+                                     const struct ips_codemap *m,
+                                     uint32_t **first, uint32_t **order,
+                                     struct ips_err *err)
 {
     *first = calloc((size_t)m->module_count + 2, sizeof(**first));
     *order = calloc((size_t)m->location_count + 1, sizeof(**order));
@@ -395,7 +396,7 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
     s->of = grown;
     for (; s->count < m->location_count; s->count++)
         s->of[s->count] = (struct slave_symbol){0};
-    int rc = order_by_module(s, m, &first, &order, err);
+    int rc = group_locations_by_module(s, m, &first, &order, err);
     uint32_t late = 0;
     for (uint32_t i = 0; rc == 0 && i < m->module_count; i++) {
         if (first[i + 1] == first[i] || m->modules[i].recording)

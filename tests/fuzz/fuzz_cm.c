@@ -128,7 +128,7 @@ static void feed_async(const struct ips_cm_links *l,
     if (rc == 0)
         rc = ips_cm_async_take_len(a, IPS_CM_ROOT, NULL, 0, NULL);
     if (rc == 0)
-        rc = ips_cm_async_pass(a, NULL);
+        rc = ips_cm_async_relax(a, NULL);
     while (rc == 0 && ips_cm_async_next(a, &m, NULL) > 0) {
         if (m.kind == IPS_CM_BATCH)
             rc = ips_cm_async_take_ack(a, 0, 1, NULL);

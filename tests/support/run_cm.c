@@ -192,7 +192,7 @@ static int step(struct cluster *c, uint32_t at)
 {
     struct machine *m = &c->m[at];
     struct ips_cm_message msg;
-    int rc = m->async ? ips_cm_async_pass(m->async, c->err)
+    int rc = m->async ? ips_cm_async_relax(m->async, c->err)
                       : ips_cm_sync_run(m->sync, c->err);
     while (rc == 0) {
         rc = m->async ? ips_cm_async_next(m->async, &msg, c->err)

@@ -46,7 +46,7 @@ static inline int segment_reader_open(struct segment_reader *r, int fd,
     r->look.most = most;
     if (!r->d.frames || !r->d.peek)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    int rc = slave_poolfs_header(fd, &head, err);
+    int rc = slave_poolfs_read_header(fd, &head, err);
     if (rc == 0) {
         r->seg.size = head.segment_bytes;
         r->seg.row.at = head.header_bytes;

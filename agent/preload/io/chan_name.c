@@ -406,7 +406,7 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
 }
 
 /* eventfd and the like have no file type; /proc tells what they are. A pidfd
- * has one since Linux 6.9 and looks like a regular file (like_pidfd). */
+ * has one since Linux 6.9 and looks like a regular file (looks_like_pidfd). */
 static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
@@ -441,7 +441,7 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 }
 
 /* Whether the descriptor may be a pidfd; hardly any file matches. */
-static bool like_pidfd(const struct stat *st)
+static bool looks_like_pidfd(const struct stat *st)
 {
     return (st->st_mode & (S_IFMT | 07777)) == (S_IFREG | 0700) &&
            st->st_size == 0 && st->st_dev >> 8 == 0;
@@ -513,7 +513,7 @@ uint64_t ips_chan_identify(int fd, uint64_t seen,
     if (ips_sys_fstat(fd, &st) < 0)
         return IPS_FD_NOT_A_CHANNEL;
     mode_t type = st.st_mode & S_IFMT;
-    if (type == 0 || like_pidfd(&st))
+    if (type == 0 || looks_like_pidfd(&st))
         return name_anonymous(fd, seen, st.st_mode);
     if (type != S_IFIFO && type != S_IFSOCK) {
         const enum ips_fd_class klass = file_class(fd, &st, type);

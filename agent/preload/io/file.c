@@ -42,7 +42,7 @@ static IPS_TLS struct anchor {
     long switches; /* how often the thread has given up its CPU so far */
 } anchor;
 
-static long own_switches(void)
+static long count_own_voluntary_switches(void)
 {
     struct rusage ru;
     ru.ru_nvcsw = 0;
@@ -58,7 +58,8 @@ static uint64_t stamps_of_ns(uint64_t ns)
 static __attribute__((noinline)) void set_anchor(void)
 {
     IPS_APART;
-    anchor = (struct anchor){ips_core_now(), ips_core_cpu(), own_switches()};
+    anchor = (struct anchor){ips_core_now(), ips_core_cpu(),
+                             count_own_voluntary_switches()};
 }
 
 struct ips_moment ips_file_call_begin(bool exact)
@@ -77,7 +78,7 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
 {
     IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
-    long switches = own_switches();
+    long switches = count_own_voluntary_switches();
     bool gave_up = switches != anchor.switches;
     anchor = (struct anchor){ips_core_now(), ret.cpu, switches};
     /* If CPU time went backwards, the anchor is from before a fork, so it

@@ -148,8 +148,8 @@ static void record_change(const char *path, struct ips_moment call,
     ips_record_release(IPS_SYNC_WATCH, &name, call, 1, site);
 }
 
-bool ips_watch_read(const struct ips_io *io, const void *events, size_t bytes,
-                    struct ips_moment ret)
+bool ips_record_watch_read(const struct ips_io *io, const void *events,
+                           size_t bytes, struct ips_moment ret)
 {
     struct inotify_event first;
     if ((uint32_t)ips_fd_get(io->fd) != IPS_WATCH_INOTIFY ||

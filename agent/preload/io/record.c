@@ -189,9 +189,9 @@ static void record_signals_read(const struct iovec *iov, size_t iovcnt,
                sizeof(one));
         ips_record_taken(IPS_SIGNAL_FD, (int)one.ssi_signo, one.ssi_code,
                          (int32_t)one.ssi_pid,
-                         ips_notice_value((int)one.ssi_signo, one.ssi_code,
-                                          one.ssi_fd, (long)one.ssi_band,
-                                          one.ssi_ptr),
+                         ips_signal_record_value(
+                             (int)one.ssi_signo, one.ssi_code, one.ssi_fd,
+                             (long)one.ssi_band, one.ssi_ptr),
                          ret);
     }
 }
@@ -223,7 +223,7 @@ static ssize_t record_received_from_no_channel(const struct ips_io *io,
         ips_spin_note_failure(&io->call, &ret, 0, io->site);
     size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
     if (!(eventfd && ips_record_eventfd_read(io, ret)) &&
-        !(watch && ips_watch_read(io, iov[0].iov_base, first, ret)) &&
+        !(watch && ips_record_watch_read(io, iov[0].iov_base, first, ret)) &&
         !(terminal && ips_record_pty_read(io, ret)) &&
         (result > 0 || ips_was_blocked(&io->call, &ret)))
         ips_record_io(IPS_REC_BLOCK, 0, wait_op(io->klass), io->call, ret,

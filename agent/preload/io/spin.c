@@ -27,7 +27,7 @@
 
 __thread struct ips_spin ips_spin;
 
-static bool continues_run(const struct ips_moment *call)
+static bool try_continue_run(const struct ips_moment *call)
 {
     struct ips_spin *spin = &ips_spin;
     if (!ips_me.spin_count)
@@ -52,7 +52,7 @@ bool ips_spin_note_failure(const struct ips_moment *call,
                            const struct ips_moment *ret, uint32_t chan,
                            uint64_t site)
 {
-    bool more = continues_run(call);
+    bool more = try_continue_run(call);
     if (!more) {
         ips_spin_first(&ips_me, call, ret, chan, site);
         return false;
@@ -65,7 +65,7 @@ bool ips_spin_note_failure(const struct ips_moment *call,
 void ips_spin_end_run_slow(const struct ips_moment *call)
 {
     uint32_t count = ips_me.spin_count;
-    bool in_a_row = continues_run(call);
+    bool in_a_row = try_continue_run(call);
     ips_me.spin_count = 0;
     if (!in_a_row || count < IPS_SPIN_LEAST)
         return;

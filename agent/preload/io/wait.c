@@ -393,11 +393,11 @@ static int record_signal_wait(struct ips_moment call, int r,
     struct ips_moment ret =
         ips_record_wait(IPS_OP_SIGWAIT, call, r, saved, site, 0);
     if (r > 0)
-        ips_record_taken(
-            IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
-            ips_notice_value(r, info->si_code, info->si_fd, info->si_band,
+        ips_record_taken(IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
+                         ips_signal_record_value(
+                             r, info->si_code, info->si_fd, info->si_band,
                              (uint64_t)(uintptr_t)info->si_value.sival_ptr),
-            ret);
+                         ret);
     errno = saved;
     return r;
 }

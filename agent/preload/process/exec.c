@@ -219,7 +219,7 @@ void ips_env_done(struct ips_env *env)
 
 /* --- records -------------------------------------------------------------- */
 
-static void target_none(struct ips_target *t)
+static void set_target_traced(struct ips_target *t)
 {
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
@@ -231,7 +231,7 @@ void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
         !ips_must_not_preload())
         ips_target_inspect(t, dir, path, library);
     else
-        target_none(t);
+        set_target_traced(t);
 }
 
 void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
@@ -243,7 +243,7 @@ void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
         ips_target_find_and_inspect(
             t, file, search ? search + sizeof(path) - 1 : NULL, library);
     else
-        target_none(t);
+        set_target_traced(t);
 }
 
 void ips_record_unrecorded(const char *text, size_t n)

@@ -134,8 +134,8 @@ pid_t __fork(void) IPS_ALIAS(fork);
 
 /* After a fork that ran no fork handlers: records FORK in the parent, and
  * starts the stream of the child (`pid` is 0). */
-static void record_fork(pid_t pid, const struct origin *from,
-                        struct ips_moment call, uint64_t site)
+static void record_fork_or_start_child(pid_t pid, const struct origin *from,
+                                       struct ips_moment call, uint64_t site)
 {
     if (pid == 0) {
         start_child_stream(from);
@@ -154,7 +154,7 @@ IPS_EXPORT pid_t _Fork(void)
     struct ips_moment call = ips_at_call();
     struct origin from = fork_origin();
     pid_t pid = REAL(_Fork)();
-    record_fork(pid, &from, call, IPS_SITE);
+    record_fork_or_start_child(pid, &from, call, IPS_SITE);
     return pid;
 }
 
@@ -167,7 +167,7 @@ long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
     struct origin from = fork_origin();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
-    record_fork((pid_t)pid, &from, call, site);
+    record_fork_or_start_child((pid_t)pid, &from, call, site);
     return pid;
 }
 
@@ -204,7 +204,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         int pid =
             REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
         /* clone with a function never returns in the child */
-        record_fork(pid, &start.from, call, IPS_SITE);
+        record_fork_or_start_child(pid, &start.from, call, IPS_SITE);
         return pid;
     }
     if (flags & CLONE_VFORK) {

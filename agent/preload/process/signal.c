@@ -52,8 +52,8 @@ record_handler_signal(int sig, const siginfo_t *info, const void *context)
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     ips_record_taken(
         IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
-        ips_notice_value(sig, info->si_code, info->si_fd, info->si_band,
-                         (uint64_t)(uintptr_t)info->si_value.sival_ptr),
+        ips_signal_record_value(sig, info->si_code, info->si_fd, info->si_band,
+                                (uint64_t)(uintptr_t)info->si_value.sival_ptr),
         at);
 }
 
@@ -412,7 +412,7 @@ IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
     return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
 }
 
-static void sending_to_thread(pthread_t thread, int sig, uint64_t site)
+static void record_sending_to_thread(pthread_t thread, int sig, uint64_t site)
 {
     if (sig)
         record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
@@ -421,14 +421,14 @@ static void sending_to_thread(pthread_t thread, int sig, uint64_t site)
 
 IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
 {
-    sending_to_thread(thread, sig, IPS_SITE);
+    record_sending_to_thread(thread, sig, IPS_SITE);
     return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
 }
 
 /* Unlike the new version, the old one returns ESRCH for a thread that has
  * ended. */
 IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
-        sending_to_thread(thread, sig, IPS_SITE))
+        record_sending_to_thread(thread, sig, IPS_SITE))
 
 IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
                                 const union sigval value)
@@ -442,12 +442,12 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
  * (preload/process/thread.c). */
 IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
-    sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
+    record_sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
     ips_thread_mark_cancelled(thread);
     return ips_wrap_on(), REAL(pthread_cancel)(thread);
 }
 
-static void sending_by_pidfd(int fd, int sig, bool queued, uint64_t site)
+static void record_sending_by_pidfd(int fd, int sig, bool queued, uint64_t site)
 {
     uint64_t pid;
     if (sig && ips_fdinfo(fd, "Pid:", &pid))
@@ -460,7 +460,7 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
                                  unsigned flags)
 {
     if (ips_wrap_on())
-        sending_by_pidfd(fd, sig, info != NULL, IPS_SITE);
+        record_sending_by_pidfd(fd, sig, info != NULL, IPS_SITE);
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }
 
@@ -513,7 +513,7 @@ bool ips_handle_signal_syscall(long *r, long n, const long args[6],
                        (int32_t)args[1], 0, site);
         return false;
     case SYS_pidfd_send_signal:
-        sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0, site);
+        record_sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0, site);
         return false;
     case SYS_rt_sigaction:
         *r = REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4],

@@ -194,9 +194,9 @@ uint32_t ips_thread_tid(pthread_t thread)
 /* Records the creation of a thread (FORK), and stores `seq` under its handle
  * `thread`, or frees `s` if the call failed. `err` is 0 on success, for
  * pthread_create and thrd_create (thrd_success) alike. */
-static void record_create(uint64_t thread, int err, uint64_t seq,
-                          struct ips_moment call, struct start *s,
-                          uint64_t site)
+static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
+                                   struct ips_moment call, struct start *s,
+                                   uint64_t site)
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
@@ -242,7 +242,8 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->stack = stack_size(attr);
     struct ips_moment call = ips_at_call();
     int err = REAL(pthread_create)(thread, attr, start_posix, s);
-    record_create(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
+    record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
+                           IPS_SITE);
     return err;
 }
 
@@ -259,7 +260,8 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->stack = stack_size(NULL);
     struct ips_moment call = ips_at_call();
     int err = REAL(thrd_create)(thread, start_c11, s);
-    record_create(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
+    record_thread_creation(err ? 0 : (uint64_t)*thread, err, seq, call, s,
+                           IPS_SITE);
     return err;
 }
 

@@ -425,7 +425,7 @@ static void bind_anew(const struct object *o, const Elf64_Rela *r)
 }
 
 /* Makes the names undefined: the loader skips a symbol whose value is 0. */
-static bool undefine_symbol(void)
+static bool undefine_given_symbols(void)
 {
     const struct link_map *l = own_map();
     struct ips_module m;
@@ -455,7 +455,7 @@ static bool undefine_symbol(void)
 void ips_rebind_foreign_names(void)
 {
     struct object o;
-    if (!given_count || !undefine_symbol())
+    if (!given_count || !undefine_given_symbols())
         return;
     for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
         for (int t = 0; object_of(l, &o) && t < 2; t++)

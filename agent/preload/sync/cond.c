@@ -42,7 +42,7 @@ static void begin_wait_and_record_unlock(struct wait *w,
     w->shared[1] = ips_mutex_shared(m);
     w->site = site;
     w->call = ips_at_call();
-    if (unlikely(ips_mutex_may_have_waiters(m))) {
+    if (unlikely(ips_mutex_check_waiters_and_clear_mark(m))) {
         struct ips_sync_object thing = ips_name_sync_object(m, w->shared[1]);
         ips_record_release(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
     } else if (unlikely(ips_sync_all)) {

@@ -11,7 +11,7 @@
 /* in __lock of a robust mutex: thread id of the holder */
 #define OWNER_TID 0x3fffffff
 
-bool ips_mutex_may_have_waiters(const pthread_mutex_t *m)
+bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_known.mutex))
         return true;
@@ -122,7 +122,8 @@ static inline int record_free_lock(const pthread_mutex_t *m, int r)
         WAIT(m, ips_mutex_shared(m), owner_tid(m), r, IPS_SITE, real_call);    \
     } while (0)
 
-static __attribute__((noinline)) int took_free(const pthread_mutex_t *m)
+static __attribute__((noinline)) int
+record_free_mutex_lock(const pthread_mutex_t *m)
 {
     return record_free_lock(m, 0);
 }
@@ -147,7 +148,7 @@ IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
         return lock_slow(m, IPS_SITE);
     ips_me.locks++;
-    return unlikely(ips_sync_all) ? took_free(m) : 0;
+    return unlikely(ips_sync_all) ? record_free_mutex_lock(m) : 0;
 }
 
 IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
@@ -189,7 +190,7 @@ static inline bool must_record_free_release(const pthread_mutex_t *m)
 
 #define UNLOCK(mutex, good, site, real_call)                                   \
     do {                                                                       \
-        if (likely(!ips_mutex_may_have_waiters(mutex))) {                      \
+        if (likely(!ips_mutex_check_waiters_and_clear_mark(mutex))) {          \
             if (likely(!must_record_free_release(mutex)))                      \
                 return real_call;                                              \
             bool in_shared = ips_mutex_shared(mutex);                          \
@@ -216,7 +217,8 @@ static __attribute__((noinline)) int unlock_slow(pthread_mutex_t *m,
 }
 
 /* Whether certainly no thread waits for the mutex: a fast test for the common
- * kinds, if --locks=all is off. false: use ips_mutex_may_have_waiters. */
+ * kinds, if --locks=all is off. false: use
+ * ips_mutex_check_waiters_and_clear_mark. */
 static inline bool plainly_unwaited(const pthread_mutex_t *m)
 {
     return likely(ips_sync_known.mutex && !ips_sync_all) &&

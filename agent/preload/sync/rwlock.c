@@ -20,7 +20,7 @@ static bool lock_shared(const pthread_rwlock_t *l)
  * write. A reader's unlock wakes no thread if other readers still hold the
  * lock. The last reader's unlock does, and the waiter is matched with that one.
  */
-static bool lock_may_have_waiters(const pthread_rwlock_t *l)
+static bool lock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
 {
     if (!ips_sync_known.rwlock)
         return true;
@@ -162,7 +162,7 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_rwlock_unlock)(l);
-    bool waited = lock_may_have_waiters(l);
+    bool waited = lock_check_waiters_and_clear_mark(l);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);
     bool shared = lock_shared(l);

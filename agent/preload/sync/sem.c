@@ -7,7 +7,7 @@
 /* Whether a thread may be waiting for the semaphore. The C library's layout:
  * the value, above it the count of waiters; then whether the semaphore is
  * process-shared. */
-static bool sem_may_have_waiters(const sem_t *s)
+static bool sem_check_waiters_and_clear_mark(const sem_t *s)
 {
     if (!ips_sync_known.sem)
         return true;
@@ -106,7 +106,7 @@ IPS_EXPORT int sem_post(sem_t *s)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(sem_post)(s);
-    bool waited = sem_may_have_waiters(s);
+    bool waited = sem_check_waiters_and_clear_mark(s);
     if (likely(!waited && !ips_sync_all))
         return SREAL(sem_post)(s);
     bool shared = sem_shared(s);

@@ -44,7 +44,7 @@ static struct ips_build_counts count_open_receives(struct b_incremental *k,
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
-    struct inflow f = g_inflow(b, x, to);
+    struct inflow f = g_resume_inflow(b, x, to);
     x->waits = x->reads.n;
     for (uint32_t i = x->open; i < x->reads.n; i++)
         if (!find_sender_or_count(b, &f, x->reads.v[i].len) && !f.whole &&
@@ -83,7 +83,8 @@ static int copy_stream_names(struct b_incremental *k)
 /* Did fork `f` wait for a child that is still running and has no node for the
  * start of its program? A later whole build may make an arc from the child's
  * END to the return of the fork, so the state cannot be kept. */
-static bool child_is_quiet(const struct build *b, const struct b_fork *f)
+static bool may_get_spawn_arc_later(const struct build *b,
+                                    const struct b_fork *f)
 {
     return f->child != IPS_NONE && f->child_proc != IPS_NONE &&
            b->chains[f->child].image_aux == IPS_NO_NODE &&
@@ -97,7 +98,7 @@ int g_init_state(struct b_incremental *k)
     struct build *b = &k->b;
     int rc = copy_stream_names(k);
     for (uint32_t i = 0; i < b->forks.n; i++)
-        b->broken |= child_is_quiet(b, &b->forks.v[i]);
+        b->broken |= may_get_spawn_arc_later(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
         rc = init_end(k, i);
     ips_free_large(b->reads);
@@ -156,7 +157,7 @@ static void lower_limit(struct b_incremental *k, uint32_t c, uint32_t node)
     k->chains[c].limit = ips_min_u32(k->chains[c].limit, node);
 }
 
-uint64_t g_newest(const struct b_incremental *k)
+uint64_t g_newest_record_ns(const struct b_incremental *k)
 {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < k->in.stream_count; i++)
@@ -288,7 +289,7 @@ static void find_limits(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = k->built.g.chain_count;
-    uint64_t newest = g_newest(k), before;
+    uint64_t newest = g_newest_record_ns(k), before;
     for (uint32_t c = 0; c < n; c++)
         estimate_limit(k, c, newest);
     for (uint32_t i = 0; i < k->built.end_count; i++) {
@@ -410,7 +411,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
     struct ips_build_counts was = k->built.counts, n;
-    struct inflow f = g_inflow(b, x, to);
+    struct inflow f = g_resume_inflow(b, x, to);
     uint32_t from = k->built.ends[to].peer_end, drop = 0, open = x->open;
     const struct g_mark *m = &x->mark;
     if (m->made && m->i > open &&
@@ -519,7 +520,7 @@ int g_finalize(struct b_incremental *k)
             return IPS_E_NO_MEMORY;
         for (uint32_t c = 0; c < g->chain_count; c++)
             b->from[c] = (struct b_from){.node = g->chains[c].first,
-                                         .window = b_window_first(b, c)};
+                                         .window = b_first_delay_window(b, c)};
     }
     int rc = finalize_spins(k);
     finalize_preempted_sends(k);

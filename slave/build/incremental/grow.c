@@ -71,8 +71,8 @@ void b_incremental_mark_released(struct build *b, uint32_t traffic)
         k->let_go[traffic] = 1;
 }
 
-void b_incremental_preempted_send(struct build *b, const struct b_op *send,
-                                  uint64_t slept)
+void b_incremental_add_preempted_send(struct build *b, const struct b_op *send,
+                                      uint64_t slept)
 {
     struct b_incremental *k = b->incremental;
     if (B_MORE(k->roomless, NULL) < 0)
@@ -107,8 +107,8 @@ bool b_incremental_makes_only_tables(const struct build *b)
     return b->incremental->tables;
 }
 
-const struct ips_spun *b_incremental_spun(const struct build *b,
-                                          uint32_t *count)
+const struct ips_spun *b_incremental_get_final_spun(const struct build *b,
+                                                    uint32_t *count)
 {
     *count = b->incremental ? b->incremental->spun.n : 0;
     return *count ? b->incremental->spun.v : NULL;
@@ -176,7 +176,7 @@ static bool has_new_user_thread(const struct b_end *e, const struct g_end *x)
 }
 
 /* Did only records come that the incremental build can add? */
-static bool as_expected(const struct b_incremental *k)
+static bool has_only_expected_changes(const struct b_incremental *k)
 {
     const struct build *b = &k->b;
     if (b->events.n != k->event_count || b->dgrams.n != k->dgram_count ||
@@ -196,11 +196,11 @@ static bool as_expected(const struct b_incremental *k)
 }
 
 /* Runs the passes after pass `node`, for the nodes after the borders. */
-static int other_passes(struct b_incremental *k)
+static int run_passes_after_nodes(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
-    uint64_t newest = g_newest(k);
+    uint64_t newest = g_newest_record_ns(k);
     for (uint32_t c = 0; c < g->chain_count; c++)
         k->chains[c].old = g_first_young_node(k, c, newest);
     int rc = g_match(k);
@@ -209,9 +209,9 @@ static int other_passes(struct b_incremental *k)
         return rc;
     b_set_end_coords(b);
     b_limit_coords_by_clock(b);
-    rc = b_far_ends(b);
+    rc = b_mark_far_ends(b);
     if (rc == 0)
-        rc = k->tables ? g_table_weights(k) : b_weights(b);
+        rc = k->tables ? g_make_table_weights(k) : b_make_weights(b);
     b->broken |= b->backwards;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t from = b_first_open_node(b, c),
@@ -220,17 +220,17 @@ static int other_passes(struct b_incremental *k)
         k->chains[c].windows.n = 0;
     }
     if (rc == 0 && !b->broken && k->tables)
-        b_delays(
+        b_distribute_run_delays(
             b); /* tables need no other part of b_bend_times_and_fit_waits() */
     if (rc == 0 && !b->broken && !k->tables)
         rc = b_bend_times_and_fit_waits(b);
     if (rc == 0 && !b->broken)
-        rc = b_tables(b);
-    return rc == 0 && !b->broken && !k->tables ? b_unended_list(b) : rc;
+        rc = b_make_tables(b);
+    return rc == 0 && !b->broken && !k->tables ? b_list_unended(b) : rc;
 }
 
-static void count_work(const struct b_incremental *k, uint64_t events,
-                       struct ips_build_effort *took)
+static void set_build_effort(const struct b_incremental *k, uint64_t events,
+                             struct ips_build_effort *took)
 {
     const struct ips_graph *g = &k->built.g;
     took->records = k->built.counts.events - events;
@@ -247,21 +247,21 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
 {
     struct build *b = &k->b;
     uint64_t events = k->counts.events;
-    g_take_rows_back(k);
+    g_restore_rows(k);
     k->roomless.n = k->bent.n = 0;
     int rc = g_scan_more(k);
     if (rc == 0 && !b->broken)
-        rc = g_more_nodes(k);
+        rc = g_make_more_nodes(k);
     /* only a whole build makes the arcs of polls */
     b->broken |= b->polls.n > 0;
-    if (rc < 0 || b->broken || !as_expected(k)) {
+    if (rc < 0 || b->broken || !has_only_expected_changes(k)) {
         b->broken = true;
         return rc;
     }
-    rc = other_passes(k);
+    rc = run_passes_after_nodes(k);
     if (rc < 0 || b->broken)
         return rc;
-    count_work(k, events, took);
+    set_build_effort(k, events, took);
     return out ? g_copy_result(k, out) : 0;
 }
 
@@ -318,7 +318,7 @@ static int build_whole(struct b_incremental **kept,
     struct b_incremental *k = *kept;
     bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
     if (fine) {
-        count_work(k, 0, took);
+        set_build_effort(k, 0, took);
         rc = out ? g_copy_result(k, out) : 0;
         fine = rc == 0;
     }

@@ -19,8 +19,8 @@ struct b_op *g_send_at(const struct build *b, const struct b_end *e,
     return b_op_at(b, k->at + at->i);
 }
 
-static struct b_sending sending_at(const struct build *b, const struct b_end *e,
-                                   struct g_at at)
+static struct b_sending begin_sends_at(const struct build *b,
+                                       const struct b_end *e, struct g_at at)
 {
     struct b_sending s = {.op = g_send_at(b, e, &at), .block = IPS_NONE};
     if (!s.op)
@@ -33,11 +33,11 @@ static struct b_sending sending_at(const struct build *b, const struct b_end *e,
     return s;
 }
 
-struct inflow g_inflow(const struct build *b, const struct g_end *x,
-                       uint32_t to)
+struct inflow g_resume_inflow(const struct build *b, const struct g_end *x,
+                              uint32_t to)
 {
     uint32_t from = b->out->ends[to].peer_end;
-    struct inflow f = {.send = sending_at(b, &b->ends[from], x->at),
+    struct inflow f = {.send = begin_sends_at(b, &b->ends[from], x->at),
                        .read = x->read,
                        .sent = x->sent,
                        .whole = b->out->ends[from].closed};
@@ -51,7 +51,7 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
 static void reset_sends_past_bytes(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
-    struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
+    struct b_sending s = begin_sends_at(b, &b->ends[end], k->ends[end].first);
     for (; s.op; b_next_send(b, &s))
         s.op->past_cpu_ns =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
@@ -62,7 +62,8 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
 {
     struct build *b = &k->b;
     const struct g_end *x = &k->ends[to], *y = &k->ends[from];
-    struct b_full_sends room = {.send = sending_at(b, &b->ends[from], y->first),
+    struct b_full_sends room = {.send =
+                                    begin_sends_at(b, &b->ends[from], y->first),
                                 .sent = y->first_sent,
                                 .read = x->got,
                                 .reads = x->reads.v,
@@ -98,7 +99,7 @@ static void match_data(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
-    struct inflow f = g_inflow(b, x, to);
+    struct inflow f = g_resume_inflow(b, x, to);
     const struct ips_build_counts *n = &b->out->counts;
     uint64_t unmatched = n->unmatched, pending = n->pending;
     uint32_t i = x->open;
@@ -164,7 +165,7 @@ int g_match(struct b_incremental *k)
             match_open_blocked_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
             b_mark_far_sends_preempted(
-                b, sending_at(b, &b->ends[i], k->ends[i].first));
+                b, begin_sends_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut && b->ends[i].local)

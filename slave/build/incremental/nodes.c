@@ -53,7 +53,7 @@ static int keep_rows(struct b_incremental *k)
     return 0;
 }
 
-void g_take_rows_back(struct b_incremental *k)
+void g_restore_rows(struct b_incremental *k)
 {
     struct ips_built *o = &k->built;
     g_memcpy(o->threads, k->rows, o->g.chain_count * sizeof(*k->rows));
@@ -201,7 +201,7 @@ void g_raw_drop(struct g_raw *r, uint32_t n)
     RAW_COLUMNS(DROP, r, k)
 }
 
-int b_incremental_nodes(struct build *b)
+int b_incremental_make_nodes(struct build *b)
 {
     struct b_incremental *k = b->incremental;
     uint32_t n = b->out->g.chain_count, first = 0;
@@ -331,19 +331,19 @@ int g_scan_more(struct b_incremental *k)
     return rc;
 }
 
-static void take_raw_back(struct b_incremental *k, uint32_t c)
+static void restore_raw_columns(struct b_incremental *k, uint32_t c)
 {
     const struct g_raw *r = &k->chains[c].raw;
 #define BACK(raw, of) g_memcpy((of) + r->from, raw, r->n * sizeof(*(raw)));
     RAW_COLUMNS(BACK, r, k)
 }
 
-int g_more_nodes(struct b_incremental *k)
+int g_make_more_nodes(struct b_incremental *k)
 {
     struct build *b = &k->b;
     int rc = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
-        take_raw_back(k, c);
+        restore_raw_columns(k, c);
     b->unended.n = k->unended_count;
     if (k->tables)
         rc = g_drop_final_nodes_if_full(k);

@@ -7,8 +7,8 @@
  *
  * These nodes of each chain stay, in their order: its first node, final nodes
  * to which a send, a receive or a cross arc refers ("pins"), the last final
- * node, and all nodes that are not final. g_more_nodes() calls this after it
- * restored the raw columns and before it makes new nodes. So the columns are
+ * node, and all nodes that are not final. g_make_more_nodes() calls this after
+ * it restored the raw columns and before it makes new nodes. So the columns are
  * as the records made them, and no arc refers to a send by its slot.
  */
 #include "slave/build/incremental/state.h"
@@ -288,7 +288,7 @@ static void switch_to_new_columns(struct b_incremental *k,
 
 /* Computes the new first node number and the space of every chain, with room
  * for the new records. Returns the total number of node numbers. */
-static uint64_t lay_out(struct slide *s)
+static uint64_t assign_new_numbers(struct slide *s)
 {
     struct b_incremental *k = s->k;
     uint64_t first = 0;
@@ -313,7 +313,7 @@ static int compact_nodes(struct slide *s)
     struct ips_graph *g = &k->built.g;
     struct b_incremental to = {.slid = true};
     int rc = find_pins(s);
-    uint64_t room = rc < 0 ? 0 : lay_out(s);
+    uint64_t room = rc < 0 ? 0 : assign_new_numbers(s);
     if (rc == 0 && room >= IPS_NO_NODE)
         rc = ips_err_set(k->b.err, IPS_E_LIMIT, "2^32 nodes");
     if (rc == 0)
@@ -406,7 +406,7 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     return 0;
 }
 
-static int slide_sends(struct b_incremental *k)
+static int compact_sends(struct b_incremental *k)
 {
     struct build *b = &k->b, was = {.slabs = {b->slabs.v, b->slabs.n, 0},
                                     .blocks = {b->blocks.v, b->blocks.n, 0}};
@@ -486,7 +486,7 @@ static void drop_readings(struct b_incremental *k)
     b->delays.n = to;
 }
 
-static bool has_room(const struct b_incremental *k)
+static bool have_chains_space(const struct b_incremental *k)
 {
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
         const struct g_chain *x = &k->chains[c];
@@ -500,7 +500,7 @@ int g_drop_final_nodes_if_full(struct b_incremental *k)
 {
     const struct ips_graph *g = &k->built.g;
     struct slide s = {.k = k};
-    if (k->slid && has_room(k))
+    if (k->slid && have_chains_space(k))
         return 0;
     s.at = b_calloc(g->chain_count, sizeof(*s.at), k->b.err);
     if (!s.at)
@@ -512,7 +512,7 @@ int g_drop_final_nodes_if_full(struct b_incremental *k)
     }
     drop_entries_of_final_nodes(k);
     drop_readings(k);
-    int rc = slide_sends(k);
+    int rc = compact_sends(k);
     if (rc == 0)
         rc = compact_nodes(&s);
     for (uint32_t i = 0; i < k->spun.n; i++)

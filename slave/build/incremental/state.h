@@ -42,7 +42,7 @@ struct g_chain {
     B_ARRAY(struct b_window) windows;
     /* nodes before this one are old enough to be final */
     uint32_t old;
-    /* sums over the nodes before `old`, from g_table_weights() */
+    /* sums over the nodes before `old`, from g_make_table_weights() */
     struct g_sums sums;
     /* the chain's border (build/incremental/grow.h), while g_finalize() moves
      * it */
@@ -154,8 +154,8 @@ struct b_incremental {
  * of one; NULL: the send does not exist yet. */
 struct b_op *g_send_at(const struct build *b, const struct b_end *e,
                        struct g_at *at);
-struct inflow g_inflow(const struct build *b, const struct g_end *k,
-                       uint32_t to);
+struct inflow g_resume_inflow(const struct build *b, const struct g_end *k,
+                              uint32_t to);
 /* a += b, or a -= b if `minus`, for each count. */
 void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
                   bool minus);
@@ -172,11 +172,11 @@ static inline uint32_t g_node_after_chain(const struct b_incremental *k,
 }
 
 /* build/incremental/nodes.c: g_scan_more() scans the new records,
- * g_take_rows_back() restores rows and counts as they were after the last
- * record, and g_more_nodes() makes the nodes of the new records. */
+ * g_restore_rows() restores rows and counts as they were after the last
+ * record, and g_make_more_nodes() makes the nodes of the new records. */
 int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
-void g_take_rows_back(struct b_incremental *k);
-int g_more_nodes(struct b_incremental *k) IPS_MUST_USE;
+void g_restore_rows(struct b_incremental *k);
+int g_make_more_nodes(struct b_incremental *k) IPS_MUST_USE;
 /* drops the first n nodes of *r */
 void g_raw_drop(struct g_raw *r, uint32_t n);
 int g_match(struct b_incremental *k)
@@ -185,13 +185,13 @@ int g_match(struct b_incremental *k)
  * space for its new records, drops final nodes to make space. */
 int g_drop_final_nodes_if_full(struct b_incremental *k) IPS_MUST_USE;
 void g_slide_release(struct b_incremental *k);
-/* build/incremental/tables.c: the part of b_weights() that tables need. */
-int g_table_weights(struct b_incremental *k) IPS_MUST_USE;
-/* build/incremental/finalize.c: g_newest() returns the time of the newest
- * record, in ns. g_first_young_node() returns the first node of a chain that is
- * less than lag_ns older than `newest`, or the number after the chain's last
- * node. */
-uint64_t g_newest(const struct b_incremental *k);
+/* build/incremental/tables.c: the part of b_make_weights() that tables need. */
+int g_make_table_weights(struct b_incremental *k) IPS_MUST_USE;
+/* build/incremental/finalize.c: g_newest_record_ns() returns the time of the
+ * newest record, in ns. g_first_young_node() returns the first node of a chain
+ * that is less than lag_ns older than `newest`, or the number after the chain's
+ * last node. */
+uint64_t g_newest_record_ns(const struct b_incremental *k);
 uint32_t g_first_young_node(const struct b_incremental *k, uint32_t chain,
                             uint64_t newest);
 /* build/incremental/finalize.c: both set b->broken if the state cannot be kept.

@@ -153,7 +153,7 @@ static uint64_t chain_weights(struct b_incremental *k, uint32_t c,
     return s.at - start;
 }
 
-int g_table_weights(struct b_incremental *k)
+int g_make_table_weights(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_built *o = &k->built;
@@ -165,6 +165,6 @@ int g_table_weights(struct b_incremental *k)
     }
     int rc = b_subtract_spin_cpu(b);
     if (rc == 0)
-        b_bound_and_sum_weights(b, sum);
+        b_bound_weights_and_sum_cpu(b, sum);
     return rc;
 }

@@ -108,7 +108,7 @@ struct inflow *b_get_early_inflow(struct build *b, uint32_t to, uint32_t c)
     if (f->late || b->ends[b->out->ends[to].peer_end].send_blocked)
         return NULL;
     if (!f->early)
-        *f = b_inflow(b, to);
+        *f = b_begin_inflow(b, to);
     f->early = true;
     return f;
 }

@@ -10,7 +10,7 @@
 
 /* Adds the sends that the slot wrote into the end's blocks to the counts of the
  * end. */
-static void put_sends(struct maker *m, struct b_plain_slot *x)
+static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
@@ -47,7 +47,7 @@ static void flush_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     struct b_end *e = &b->ends[x->end];
     bool send = dir == B_SEND;
     if (send)
-        put_sends(m, x);
+        count_sends_of_slot(m, x);
     if (!send)
         advance_flow_to_slot(x);
     if (!send && x->messages) {
@@ -100,15 +100,15 @@ assign_slot(struct maker *m, enum b_dir dir, uint32_t id,
     if (dir == B_RECV)
         x->flow = b_get_early_inflow(b, end, m->chain);
     *of_end = x;
-    return b_traffic_row(m, end, &x->row);
+    return b_find_or_add_traffic_row(m, end, &x->row);
 }
 
 static int __attribute__((noinline))
-more_sends(struct maker *m, struct b_plain_slot *x)
+reserve_sends_for_slot(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
-    put_sends(m, x);
+    count_sends_of_slot(m, x);
     int rc = e->sends.capacity ? 0 : b_more_sends(b, e);
     if (rc < 0)
         return rc;
@@ -123,7 +123,7 @@ void b_plain_put_sends(struct maker *m, uint32_t end)
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_SEND][end % B_PLAIN_SLOTS] : NULL;
     if (x && x->end == end) {
-        put_sends(m, x);
+        count_sends_of_slot(m, x);
         x->op = x->last = NULL;
     }
 }
@@ -168,8 +168,8 @@ int b_plain_begin(struct build *b)
 /* ---- nodes ---- */
 
 static int __attribute__((noinline))
-far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
-            uint32_t node, uint64_t len, uint64_t slept)
+add_far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
+                uint32_t node, uint64_t len, uint64_t slept)
 {
     struct interval v = {.t = t, .t_ret = t_ret, .end = end};
     return b_add_ext_receive(m, &v, node, len, slept);
@@ -177,8 +177,8 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
 
 /* Adds a receive to the list of its end, for an incremental build
  * (build/incremental/grow.h). */
-static int listed_receive(struct maker *m, const struct b_plain *r,
-                          uint32_t end, uint32_t node)
+static int add_listed_receive(struct maker *m, const struct b_plain *r,
+                              uint32_t end, uint32_t node)
 {
     struct b_read *to = b_incremental_add_read(m->b, end);
     if (!to)
@@ -334,7 +334,7 @@ plain_send(struct run *k, const struct b_plain *r)
     struct b_plain_slot *x = &k->slots->v[B_SEND][r->id % B_PLAIN_SLOTS];
     int rc = x->id == r->id ? 0 : assign_slot(k->m, B_SEND, r->id, x);
     if (rc == 0 && x->op == x->last)
-        rc = more_sends(k->m, x);
+        rc = reserve_sends_for_slot(k->m, x);
     if (rc)
         return rc;
     struct b_op *op = x->op++;
@@ -375,8 +375,8 @@ match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
         x->flow = NULL;
         return to;
     }
-    to = b_link_sole_receive(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept,
-                             r.len);
+    to = b_link_receive_at_once(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept,
+                                r.len);
     if (f->read == f->sent && send + 1 != f->send.end) {
         x->op = send + 1;
         x->last = f->send.end;
@@ -413,7 +413,7 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
     if (!x->local)
         took = IPS_NO_NODE, len = 0;
     else if (k->goes_on)
-        took = IPS_NO_NODE, rc = listed_receive(k->m, r, x->end, k->node);
+        took = IPS_NO_NODE, rc = add_listed_receive(k->m, r, x->end, k->node);
     else if (took >= IPS_NO_NODE)
         return 1;
     if (rc < 0)
@@ -427,8 +427,8 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
     plain_node(k, IPS_NODE_RECV, to.coord, r->t_ret, r->cpu_ret, x->end, slept,
                len, to.xpred, to.xkind);
     return x->local ? 0
-                    : far_receive(k->m, r->t, r->t_ret, x->end, k->node - 1,
-                                  r->len, slept);
+                    : add_far_receive(k->m, r->t, r->t_ret, x->end, k->node - 1,
+                                      r->len, slept);
 }
 
 /* Adds the recording cost of the record: that of a call, more if the agent may
@@ -440,7 +440,8 @@ plain_cost(struct run *k, const struct b_plain *r, bool blocked)
     uint64_t ps = k->call_ps;
     if (blocked || ips_sub_sat(r->cpu, s->read_cpu_ns) >= B_READ_NS ||
         s->blocks_unread >= B_READ_BLOCKS_MIN)
-        ps = b_cost_io(k->m->b, s, r->t, r->t_ret, r->cpu, r->cpu_ret);
+        ps = b_simulate_io_cost_ps(k->m->b, s, r->t, r->t_ret, r->cpu,
+                                   r->cpu_ret);
     else if (b_check_cold_call(s, r->t, r->t_ret))
         ps = ips_add_sat(ps, k->cold_ps);
     k->cost_ps = ips_add_sat(k->cost_ps, ps);
@@ -484,8 +485,8 @@ struct cpu_baseline {
 /* Computes *l for the records after `r`. False: the limits do not hold, so
  * b_plain_read() has to compute their times. */
 static inline __attribute__((always_inline)) bool
-baseline_of(const struct b_plain *r, const struct ips_clock *c,
-            struct cpu_baseline *l)
+compute_baseline(const struct b_plain *r, const struct ips_clock *c,
+                 struct cpu_baseline *l)
 {
     bool raw = c->kind == IPS_CLOCK_RAW;
     *l = (struct cpu_baseline){.t = r->baseline_t,
@@ -571,7 +572,7 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
         p += r.bytes;
         struct cpu_baseline line;
         if ((size_t)(end - p) >= 2 && (p[0] & ~1u) == IPS_REC_SEND_SHORT &&
-            baseline_of(&r, &clock, &line))
+            compute_baseline(&r, &clock, &line))
             p = short_nodes(&k, line, p, end, &rc);
         if (rc)
             break;

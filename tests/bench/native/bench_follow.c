@@ -197,7 +197,7 @@ static int collect_row(const struct slave_stream_row *row, void *arg)
     return 0;
 }
 
-/* As slave_serve_snapshot() reads it. */
+/* As slave_serve_make_snapshot() reads it. */
 static struct slave_snapshot *snapshot(struct slave_drain *d,
                                        const struct slave_run *r)
 {
@@ -209,7 +209,7 @@ static struct slave_snapshot *snapshot(struct slave_drain *d,
     snprintf(s->dir, sizeof(s->dir), "%s", r->dir);
     s->run_id = r->row.id;
     s->control = r->row.control;
-    s->archive_fd = slave_archive_fd(r->dir);
+    s->archive_fd = slave_archive_open_for_reading(r->dir);
     s->archive_bytes = r->row.archive_bytes;
     must(slave_store_streams(d->store, r->row.id, collect_row, s, &err) == 0,
          err.msg);

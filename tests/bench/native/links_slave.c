@@ -93,8 +93,8 @@ static void expand(struct slave *v, const struct links_frame *f)
     struct ips_cm_reader r = {f->data, f->data + f->len, false};
     struct ips_path all = {0};
     while (r.at < r.end) {
-        uint64_t from = ips_cm_get(&r), in = ips_cm_get(&r);
-        uint64_t to = ips_cm_get(&r), out = ips_cm_get(&r);
+        uint64_t from = ips_cm_get_varint(&r), in = ips_cm_get_varint(&r);
+        uint64_t to = ips_cm_get_varint(&r), out = ips_cm_get_varint(&r);
         struct ips_path p;
         if (in)
             from = v->g->in[in - 1].node;
@@ -226,7 +226,7 @@ static void run(struct slave *v)
     if (!v->dirty)
         return;
     v->dirty = false;
-    must(v, v->async ? ips_cm_async_pass(v->async, &v->err)
+    must(v, v->async ? ips_cm_async_relax(v->async, &v->err)
                      : ips_cm_sync_run(v->sync, &v->err));
     while ((rc = v->async ? ips_cm_async_next(v->async, &m, &v->err)
                           : ips_cm_sync_next(v->sync, &m, &v->err)) > 0) {

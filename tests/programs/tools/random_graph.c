@@ -173,7 +173,7 @@ static int print_more(const struct ips_graph *g,
     if (rc == 0)
         rc = ips_order_make(g, lane, &order, err);
     if (rc == 0)
-        rc = ips_tail(g, lane, &order, &tail, err);
+        rc = ips_compute_tails(g, lane, &order, &tail, err);
     if (rc == 0) {
         print_slacks("slack_chain", g, lane, &e, tail, false);
         print_slacks("slack_cross", g, lane, &e, tail, true);

@@ -644,50 +644,6 @@ def test_beside_another_preload(build, trace, tmp_path):
     assert sum(v[0] for v in r.moved(PIPE).values()) == len(r.stdout)
 
 
-@pytest.mark.parametrize("filtered", [False, True], ids=["plain", "seccomp"])
-def test_two_preloads_in_an_environment(trace, tmp_path, filtered):
-    """A program executes another with two entries LD_PRELOAD, of which the second
-    is long. Would catch: room made for the first and the second copied into it."""
-    source = tmp_path / "two.c"
-    source.write_text("""
-        #include <linux/filter.h>
-        #include <linux/seccomp.h>
-        #include <stdlib.h>
-        #include <string.h>
-        #include <sys/prctl.h>
-        #include <unistd.h>
-        extern char **environ;
-        int main(int argc, char **argv)
-        {
-            char *args[] = {"true", NULL}, *env[100], longer[argc > 1 ? 8000 : 60000];
-            const char *first = getenv("LD_PRELOAD");
-            char shorter[4000] = "LD_PRELOAD=";
-            int n = 0;
-            struct sock_filter f = {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
-            struct sock_fprog p = {1, &f};
-            for (char **e = environ; *e && n < 90; e++)
-                if (strncmp(*e, "LD_PRELOAD=", 11))
-                    env[n++] = *e;
-            memset(longer, ':', sizeof(longer));
-            memcpy(longer, "LD_PRELOAD=", 11);
-            if (first)
-                strcpy(longer + sizeof(longer) - strlen(first) - 1, first);
-            longer[sizeof(longer) - 1] = 0;
-            env[n++] = shorter;
-            env[n++] = longer;
-            env[n] = NULL;
-            if (argc > 1 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-                             prctl(PR_SET_SECCOMP, 2, &p)))
-                return 9;
-            execve("/bin/true", args, env);
-            return 8;
-        }""")
-    two = tmp_path / "two"
-    subprocess.run(["cc", "-w", "-o", two, source], check=True)
-    r = trace([two, "filtered"] if filtered else [two], status=0)
-    assert r.count("START", a=3) == (1 if filtered else 2)  # true loads us, or not
-
-
 def test_pipeline(build, trace):
     """Coreutils speak through stdio: every byte on both ends of both pipes."""
     r = trace(["/bin/sh", "-c", "seq 20000 | sort | uniq | tail -n 1"])

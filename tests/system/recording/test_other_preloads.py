@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from conftest import clean_env
+from test_interposer import trace  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.quick
 
@@ -163,3 +164,47 @@ def test_the_loader_tells(build, tmp_path):
                            "LD_DEBUG=files", "/bin/true"], text=True, capture_output=True,
                           env=clean_env(IPS_POOL_ROOT=tmp_path / "pool"), timeout=120)
     assert "libc.so" in done.stderr and "libips" not in done.stderr
+
+
+@pytest.mark.parametrize("filtered", [False, True], ids=["plain", "seccomp"])
+def test_two_preloads_in_an_environment(trace, tmp_path, filtered):
+    """A program executes another with two entries LD_PRELOAD, of which the second
+    is long. Would catch: room made for the first and the second copied into it."""
+    source = tmp_path / "two.c"
+    source.write_text("""
+        #include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        extern char **environ;
+        int main(int argc, char **argv)
+        {
+            char *args[] = {"true", NULL}, *env[100], longer[argc > 1 ? 8000 : 60000];
+            const char *first = getenv("LD_PRELOAD");
+            char shorter[4000] = "LD_PRELOAD=";
+            int n = 0;
+            struct sock_filter f = {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
+            struct sock_fprog p = {1, &f};
+            for (char **e = environ; *e && n < 90; e++)
+                if (strncmp(*e, "LD_PRELOAD=", 11))
+                    env[n++] = *e;
+            memset(longer, ':', sizeof(longer));
+            memcpy(longer, "LD_PRELOAD=", 11);
+            if (first)
+                strcpy(longer + sizeof(longer) - strlen(first) - 1, first);
+            longer[sizeof(longer) - 1] = 0;
+            env[n++] = shorter;
+            env[n++] = longer;
+            env[n] = NULL;
+            if (argc > 1 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+                             prctl(PR_SET_SECCOMP, 2, &p)))
+                return 9;
+            execve("/bin/true", args, env);
+            return 8;
+        }""")
+    two = tmp_path / "two"
+    subprocess.run(["cc", "-w", "-o", two, source], check=True)
+    r = trace([two, "filtered"] if filtered else [two], status=0)
+    assert r.count("START", a=3) == (1 if filtered else 2)  # true loads us, or not

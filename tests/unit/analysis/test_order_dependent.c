@@ -120,16 +120,16 @@ static void make(const struct program *p, struct ips_graph *g)
     assert_int_equal(0, ips_graph_check(g, NULL));
 }
 
-static struct ips_order_dependent look(const struct program *p)
+static struct ips_find_order_dependence look(const struct program *p)
 {
     struct ips_graph g;
-    struct ips_order_dependent o;
+    struct ips_find_order_dependence o;
     make(p, &g);
     struct ips_order_ask ask = {.g = &g,
                                 .choices = p->polls_unknown ? NULL : p->choices,
                                 .empty = p->polls_unknown ? NULL : p->empty,
                                 .steps = p->steps ? p->steps : 1u << 20};
-    assert_int_equal(0, ips_order_dependent(&ask, &o, NULL));
+    assert_int_equal(0, ips_find_order_dependence(&ask, &o, NULL));
     ips_graph_release(&g);
     return o;
 }
@@ -139,7 +139,7 @@ static void holds(const char *what, const struct program *p,
                   enum ips_order_pattern pattern, uint64_t count,
                   uint32_t chains)
 {
-    struct ips_order_dependent o = look(p);
+    struct ips_find_order_dependence o = look(p);
     for (int k = 0; k < IPS_ORDER_PATTERN_COUNT; k++) {
         uint64_t wanted = k == (int)pattern ? count : 0;
         if (o.count[k] != wanted ||
@@ -254,7 +254,7 @@ static void test_order__queues(void **state)
     int let_go = node(&p, 1, IPS_NODE_AUX);
     cross(&p, 2, IPS_NODE_AUX, IPS_X_RESOURCE, let_go, IPS_THING_LOCK);
     take(&p, 2, b, 1);
-    struct ips_order_dependent o = look(&p);
+    struct ips_find_order_dependence o = look(&p);
     assert_int_equal(1, o.count[IPS_ORDER_READERS]);
     assert_int_equal(1, o.count[IPS_ORDER_RESOURCES]);
     assert_int_equal(2, o.marked);
@@ -392,7 +392,7 @@ static void test_order__unchecked(void **state)
     take(&p, 2, b, 1);
     p.choices[2] = 0;
     p.steps = 1;
-    struct ips_order_dependent o = look(&p);
+    struct ips_find_order_dependence o = look(&p);
     assert_int_equal(1, o.unchecked);
     assert_int_equal(1, o.count[IPS_ORDER_READERS]);
     ips_order_dependent_release(&o);
@@ -401,7 +401,7 @@ static void test_order__unchecked(void **state)
     g.xkind[1] = IPS_X_DATA; /* a cycle: the send needs what it brings about */
     g.xpred[1] = g.node_count - 2;
     struct ips_order_ask ask = {.g = &g, .steps = 1000};
-    assert_int_equal(IPS_E_STALLED, ips_order_dependent(&ask, &o, NULL));
+    assert_int_equal(IPS_E_STALLED, ips_find_order_dependence(&ask, &o, NULL));
     assert_null(o.of_chain);
     ips_graph_release(&g);
 }
@@ -483,7 +483,7 @@ static void test_order__against_closure(void **state)
         struct rg r;
         struct ips_est e;
         struct ips_scenario lane = {.external = IPS_EXTERNAL_ALL};
-        struct ips_order_dependent o;
+        struct ips_find_order_dependence o;
         uint64_t s = seed, choices[512], wanted[3];
         opt.unmatched = false;
         opt.steps = 20 + opt.steps / 4;
@@ -501,7 +501,7 @@ static void test_order__against_closure(void **state)
             count_slowly(g, &wanted[0], &wanted[1], &wanted[2]);
             struct ips_order_ask ask = {
                 .g = g, .choices = choices, .steps = UINT64_MAX};
-            assert_int_equal(0, ips_order_dependent(&ask, &o, NULL));
+            assert_int_equal(0, ips_find_order_dependence(&ask, &o, NULL));
             assert_int_equal(wanted[0], o.count[IPS_ORDER_READERS]);
             assert_int_equal(wanted[1], o.count[IPS_ORDER_WRITERS]);
             assert_int_equal(wanted[2], o.count[IPS_ORDER_SOURCES]);

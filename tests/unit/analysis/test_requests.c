@@ -371,9 +371,9 @@ static void check_told(const struct ips_graph *g,
             c, {first + n / 4, c}, {first + n / 2 + n / 4, 3 * c}};
         ends[c] = (struct ips_served_end){g->chains[c].machine, c, c % 2};
     }
-    assert_int_equal(0,
-                     ips_requests_of_marks(g, lane, est, ends, g->chain_count,
-                                           told, g->chain_count, &q, NULL));
+    assert_int_equal(0, ips_requests_find_marked(g, lane, est, ends,
+                                                 g->chain_count, told,
+                                                 g->chain_count, &q, NULL));
     assert_int_equal(q.count, g->chain_count);
     for (uint32_t i = 0; i < q.count; i++) {
         const struct ips_marked_request *t = &told[q.r[i].end];
@@ -386,7 +386,7 @@ static void check_told(const struct ips_graph *g,
     ips_requests_release(&q);
     if (g->chain_count > 1) {
         told[0].finish.node = g->chains[1].first;
-        assert_int_equal(IPS_E_CORRUPT, ips_requests_of_marks(
+        assert_int_equal(IPS_E_CORRUPT, ips_requests_find_marked(
                                             g, lane, est, ends, g->chain_count,
                                             told, 1, &q, NULL));
     }

@@ -35,9 +35,9 @@ static void letters(struct path *p, const char *text)
 static void look(struct path *p, uint32_t longest, uint32_t top)
 {
     struct ips_err err = {0};
-    assert_int_equal(
-        ips_sequences(p->steps, p->n, longest, top, p->out, &p->count, &err),
-        0);
+    assert_int_equal(ips_find_sequences(p->steps, p->n, longest, top, p->out,
+                                        &p->count, &err),
+                     0);
 }
 
 static const char *text_of(const struct path *p, uint32_t i)

@@ -24,7 +24,7 @@ static void solve(struct solved *s)
     struct ips_err err;
     if (ips_longest_path(&s->g, &s->lane, NULL, &s->e, &err) < 0 ||
         ips_order_make(&s->g, &s->lane, &s->order, &err) < 0 ||
-        ips_tail(&s->g, &s->lane, &s->order, &s->tail, &err) < 0)
+        ips_compute_tails(&s->g, &s->lane, &s->order, &s->tail, &err) < 0)
         fail_msg("%s", err.msg);
 }
 
@@ -95,8 +95,8 @@ static void test_slack__by_feature(void **state)
         cross[i] = s.g.xpred[i] == IPS_NO_NODE ? IPS_NO_FEATURE : 3;
     struct ips_features f = {.count = 4, .chain = chain, .cross = cross};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
-    assert_int_equal(0,
-                     ips_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 3, out, NULL));
+    assert_int_equal(
+        0, ips_compute_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 3, out, NULL));
     assert_int_equal(out[0].least, 0);
     assert_int_equal(out[0].total_ns, 3);
     assert_int_equal(out[0].path_ns, 2);
@@ -127,8 +127,8 @@ static void test_slack__portions(void **state)
     struct ips_features f = {
         .count = 4, .chain = chain, .first = first, .arc_share = portion};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
-    assert_int_equal(0,
-                     ips_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
+    assert_int_equal(
+        0, ips_compute_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
     assert_int_equal(out[0].path_ns, 1);
     assert_int_equal(out[0].total_ns, 6);
     assert_int_equal(out[1].path_ns, 0);

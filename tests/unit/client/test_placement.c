@@ -89,7 +89,7 @@ static void refused(parse *of, const char *spec, const char *want)
 
 static void test_placement__machines(void **state)
 {
-    parse *of = ipsq_placing_machines;
+    parse *of = ipsq_placing_parse_machines;
     (void)state;
     means(of, "", "");
     means(of, "one", "one 0 0/0 0/0 0/0 0 0:0|");
@@ -121,16 +121,16 @@ static void test_placement__most_machines(void **state)
     (void)state;
     for (size_t i = 0; i <= IPSQ_MACHINES_MAX; i++)
         memcpy(spec + 2 * i, "m;", 3);
-    refused(ipsq_placing_machines, spec, "more than 1000 machines");
+    refused(ipsq_placing_parse_machines, spec, "more than 1000 machines");
     spec[2 * (IPSQ_MACHINES_MAX)] = '\0';
-    assert_int_equal(ipsq_placing_machines(&p, spec, &err), 0);
+    assert_int_equal(ipsq_placing_parse_machines(&p, spec, &err), 0);
     assert_int_equal(p.machine_count, IPSQ_MACHINES_MAX);
     ipsq_placing_release(&p);
 }
 
 static void test_placement__maps(void **state)
 {
-    parse *of = ipsq_placing_map;
+    parse *of = ipsq_placing_parse_map;
     (void)state;
     means(of, "a.3=one", "a.3=one|");
     means(of, " a.3 = one ,,\tb* = two,", "a.3=one|b*=two|");
@@ -152,9 +152,9 @@ static void test_placement__most_entries(void **state)
         p.placement[p.placement_count] = calloc(1, sizeof(Ips__PredictPlace));
         assert_non_null(p.placement[p.placement_count]);
     }
-    assert_int_equal(ipsq_placing_map(&p, "a=b", &err), 0);
+    assert_int_equal(ipsq_placing_parse_map(&p, "a=b", &err), 0);
     assert_int_equal(p.placement_count, IPSQ_PLACES_MAX);
-    assert_int_equal(ipsq_placing_map(&p, "a=b", &err), IPS_E_USAGE);
+    assert_int_equal(ipsq_placing_parse_map(&p, "a=b", &err), IPS_E_USAGE);
     assert_string_equal(err.msg, "the map has more than 100000 entries");
     ipsq_placing_release(&p);
 }
@@ -179,14 +179,14 @@ static void test_placement__map_files(void **state)
     assert_true(fd >= 0);
     close(fd);
     make_file(path, "# whose\r\na = one\r\n\r\nb=two,c=one", 0);
-    means(ipsq_placing_map, path, "a=one|b=two|c=one|");
+    means(ipsq_placing_parse_map, path, "a=one|b=two|c=one|");
     make_file(path, "a=one\n", MAP_BYTES);
-    means(ipsq_placing_map, path, "a=one|");
+    means(ipsq_placing_parse_map, path, "a=one|");
     make_file(path, "a=one\n", MAP_BYTES + 1);
     snprintf(text, sizeof(text), "--map %s: longer than 16777216 bytes", path);
-    refused(ipsq_placing_map, path, text);
+    refused(ipsq_placing_parse_map, path, text);
     unlink(path);
-    assert_true(ipsq_placing_map(&p, path, &err) < 0);
+    assert_true(ipsq_placing_parse_map(&p, path, &err) < 0);
     snprintf(text, sizeof(text),
              "--map '%s' is neither PROCESS=MACHINE nor a readable file", path);
     assert_int_equal(strncmp(err.msg, text, strlen(text)), 0);
@@ -197,7 +197,7 @@ static void test_placement__networks(void **state)
     static const char form[] =
         "is not of the form FROM>TO=TIME, FROM<>TO=TIME; TIME is BASE+PER_BYTE "
         "or xN, optionally followed by @MEDIUM";
-    parse *of = ipsq_placing_network;
+    parse *of = ipsq_placing_parse_network;
     char text[300];
     (void)state;
     means(of, "one>two=100us+8ns@bus",
@@ -224,7 +224,7 @@ static void test_placement__networks(void **state)
 
 static void test_placement__moves(void **state)
 {
-    parse *of = ipsq_placing_moves;
+    parse *of = ipsq_placing_parse_moves;
     (void)state;
     means(of, "a.3@1.5s=two", "a.3@1500000000=two|");
     means(of, " a @ 1us = two ,,b*@20ms=one\n", "a@1000=two|b*@20000000=one|");

@@ -44,7 +44,7 @@ static void test_why_set__put_together(void **state)
     assert_string_equal(w.seen[1].procedure, "f");
     assert_int_equal(w.seen[1].runs, 3);
     assert_string_equal(w.seen[2].kind, "outside");
-    why_seen_gain(&w.seen[1], &median, &least, &greatest);
+    why_compute_gains(&w.seen[1], &median, &least, &greatest);
     near(median, 0.3);
     near(least, 0.2);
     near(greatest, 0.4);
@@ -56,13 +56,13 @@ static void test_why_set__how_often(void **state)
 {
     (void)state;
     double low, high;
-    why_wilson(5, 5, &low, &high);
+    why_compute_interval(5, 5, &low, &high);
     near(low, 0.565518);
     near(high, 1);
-    why_wilson(0, 5, &low, &high);
+    why_compute_interval(0, 5, &low, &high);
     near(low, 0);
     near(high, 0.434482);
-    why_wilson(1, 2, &low, &high);
+    why_compute_interval(1, 2, &low, &high);
     near(low, 0.094531);
     near(high, 0.905469);
 }

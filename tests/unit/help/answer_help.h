@@ -121,7 +121,7 @@ static inline struct slave_snapshot *archived_snapshot(const struct archived *v)
     s->closed = v->closed;
     memcpy(&s->control, &v->r->control, sizeof(s->control));
     s->archive_bytes = v->bytes;
-    s->archive_fd = slave_archive_fd(v->dir);
+    s->archive_fd = slave_archive_open_for_reading(v->dir);
     s->streams = calloc(v->r->count + 1, sizeof(*s->streams));
     assert_non_null(s->streams);
     for (uint32_t i = 0; i < v->r->count; i++) {

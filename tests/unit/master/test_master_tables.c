@@ -229,12 +229,13 @@ static void test_tables__cut(void **state)
     assert_non_null(l);
     make_lists(l, METRICS_MAX_ROWS, METRICS_MAX_CELLS, METRICS_MAX_CELLS,
                METRICS_MAX_CELLS + 1);
-    assert_int_equal(tables_metrics_cut(&l->a, &l->m), 0);
+    assert_int_equal(tables_cut_metrics_to_limits(&l->a, &l->m), 0);
     assert_int_equal(l->m.n_rows, METRICS_MAX_ROWS);
     assert_ptr_equal(l->m.process_totals, l->totals);
     make_lists(l, METRICS_MAX_ROWS + 5, METRICS_MAX_CELLS + 40,
                METRICS_MAX_CELLS + 300, METRICS_MAX_CELLS + 3);
-    assert_int_equal(tables_metrics_cut(&l->a, &l->m), 5 + 40 + 300 + 2);
+    assert_int_equal(tables_cut_metrics_to_limits(&l->a, &l->m),
+                     5 + 40 + 300 + 2);
     assert_int_equal(l->m.n_rows, METRICS_MAX_ROWS);
     assert_int_equal(l->m.n_machine_matrix, METRICS_MAX_CELLS);
     assert_int_equal(l->m.n_process_matrix, METRICS_MAX_CELLS);

@@ -39,7 +39,7 @@ static struct why_findings find(const struct why_facts *f)
     struct why_findings out;
     arena_release(&arena);
     memset(&arena, 0, sizeof(arena));
-    assert_true(why_find(f, &arena, &out));
+    assert_true(why_apply_rules(f, &arena, &out));
     return out;
 }
 

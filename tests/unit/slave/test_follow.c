@@ -171,14 +171,15 @@ struct question {
 
 static void make_question(struct run *r, struct question *q)
 {
-    *q = (struct question){.s = {.run_id = RUN_ID,
-                                 .archive_fd = slave_archive_fd(r->dir),
-                                 .archive_bytes = r->archive.length,
-                                 .streams = q->rows,
-                                 .stream_count = THREADS},
-                           .whole = {.control = &q->s.control,
-                                     .streams = q->in,
-                                     .stream_count = THREADS}};
+    *q = (struct question){
+        .s = {.run_id = RUN_ID,
+              .archive_fd = slave_archive_open_for_reading(r->dir),
+              .archive_bytes = r->archive.length,
+              .streams = q->rows,
+              .stream_count = THREADS},
+        .whole = {.control = &q->s.control,
+                  .streams = q->in,
+                  .stream_count = THREADS}};
     snprintf(q->s.run, sizeof(q->s.run), "run");
     snprintf(q->s.dir, sizeof(q->s.dir), "%s", r->dir);
     for (uint32_t i = 0; i < THREADS; i++) {

@@ -150,7 +150,7 @@ static void test_graphfile__round_trip(void **state)
     assert_int_equal(k->joins.arc_count, 4);
     assert_int_equal(k->joins.total, 5);
     assert_int_equal(more.join_bound, 3);
-    assert_int_equal(f.last_ns, slave_last_ns(&built));
+    assert_int_equal(f.last_ns, slave_last_event_ns(&built));
     assert_int_equal(damaged(&f, &b.g), SLAVE_PARTS);
     slave_graphfile_release(&f);
     kept.joins.there = false; /* and none, where none were kept */

@@ -311,7 +311,7 @@ static void unpack_cut(struct pack_coder *c, bool is_short, int cut)
     pack_sends(c, is_short, CUT_RECORDS * 3 / 4, as_sent);
     c->column[cut].len /= 2;
     pack_begin(c, 1ULL << 32);
-    for (size_t bytes; (bytes = pack_unrecord(c, rec, sizeof(rec))); n++) {
+    for (size_t bytes; (bytes = pack_decode_record(c, rec, sizeof(rec))); n++) {
         assert_true(n < CUT_RECORDS);
         assert_memory_equal(rec, as_sent[n], bytes);
     }

@@ -59,7 +59,7 @@ static void test_series__a_thread(void **state)
     assert_memory_equal(s.wait_ns, waits, sizeof(waits));
     assert_int_equal(s.bytes[2], 64);
     assert_int_equal(sum(s.cpu_ns), r->built.threads[0].cpu_ns);
-    assert_int_equal(slave_last_ns(&r->built), T0 + 10200);
+    assert_int_equal(slave_last_event_ns(&r->built), T0 + 10200);
     rec_free(r);
 }
 
