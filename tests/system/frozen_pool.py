@@ -356,8 +356,8 @@ class Frozen(Told):
                 "<Q8QQ6I8Q", 0, *lost, 0, procedures,
                 1000 if self.sampled else 0, self.cpu_mode, self.on_full,
                 0, 0, *probes[:8]) + struct.pack(
-                "<II3QIIQQQ9Q", self.arrivals, int(self.delays), *probes[8:11],
-                self.locks, 0, 0, probes[11], 0, *probes[12:])
+                "<II3QIIQQQ9QII", self.arrivals, int(self.delays), *probes[8:11],
+                self.locks, 0, 0, probes[11], 0, *probes[12:], 0, 0)
 
     def write(self, cluster, run, wait=False):
         """Whole when it comes into the pool."""

@@ -80,7 +80,7 @@ def expected(top, name, pid, command, extra_ns=0):
         "probe_extra_ns": extra_ns, "probe_cost_ps": costs[:8], "arrivals": 0,
         "delays": 1, "probe_more_ps": costs[8:11], "locks": 0, "slave_pid": 0,
         "slave_list": 0, "probe_spawn_ps": costs[11], "spare_bytes": 0,
-        "probe_late_ps": costs[12:], "has_pty_master": 0}
+        "probe_late_ps": costs[12:], "has_pty_master": 0, "reserved": 0}
 
 
 M = 1 << 20
