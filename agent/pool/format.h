@@ -564,12 +564,14 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t ino;
     uint64_t object;
     uint64_t site;
-    /* RELEASE: number of waiters released (broadcast: -1). ACQUIRE of a
-     * barrier: 1 in the serial thread. ACQUIRE of COND: 0. ACQUIRE of a lock:
-     * 1: a MUTEX that was taken again at the end of the wait for the condition
-     * in the record before; 2: the thread waited by spinning (trylock); 3: the
-     * lock was free (as in ACQUIRE_SHORT, but for shared memory); with err
-     * EOWNERDEAD: the tid of the thread that died */
+    /* RELEASE: number of waiters that it released; -1: all (broadcast).
+     * ACQUIRE of a condition: 0; of a barrier: 1 in the serial thread, else 0;
+     * with err EOWNERDEAD: the tid of the owner that died. Other ACQUIREs:
+     *   0  the thread slept, or tried once
+     *   1  a mutex that a wait for a condition took again; the record before
+     *      is that wait. Files, eventfds, watches and terminals always have 1
+     *   2  the thread spun with trylock
+     *   3  the lock was free (as in ACQUIRE_SHORT, for shared memory) */
     int32_t value;
     uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };

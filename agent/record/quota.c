@@ -35,10 +35,10 @@ struct ips_control *ips_shared(void)
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
     if (!c && !(c = ips_core_map_counters()))
         return NULL;
-    /* Touches the page by a futex wait on a word that has another value
-     * already, with a timeout of 0. That also maps the page for writing. It
-     * takes a third of the time of MADV_POPULATE_WRITE, which empties the
-     * kernel's list of fresh pages each time. */
+    /* If another process has truncated the file, an access of ours would raise
+     * SIGBUS. So the kernel touches the page first: by a futex wait that ends
+     * at once, because the word differs from the given value. That also maps
+     * the page for writing, in a third of the time of MADV_POPULATE_WRITE. */
     const struct timespec none = {0, 0};
     const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
     long rc =

@@ -23,7 +23,7 @@ struct insn {
     int64_t offset;       /* of the jump, from the next instruction */
     unsigned base, index; /* registers of the memory operand, or NO_REG */
     unsigned to;          /* register that it sets, or NO_REG */
-    unsigned from;        /* register that `to` is copied from, or NO_REG */
+    unsigned from, with;  /* registers that `to` is made of, or NO_REG */
     int64_t displacement; /* of the memory operand */
     bool stores;          /* it stores `from` to memory */
     bool address;         /* `to` gets the operand's address, not its value */
@@ -33,7 +33,7 @@ struct insn {
 struct reader {
     const uint8_t *p, *end;
     uint8_t rex;
-    bool word, lock, repeat; /* prefixes 66, F0 and F3 */
+    bool word, repeat; /* prefixes 66 and F3 */
 };
 
 static int64_t read_signed(struct reader *r, size_t bytes)
@@ -44,12 +44,16 @@ static int64_t read_signed(struct reader *r, size_t bytes)
         r->p = NULL;
         return 0;
     }
-    if (bytes == 1)
-        memcpy(&b, r->p, 1);
-    else
-        memcpy(&d, r->p, 4);
+    memcpy(bytes == 1 ? (void *)&b : (void *)&d, r->p, bytes);
     r->p += bytes;
     return bytes == 1 ? b : d;
+}
+
+/* Skips a constant of the operand's size. */
+static void skip_constant(struct reader *r, bool byte)
+{
+    if (r->p)
+        (void)read_signed(r, byte ? 1 : r->word ? 2 : 4);
 }
 
 struct modrm {
@@ -100,19 +104,20 @@ static void read_prefixes(struct reader *r)
     for (; r->p < r->end; r->p++) {
         const uint8_t b = *r->p;
         r->word |= b == 0x66;
-        r->lock |= b == 0xf0;
         r->repeat |= b == 0xf3;
-        if (b != 0x66 && b != 0xf0 && b != 0xf3 && b != 0x64 && b != 0x65 &&
-            b != 0x2e && b != 0x3e)
+        if (b != 0x66 && b != 0xf3 && b != 0x64 && b != 0x65 && b != 0x2e &&
+            b != 0x3e)
             break;
     }
     if (r->p < r->end && (*r->p & 0xf0) == 0x40)
         r->rex = *r->p++;
 }
 
+/* Without optimisation, variables lie below the frame pointer. */
 static bool is_on_stack(const struct insn *i)
 {
-    return i->index == NO_REG && (i->base == RBP || i->base == RSP);
+    return i->index == NO_REG && ((i->base == RBP && i->displacement < 0) ||
+                                  (i->base == RSP && i->displacement >= 0));
 }
 
 /* Instructions 0F xx. */
@@ -136,10 +141,6 @@ static bool decode_two_byte(struct reader *r, struct insn *i)
         i->to = m.rm;
         return m.mod == 3;
     }
-    if (op == 0xb0 || op == 0xb1) { /* cmpxchg; sets rax */
-        i->to = 0;
-        return r->lock && m.mod != 3;
-    }
     i->memory &= op != 0x1f;
     return op == 0x1f; /* nop */
 }
@@ -149,8 +150,7 @@ static bool decode_with_constant(struct reader *r, struct insn *i, uint8_t op)
 {
     const struct modrm m = read_operands(r, i);
     const unsigned what = m.reg & 7;
-    if (r->p)
-        (void)read_signed(r, op == 0x81 ? 4 : 1);
+    skip_constant(r, op != 0x81);
     if (what == 7) /* cmp */
         return true;
     i->to = m.rm;
@@ -174,12 +174,12 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
     case 0x24: /* and, cmp, test with a constant and rax */
     case 0x3c:
     case 0xa8:
-        (void)read_signed(r, 1);
+        skip_constant(r, true);
         return true;
     case 0x25:
     case 0x3d:
     case 0xa9:
-        (void)read_signed(r, 4);
+        skip_constant(r, false);
         return true;
     case 0x80:
     case 0x81:
@@ -188,9 +188,15 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
     case 0xf6:
     case 0xf7: /* test */
         m = read_operands(r, i);
-        if (r->p)
-            (void)read_signed(r, op == 0xf6 ? 1 : 4);
+        skip_constant(r, op == 0xf6);
         return (m.reg & 7) < 2;
+    case 0xc6:
+    case 0xc7: /* mov of a constant */
+        m = read_operands(r, i);
+        skip_constant(r, op == 0xc6);
+        i->stores = m.mod != 3;
+        i->to = i->stores ? NO_REG : m.rm;
+        return (m.reg & 7) == 0 && (!i->stores || is_on_stack(i));
     case 0xff: /* inc, dec */
         m = read_operands(r, i);
         i->counts = true;
@@ -204,8 +210,19 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
         i->offset = read_signed(r, 1);
         return true;
     }
+    if ((op & 0xf8) == 0xb8) { /* mov of a constant to a register */
+        skip_constant(r, false);
+        i->to = (op & 7) | (r->rex & 1u) << 3;
+        return !(r->rex & 8u); /* not of 64 bits */
+    }
     m = read_operands(r, i);
     switch (op) {
+    case 0x21: /* and */
+    case 0x23:
+        i->to = op == 0x21 ? m.rm : m.reg;
+        i->from = i->to;
+        i->with = op == 0x23 && m.mod != 3 ? NO_REG : op == 0x21 ? m.reg : m.rm;
+        return op == 0x23 || m.mod == 3;
     case 0x38: /* cmp */
     case 0x39:
     case 0x3a:
@@ -229,10 +246,6 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
         i->to = m.reg;
         i->address = true;
         return m.mod != 3;
-    case 0x86: /* xchg */
-    case 0x87:
-        i->to = m.reg;
-        return m.mod != 3;
     case 0x31: /* xor of a register with itself */
     case 0x33:
         i->to = m.reg;
@@ -248,10 +261,13 @@ static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
                                struct insn *i)
 {
     struct reader r = {.p = code + at, .end = code + length};
-    *i = (struct insn){
-        .base = NO_REG, .index = NO_REG, .to = NO_REG, .from = NO_REG};
+    *i = (struct insn){.base = NO_REG,
+                       .index = NO_REG,
+                       .to = NO_REG,
+                       .from = NO_REG,
+                       .with = NO_REG};
     read_prefixes(&r);
-    if (r.p >= r.end || r.word)
+    if (r.p >= r.end)
         return false;
     const uint8_t op = *r.p++;
     bool good =
@@ -262,31 +278,12 @@ static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
     return true;
 }
 
-/* Finds the jump back over code[at]: sets [*first, *end), the loop. */
-static bool find_loop(const uint8_t *code, size_t length, size_t at,
-                      size_t *first, size_t *end)
-{
-    struct insn i;
-    for (size_t next = at; next < at + LOOP_BYTES; next += i.length) {
-        if (!decode_instruction(code, length, next, &i))
-            return false;
-        const int64_t to = (int64_t)(next + i.length) + i.offset;
-        if (i.jumps && to <= (int64_t)at) {
-            *first = (size_t)to;
-            *end = next + i.length;
-            return to >= 0 && *end - *first <= LOOP_BYTES;
-        }
-        if (i.jumps && !i.conditional)
-            return false;
-    }
-    return false;
-}
-
 /* Slots on the stack that the loop stores to: code that was compiled without
  * optimisation keeps its variables there. */
 #define SLOTS 8u
 struct slots {
     int64_t at[SLOTS];
+    unsigned base[SLOTS];
     bool written[SLOTS]; /* stored to in this turn */
     unsigned count;
 };
@@ -295,7 +292,8 @@ struct slots {
 static unsigned find_slot(const struct slots *p, const struct insn *i)
 {
     unsigned k = 0;
-    while (k < p->count && !(is_on_stack(i) && p->at[k] == i->displacement))
+    while (k < p->count && !(is_on_stack(i) && p->base[k] == i->base &&
+                             p->at[k] == i->displacement))
         k++;
     return k;
 }
@@ -306,7 +304,8 @@ struct turn {
      */
     uint32_t stable;
     struct slots slots;
-    bool reads, pauses, counts, tests;
+    unsigned reads; /* loads from elsewhere than the stack */
+    bool pauses, counts, tests;
 };
 
 static bool is_stable(const struct turn *t, unsigned reg)
@@ -319,7 +318,7 @@ static bool add_to_turn(struct turn *t, const struct insn *i)
 {
     const unsigned slot = find_slot(&t->slots, i);
     const bool kept = slot < t->slots.count;
-    t->reads |= i->memory && !i->address && !i->stores;
+    t->reads += i->memory && !i->address && !i->stores && !is_on_stack(i);
     t->pauses |= i->pause;
     t->counts |= i->counts;
     t->tests |= i->conditional;
@@ -331,20 +330,22 @@ static bool add_to_turn(struct turn *t, const struct insn *i)
         return false;
     if (i->stores && !is_stable(t, i->from))
         return false;
-    if (i->to < NO_REG && !i->counts && is_stable(t, i->from))
+    if (i->to < NO_REG && !i->counts && is_stable(t, i->from) &&
+        is_stable(t, i->with))
         t->stable |= 1u << i->to;
     else if (i->to < NO_REG)
         t->stable &= ~(1u << i->to);
     return true;
 }
 
-bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+/* More loads than these read data, whose number a seqlock protects, say. */
+#define LOADS_MOST 2u
+
+/* Does the loop code[first, end) only wait? */
+static bool only_waits(const uint8_t *code, size_t first, size_t end)
 {
-    size_t first, end;
     struct insn i;
     struct turn t = {.stable = ~0u};
-    if (!find_loop(code, length, at, &first, &end))
-        return false;
     for (size_t next = first; next < end; next += i.length) {
         if (!decode_instruction(code, end, next, &i))
             return false;
@@ -353,6 +354,7 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
         if (i.stores && find_slot(&t.slots, &i) == t.slots.count) {
             if (t.slots.count == SLOTS)
                 return false;
+            t.slots.base[t.slots.count] = i.base;
             t.slots.at[t.slots.count++] = i.displacement;
         }
     }
@@ -361,7 +363,25 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
         if (!add_to_turn(&t, &i))
             return false;
     }
-    return t.tests && (t.pauses || (t.reads && !t.counts));
+    return t.tests && t.reads <= LOADS_MOST &&
+           (t.pauses || (t.reads && !t.counts));
+}
+
+bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
+{
+    struct insn i;
+    for (size_t next = at; next < at + LOOP_BYTES; next += i.length) {
+        if (!decode_instruction(code, length, next, &i))
+            return false;
+        const size_t end = next + i.length;
+        const int64_t to = (int64_t)end + i.offset;
+        if (i.jumps && to >= 0 && to <= (int64_t)at &&
+            end - (size_t)to <= LOOP_BYTES && only_waits(code, (size_t)to, end))
+            return true;
+        if (i.jumps && !i.conditional)
+            return false;
+    }
+    return false;
 }
 
 #elif defined(__aarch64__)
@@ -411,7 +431,9 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
         if (!jumps_back(insn, &back) || back * (size_t)4 > next)
             continue;
         const size_t first = next - back * (size_t)4;
-        if (first > at || next - first > LOOP_BYTES)
+        if (first > at)
+            continue;
+        if (next - first > LOOP_BYTES)
             return false;
         for (size_t k = first; k < next; k += 4)
             if (is_hint_to_wait(insn_at(code, k)))

@@ -2,10 +2,11 @@
  * Recognises, by its instructions, a loop that only reads memory until another
  * thread changes it. Pure; async-signal-safe.
  *
- * x86-64: a short loop without calls, which stores nothing but by an exchange
- * or a compare-and-exchange (a lock that is tried again), and whose addresses
- * are the same in every turn (a walk along a list is none). A loop that counts
- * must also have PAUSE. AArch64: a short loop with YIELD, ISB or WFE.
+ * x86-64: a short loop without calls, which stores nothing but variables on the
+ * stack, and reads at most two words, whose addresses are the same in every
+ * turn (a walk along a list is none). A loop that counts must also have PAUSE.
+ * Loops with an atomic operation are none: they usually succeed at once.
+ * AArch64: a short loop with YIELD, ISB or WFE.
  */
 #ifndef IPS_AGENT_UNWIND_SPIN_LOOP_H
 #define IPS_AGENT_UNWIND_SPIN_LOOP_H

@@ -110,8 +110,8 @@ struct ips_joined {
     uint32_t *out_src; /* [out_count] join that sets D (defined at the top of
                           this file) of the sending node; IPS_NO_NODE: its D is
                           0 */
-    uint64_t
-        *out_p; /* [out_count] P (defined at the top) of the sending node */
+    uint64_t *out_p;   /* [out_count] P of the sending node: the sum of its
+                          chain's   arcs up to it */
     uint64_t t_max;
     uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */
     uint32_t end_join;  /* join that sets D (defined at the top) of the END;

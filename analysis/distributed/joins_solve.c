@@ -288,8 +288,8 @@ static int stall_error(const struct solver *s, const struct ips_joins_reader *r,
         s->j->chain_count, named, stalled > STALL_NAMED ? ", ..." : "");
 }
 
-static int run_all(struct solver *s, struct ips_joins_reader *r,
-                   struct ips_err *err)
+static int run_all_chains(struct solver *s, struct ips_joins_reader *r,
+                          struct ips_err *err)
 {
     struct ips_joined *j = s->j;
     int rc = 0;
@@ -350,7 +350,7 @@ static int solve_joins(struct ips_joins_reader *r, struct ips_err *err)
     s.chain = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.chain));
     s.ready = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*s.ready));
     rc = s.chain && s.ready
-             ? run_all(&s, r, err)
+             ? run_all_chains(&s, r, err)
              : ips_err_set(err, IPS_E_NO_MEMORY, "%u chains", j->chain_count);
     ips_free_large(s.chain);
     ips_free_large(s.ready);

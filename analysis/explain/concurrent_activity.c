@@ -505,8 +505,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
     return append_shares_of_piece(s, p, share);
 }
 
-/* ---- the work of each chain
- * ------------------------------------------------ */
+/* ---- the work of each chain ---- */
 
 static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 {
@@ -517,15 +516,15 @@ static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
     return ns;
 }
 
-/* ---- roles that take turns ------------------------------------------------
- */
+/* ---- roles that take turns ---- */
 
 struct role_sums {
     uint64_t all, most; /* work of all its threads, and of the busiest, ns */
     uint64_t covered;   /* time in which at least one of them works, ns */
     uint64_t from;      /* when `busy` last became positive */
     uint32_t busy;
-    bool barriers; /* its threads wait for each other at barriers */
+    /* time that its threads wait, and wait at barriers, ns */
+    uint64_t waited, at_barriers;
 };
 
 /* Sets `covered` of each role from the sorted changes. `busy`: [chains] false.
@@ -553,14 +552,20 @@ static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
  * turns. */
 #define TURNS_PPM 100000u
 
-static bool waits_at_barriers(const struct ips_concurrent_ask *ask, uint32_t c)
+/* Adds the waits of chain `c`: a thread waits from the end of an arc to the EST
+ * of its node. */
+static void add_waits(const struct ips_concurrent_ask *ask, uint32_t c,
+                      struct role_sums *r)
 {
     const struct ips_chain *chain = &ask->g->chains[c];
-    for (uint32_t i = chain->first; i < chain->first + chain->count; i++)
-        if (ask->g->xkind[i] == IPS_X_RESOURCE &&
-            ask->resource_kind[i] == IPS_THING_BARRIER)
-            return true;
-    return false;
+    const uint64_t *est = ask->est->est;
+    for (uint32_t i = chain->first + 1; i < chain->first + chain->count; i++) {
+        uint64_t ns = ips_sub_sat(est[i], est[i - 1] + ask->g->w[i]);
+        bool barrier = ask->g->xkind[i] == IPS_X_RESOURCE &&
+                       ask->resource_kind[i] == IPS_THING_BARRIER;
+        r->waited = ips_add_sat(r->waited, ns);
+        r->at_barriers = ips_add_sat(r->at_barriers, barrier ? ns : 0);
+    }
 }
 
 static int find_roles_that_take_turns(struct sweep *s)
@@ -573,7 +578,7 @@ static int find_roles_that_take_turns(struct sweep *s)
         struct role_sums *r = &sums[ask->role[c]];
         if (!ask->worker[c])
             continue;
-        r->barriers = r->barriers || waits_at_barriers(ask, c);
+        add_waits(ask, c, r);
         r->all = ips_add_sat(r->all, s->works[c]);
         r->most = ips_max_u64(r->most, s->works[c]);
     }
@@ -581,9 +586,9 @@ static int find_roles_that_take_turns(struct sweep *s)
         sum_covered_time(s, sums, busy);
     for (uint32_t r = 0; r < ask->role_count && rc == 0; r++) {
         const uint64_t others = sums[r].all - sums[r].most;
-        s->take_turns[r] =
-            !sums[r].barriers && ips_sub_sat(sums[r].all, sums[r].covered) <
-                                     ips_ppm_of(others, TURNS_PPM);
+        s->take_turns[r] = sums[r].at_barriers <= sums[r].waited / 2 &&
+                           ips_sub_sat(sums[r].all, sums[r].covered) <
+                               ips_ppm_of(others, TURNS_PPM);
     }
     free(sums);
     free(busy);

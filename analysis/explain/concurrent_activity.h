@@ -16,8 +16,9 @@
  *    role, to get work, counts only if the path's thread has more work in all
  *    (by IPS_BESIDE_MORE_PPM): else the work is spread evenly enough. Not if
  *    the threads of the role take turns, that is, hardly ever work at the same
- *    time although several have work: something else keeps them from it. (With
- *    barriers they may work one at a time because the work is uneven.)
+ *    time although several have work: something else keeps them from it. (Not
+ *    if they wait mostly at barriers: then they may work one at a time because
+ *    the work is uneven.)
  *  - QUEUE: a message for the path's thread has arrived on another connection,
  *    but the thread is busy, and there is no other worker of its role.
  *  - PEER: a thread waits for a message, or for buffer space to send one.

@@ -470,8 +470,8 @@ static int search_paths(struct search *s, struct ips_err *err)
         if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
             rc = emit_path(s, self, group, ns, err);
         else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
-            s->found_count--; /* no branch leaves it, so no path needs it as a
-                                 parent */
+            s->found_count--; /* no branch starts from result[self], so no later
+                                 path needs it as its parent */
     }
     s->out->complete = !s->full;
     return rc;

@@ -215,7 +215,8 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
 /* In the worker: returns the received joins as ips_joined_solve expects them,
  * malloc'd; NULL: d->err has the reason. */
 struct ips_machine_joins *engine_collect_joins(struct query *q);
-/* The round of SubgraphAsk: fetches the whole subgraph of every part. */
+/* Asks every machine of the run for its whole subgraph (SubgraphAsk), then
+ * calls `after`. */
 void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q));
 

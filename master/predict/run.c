@@ -12,7 +12,8 @@
 
 /* Whether a wait without an arc takes time in the replay. A wait for a lock or
  * of a spinning thread does not: it is another thread's computing, which is
- * replayed itself. A wait for a recorded peer has an arc. */
+ * replayed itself. A wait for a peer or a child does only if it is the node's
+ * own (`of_node`): since it has no arc, it was for something not recorded. */
 static bool takes_time(const char *cause, bool of_node)
 {
     static const char *const never[] = {"lock", "file lock", "spin"};

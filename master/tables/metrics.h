@@ -47,6 +47,6 @@ int metrics_parse_levels(const char *object, const char *level,
                          bool at_level[METRICS_LEVELS],
                          struct ips_err *err) IPS_MUST_USE;
 /* Whether a cell of the processes' matrix involves the object ("": any). */
-bool metrics_cell_in(const char *object, const Ips__MatrixCell *c);
+bool metrics_cell_involves(const char *object, const Ips__MatrixCell *c);
 
 #endif

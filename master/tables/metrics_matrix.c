@@ -16,7 +16,7 @@ static char *cell_name(struct metrics_maker *k, uint64_t who, bool machine)
     return metrics_process_name(k, p, (uint32_t)who);
 }
 
-bool metrics_cell_in(const char *object, const Ips__MatrixCell *c)
+bool metrics_cell_involves(const char *object, const Ips__MatrixCell *c)
 {
     return !*object ||
            (*c->from == '/' && ips_object_matches(object, c->from)) ||
@@ -36,7 +36,7 @@ void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
         c->to = cell_name(k, m->cells[i].to, machine);
         c->messages = m->cells[i].messages;
         c->bytes = m->cells[i].bytes;
-        if (!machine && !metrics_cell_in(k->object, c))
+        if (!machine && !metrics_cell_involves(k->object, c))
             continue;
         if (*count == METRICS_MAX_CELLS && !k->all)
             k->cut++;

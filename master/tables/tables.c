@@ -155,7 +155,7 @@ int tables_select_metrics(const struct tables *t, const char *object,
         return ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                            object);
     for (size_t i = 0; i < from->n_process_matrix; i++)
-        if (metrics_cell_in(within, from->process_matrix[i]))
+        if (metrics_cell_involves(within, from->process_matrix[i]))
             out->process_matrix[out->n_process_matrix++] =
                 from->process_matrix[i];
     return 0;

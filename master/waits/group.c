@@ -276,7 +276,7 @@ static int compare_blame_by_group_and_ns(const void *va, const void *vb)
     return (a->what > b->what) - (a->what < b->what);
 }
 
-static void order_blame(struct waits_groups *o)
+static void sort_blame_and_set_ranges(struct waits_groups *o)
 {
     if (o->blame_count)
         qsort(o->blame, o->blame_count, sizeof(*o->blame),
@@ -317,6 +317,6 @@ int waits_group(const struct waits *w, const struct waits_choice *choice,
     if (rc < 0)
         waits_groups_release(out);
     else
-        order_blame(out);
+        sort_blame_and_set_ranges(out);
     return rc;
 }

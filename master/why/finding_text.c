@@ -448,7 +448,7 @@ static void say_procedure(const struct saying *s)
     x->evidence =
         s->m == &s->f->spinning
             ? arena_printf(s->a,
-                           "%s of CPU time in all, most of it not on the path; "
+                           "%s of CPU time, most of it not on the path; "
                            "about %" PRIu64 " samples",
                            s->ns, s->m->samples)
         : s->m->samples

@@ -157,7 +157,8 @@ static int find_memory_loops(struct why_solving *y, const uint64_t *seen)
     y->reads_memory = calloc((size_t)y->procedures + 1, sizeof(bool));
     if (!y->reads_memory)
         return no_memory(y);
-    for (uint32_t p = 0; p < y->procedures; p++)
+    /* a single thread waits for no other */
+    for (uint32_t p = 0; p < y->procedures && y->s.g->chain_count > 1; p++)
         y->reads_memory[p] =
             y->spins[p] && why_ppm(y->spins[p], seen[p]) >= WHY_HALF_PPM;
     return 0;

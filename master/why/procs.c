@@ -88,24 +88,39 @@ static bool is_spinning(const struct why_solving *y, uint32_t thing)
            (y->yields && y->yields[procedure]);
 }
 
-/* Sees to it that procedures in which threads spin are among order[*kept]: what
- * they wait for runs beside them, so removing the spin alone gains nothing. */
+static bool is_on_path(const struct why_solving *y, uint32_t thing)
+{
+    const struct entities *t = &y->d->w.t;
+    const struct entity *x = &t->entity[thing];
+    for (uint32_t k = x->first; k < x->first + x->count; k++)
+        if (y->s.share[t->member[k]])
+            return true;
+    return false;
+}
+
+/* Sees to it that procedures of the path in which threads spin are among
+ * order[*kept]: what they wait for runs beside them, so removing the spin alone
+ * gains nothing. */
 static void keep_spinning(const struct why_solving *y, const uint32_t *thing,
                           size_t n, uint32_t *order, size_t *kept)
 {
-    size_t spinning = 0;
+    size_t last = *kept;
     for (size_t i = 0; i < n; i++) {
         size_t at = 0;
-        if (!is_spinning(y, thing[i]))
+        if (!is_spinning(y, thing[i]) || !is_on_path(y, thing[i]))
             continue;
         while (at < *kept && order[at] != i)
             at++;
         if (at < *kept)
             continue;
-        if (*kept < PROCEDURES_KEPT)
+        if (*kept < PROCEDURES_KEPT) {
             order[(*kept)++] = (uint32_t)i;
-        else if (spinning < *kept)
-            order[*kept - 1 - spinning++] = (uint32_t)i;
+            continue;
+        }
+        while (last > 0 && is_spinning(y, thing[order[last - 1]]))
+            last--;
+        if (last > 0)
+            order[--last] = (uint32_t)i;
     }
 }
 
@@ -180,23 +195,33 @@ static int rank_procedures(struct why_solving *y)
     return rc;
 }
 
-/* Finds the procedure in which threads spin most, wherever that is. */
+/* Finds the procedure in which threads spin most, wherever that is. Not of a
+ * window, whose samples are not told apart here; and not if several threads
+ * spin there, as idle workers do. */
 static void find_most_spinning(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
-    uint32_t most = why_most_votes(y->spins, y->procedures);
-    if (!y->procedures || !y->spins || !y->reads_memory[most])
+    uint32_t most = 0;
+    uint64_t ns = 0;
+    for (uint32_t p = 0; p < y->procedures; p++)
+        if (y->reads_memory[p] && y->spins[p] > ns) {
+            ns = y->spins[p];
+            most = p;
+        }
+    uint64_t limit = ips_add_sat(f->t_max_wall_ns, f->t_max_wall_ns / 10);
+    if (!ns || f->windowed || ns > limit)
         return;
-    f->spinning.ns = ips_min_u64(y->spins[most], f->elapsed_ns);
+    f->spinning.ns = ips_min_u64(ns, f->t_max_wall_ns);
     f->spinning.gain_ns = f->spinning.bound_ns = f->spinning.ns / 2;
     f->spinning.reads_memory = true;
-    f->spinning.samples = f->sample_ns ? y->spins[most] / f->sample_ns : 0;
+    f->spinning.samples = f->sample_ns ? ns / f->sample_ns : 0;
     why_put_procedure(y, most, f->spinning.ns, &f->spinning.location);
 }
 
 int why_find_procedures(struct why_solving *y)
 {
     int rc = rank_procedures(y);
-    find_most_spinning(y);
+    if (rc == 0)
+        find_most_spinning(y);
     return rc == 0 ? fill_spread(y) : rc;
 }

@@ -136,7 +136,7 @@ int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
 
 /* ---- features of why ----------------------------------------------------- */
 
-static int find_concurrent(struct why_solving *y)
+static int find_concurrent_activity(struct why_solving *y)
 {
     uint32_t n = y->s.q->gather.count;
     uint32_t *cores = calloc((size_t)n + 1, sizeof(*cores));
@@ -491,7 +491,7 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_evaluate_messages(&y);
     if (rc == 0)
-        rc = find_concurrent(&y);
+        rc = find_concurrent_activity(&y);
     if (rc == 0) {
         drop_chatter(&y);
         rc = why_find_sequential_children(&y);

@@ -252,8 +252,9 @@ struct why_facts {
     /* time of the path in processes that exchange small messages */
     uint64_t chatty_path_ns;
     struct why_common common;
-    /* the procedure in which threads spend most time reading memory until it
-     * changes, on the path or beside it; ns is at most elapsed_ns; 0: none */
+    /* the procedure in which a thread spends most time reading memory until it
+     * changes, on the path or beside it; ns is at most t_max_wall_ns; 0: none
+     */
     struct why_amount spinning;
     struct why_hang hang;
     const char *run;         /* name of the run, for commands */

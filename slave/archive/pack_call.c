@@ -210,7 +210,8 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
 
 /* Encodes a SEND_SHORT or RECV_SHORT. */
 static inline __attribute__((always_inline)) void
-put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
+put_short_message(struct run *r, struct pack_coder *c, const uint64_t *w,
+                  uint32_t k)
 {
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
@@ -250,7 +251,7 @@ size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         } else if (count == SHORT_WORDS &&
                    (type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT)) {
             memcpy(w, rec + at, SHORT_WORDS * sizeof(*w));
-            put_short(&r, c, w, k);
+            put_short_message(&r, c, w, k);
         } else {
             break;
         }

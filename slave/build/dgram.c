@@ -33,7 +33,7 @@ static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
 
 /* Adds the datagrams of a call that moved several; `first` is the first of
  * them. Only a whole build calls this: at such a call an incremental build
- * gives up (as_expected()). */
+ * gives up (has_only_expected_changes()). */
 static int add_dgrams_of_call(struct maker *m, const struct ips_rec_io *r,
                               const struct b_dgram *first)
 {

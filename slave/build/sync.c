@@ -217,14 +217,21 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
     return NULL;
 }
 
-/* Does the thread of `a`, its last record of an object, wait for the same
- * object again in an unfinished call? */
-static bool waits_again_now(const struct build *b, const struct b_sync *a)
+/* Is the wait at `index` the last of its thread, which waits for the same
+ * object again in an unfinished call, with nothing but a test between? */
+static bool waits_again_now(const struct build *b, uint32_t index)
 {
+    const struct b_sync *v = b->syncs.v, *a = &v[index];
     const struct ips_begun *begun = &b->streams[a->stream].in->begun;
+    for (uint32_t k = index + 1; k < b->syncs.n && v[k].stream == a->stream;
+         k++)
+        if (!v[k].release && !v[k].ready && !b_sync_after_cond(&v[k]))
+            return false;
+    /* the unfinished call has no inode to compare */
     return begun->t && IPS_BEGUN_TYPE(begun->what) == IPS_REC_ACQUIRE &&
            IPS_BEGUN_NUMBER(begun->what) == a->kind &&
-           begun->object == a->object;
+           (a->dev || a->ino || begun->object == a->object) &&
+           ips_sub_sat(begun->cpu, a->cpu) < TEST_CPU_NS;
 }
 
 /* Could a thread have ended this wait although the wait timed out? If so, sets
@@ -234,7 +241,7 @@ static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
 {
     const struct b_sync *a = &b->syncs.v[index];
     if (!is_tested_again(a) || a->err != ETIMEDOUT ||
-        adjacent_wait(b, index, 1) || waits_again_now(b, a))
+        adjacent_wait(b, index, 1) || waits_again_now(b, index))
         return false;
     const struct b_sync *before = adjacent_wait(b, index, -1);
     *earliest = before && before->err == ETIMEDOUT
@@ -262,6 +269,7 @@ static void match_timed_out(const struct object *o, struct b_sync *a,
         a->cause = o->release[k];
         r->used = true;
         o->b->out->counts.ambiguous += r->left <= 0;
+        r->left -= r->left > 0;
         break;
     }
 }

@@ -322,7 +322,7 @@ struct b_vain { /* a wait for children that the kernel reaped itself */
  * much it sent. */
 struct b_unfinished_send {
     uint64_t t, t_ret; /* the call; the process's end */
-    uint32_t node, end, chain, image;
+    uint32_t node, end, chain;
 };
 struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
                      less than the packet */

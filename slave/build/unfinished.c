@@ -124,8 +124,7 @@ static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
         .t_ret = t_ret,
         .node = b_node(b, IPS_NODE_AUX, begun->cpu, t, begun->cpu, c->end_send),
         .end = c->end_send,
-        .chain = m->chain,
-        .image = m->s->image};
+        .chain = m->chain};
     return 0;
 }
 
@@ -154,21 +153,20 @@ static uint64_t received_beyond_records(const struct build *b, uint32_t end)
         ips_add_sat(from->sent_bytes, b->ends[end].sent_before));
 }
 
-static bool image_lost_records(const struct build *b,
-                               const struct b_unfinished_send *u)
+static bool lost_records(const struct build *b)
 {
-    const struct b_image *im = &b->images[u->image];
-    for (uint32_t k = 0; k < im->stream_count; k++)
+    for (uint32_t k = 0; k < b->in->stream_count; k++)
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            if (b->streams[im->first_stream + k].in->lost[i])
+            if (b->streams[k].in->lost[i])
                 return true;
     return false;
 }
 
 /* Turns the node of each unfinished send into a SEND of what its peer received
  * beyond the recorded sends. Does nothing for an end with several unfinished
- * sends, or if some process is not recorded, since that process may have sent
- * the bytes. To be called between b_make_nodes() and b_match(). */
+ * sends, if some process is not recorded, or if records were lost, since
+ * another send may have moved the bytes. To be called between b_make_nodes()
+ * and b_match(). */
 int b_complete_unfinished_sends(struct build *b)
 {
     int rc = 0;
@@ -179,7 +177,7 @@ int b_complete_unfinished_sends(struct build *b)
         struct b_op *op;
         const uint32_t peer = b->out->ends[u->end].peer_end;
         if (!len || b->careful || !is_only_unfinished_send(b, u) ||
-            b->out->ends[peer].last_ns < u->t || image_lost_records(b, u))
+            b->out->ends[peer].last_ns < u->t || lost_records(b))
             continue;
         rc = b_new_send(b, e, &op);
         if (rc < 0)

@@ -422,8 +422,8 @@ static uint64_t ns_until_next_turn(const struct slave_drain *d, uint64_t now_ns)
     return ips_max_u64(ips_sub_sat(next, now_ns), TURN_LIVE_NS);
 }
 
-static void reclaim_and_close_after_commit(struct slave_drain *d,
-                                           uint64_t now_ns)
+static void reclaim_segments_and_close_runs(struct slave_drain *d,
+                                            uint64_t now_ns)
 {
     uint64_t begun_ns = slave_now_ns();
     d->more_to_close = false;
@@ -473,7 +473,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     }
     d->failing_since_ns = 0;
     d->failing[0] = '\0';
-    reclaim_and_close_after_commit(d, now_ns);
+    reclaim_segments_and_close_runs(d, now_ns);
     return ns_until_next_turn(d, now_ns);
 }
 

@@ -126,11 +126,11 @@ static void add_lock_time(struct making *m, const struct ips_sampled *s)
              k < n->first[place + 1] && count < LOCK_FRAMES; k++)
             symbol[count++] = n->of[k];
     }
-    if (stack->spins && count)
-        use.site = use.caller = symbol[0];
-    else if (!slave_lock_use(n, symbol, count, &use))
-        return;
-    if (!make_lock_room(m))
+    bool lock = slave_lock_use(n, symbol, count, &use);
+    bool loop = stack->spins && count && !(lock && use.contended);
+    if (loop)
+        use = (struct slave_lock_use){.site = symbol[0], .caller = symbol[0]};
+    if ((!lock && !loop) || !make_lock_room(m))
         return;
     m->lock[m->locks++] = (struct slave_lock_time){
         .leaf = symbol[0],
@@ -140,7 +140,7 @@ static void add_lock_time(struct making *m, const struct ips_sampled *s)
                (use.gives ? SLAVE_LOCK_IS_GIVEN : 0) |
                (use.library ? SLAVE_LOCK_OF_LIBRARY : 0) |
                (use.yields ? SLAVE_LOCK_IS_YIELD : 0) |
-               (stack->spins ? SLAVE_LOCK_IS_MEMORY_LOOP : 0),
+               (loop ? SLAVE_LOCK_IS_MEMORY_LOOP : 0),
         .ns = s->ns};
 }
 

@@ -141,8 +141,8 @@ static bool is_view(const char *name)
     return false;
 }
 
-static int refuse_statement(struct slave_sql *q, const char *what,
-                            const char *name)
+static int deny_sql_action(struct slave_sql *q, const char *what,
+                           const char *name)
 {
     if (!q->refused[0])
         snprintf(q->refused, sizeof(q->refused), "%s%s%.80s", what,
@@ -182,7 +182,7 @@ static int authorize_read(struct slave_sql *q, const char *table,
     if (column && !*column &&
         (schema ? is_secret(q, schema) : !is_hidden(q, table)))
         return SQLITE_OK;
-    return refuse_statement(q, "reading the table", table);
+    return deny_sql_action(q, "reading the table", table);
 }
 
 static int authorize_access(void *arg, int action, const char *a, const char *b,
@@ -199,9 +199,9 @@ static int authorize_access(void *arg, int action, const char *a, const char *b,
         if (b && sqlite3_stricmp(b, "load_extension") != 0 &&
             sqlite3_strnicmp(b, "fts", 3) != 0)
             return SQLITE_OK;
-        return refuse_statement(q, "the function", b);
+        return deny_sql_action(q, "the function", b);
     default:
-        return refuse_statement(q, "anything but SELECT", "");
+        return deny_sql_action(q, "anything but SELECT", "");
     }
 }
 

@@ -485,7 +485,7 @@ static uint32_t pty_number(int fd, const struct stat *st)
     enum { SLAVES_FIRST = 136, SLAVES_LAST = 143 };
     unsigned number, device = (unsigned)st->st_rdev;
     if (device == PTMX) {
-        struct ips_control *c = ips_core_map_counters();
+        struct ips_control *c = ips_shared();
         if (!c || ips_sys3(SYS_ioctl, fd, TIOCGPTN, (long)&number) != 0)
             return 0;
         atomic_store_explicit(&c->has_pty_master, 1, memory_order_relaxed);

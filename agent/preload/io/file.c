@@ -529,10 +529,13 @@ static bool pty_object(const struct ips_io *io, bool reads,
 {
     const uint64_t word = ips_fd_get(io->fd);
     const uint32_t number = (uint32_t)word; /* IPS_FD_PTY */
-    struct ips_control *c;
-    if (ips_fd_class(word) != IPS_FD_TERMINAL || !number ||
-        !(c = ips_core_map_counters()) ||
-        !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))
+    if (ips_fd_class(word) != IPS_FD_TERMINAL || !number)
+        return false;
+    /* A short process does not map control for this: it has a copy from its
+     * start. */
+    const struct ips_control *c =
+        ips_core.share_later ? ips_core.control : ips_shared();
+    if (!c || !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))
         return false;
     *thing = (struct ips_sync_object){0, number ^ reads, 0};
     return true;

@@ -14,8 +14,8 @@
 
 /* Number of sleeps so far. For paths, waits for children count as well: a shell
  * sleeps by running sleep(1). */
-static uint32_t naps_for(const struct ips_extra *extra,
-                         enum ips_retry_kind kind)
+static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
+                                    enum ips_retry_kind kind)
 {
     return extra->naps + (kind == IPS_RETRY_PATH ? extra->joins : 0);
 }
@@ -32,7 +32,7 @@ void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
         *run = (struct ips_retry){.key = key,
                                   .first = call.t,
                                   .cpu = call.cpu,
-                                  .naps = naps_for(extra, kind)};
+                                  .naps = count_sleeps_so_far(extra, kind)};
     run->last = call.t;
     run->count += run->count < UINT32_MAX;
 }
@@ -45,7 +45,7 @@ bool ips_retry_end_run_slow(enum ips_retry_kind kind, uint64_t key,
     if (run->key != key)
         return false;
     extra->retry[kind].count = 0;
-    return run->naps != naps_for(extra, kind);
+    return run->naps != count_sleeps_so_far(extra, kind);
 }
 
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,

@@ -217,15 +217,15 @@ static void record_modules_and_counts(uint64_t t, const uint64_t *frames,
 
 #define PAGE 4096u
 
-/* Is the interrupted instruction in a spin loop? The page is read only if it
- * can be: some systems map code that can be executed but not read. The kernel
- * reads the signal set of this call before it refuses the call for its bad
- * `how`. */
+/* Is the interrupted instruction in a spin loop? Only code of a known module is
+ * read, since other code may be unmapped meanwhile, and only if its page can be
+ * read: some systems map code that can be executed but not read. */
 static bool is_in_spin_loop(uint64_t pc)
 {
     const uint64_t page = pc & ~(uint64_t)(PAGE - 1);
-    return ips_sys6(SYS_rt_sigprocmask, -1, (long)page, 0, 8, 0, 0) ==
-               -EINVAL &&
+    ips_module_record_once(pc);
+    return ips_me.site_page == ips_module_page(pc) && !ips_sys_quiet &&
+           is_readable(page) &&
            ips_is_spin_loop((const uint8_t *)(uintptr_t)page, PAGE,
                             (size_t)(pc - page));
 }
@@ -443,7 +443,7 @@ void ips_sample_stop_for_good(void)
 /* --- stacks of waits ---------------------------------------------------------
  */
 
-void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
+void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
 {
     uint64_t frames[IPS_FRAMES_MAX + 8];
     struct ips_unwind u;

@@ -133,7 +133,7 @@ static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
 {
     return &extra->stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
 }
-void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
+void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
     __attribute__((cold));
 
 /* The innermost call site outside this library and the C library; 0: unknown.
@@ -162,7 +162,7 @@ static inline void ips_stack_write_if_long_call(uint64_t t, uint64_t t_ret,
             extra ? ips_stack_recent(extra, site) : NULL;
         uint64_t sp = ips_sp();
         if (!last || last->site != site || last->sp != sp)
-            ips_stack_write(t, site, sp);
+            ips_stack_write_here(t, site, sp);
     }
 }
 

@@ -137,7 +137,7 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
-/* Time that the start took, as far as CALLS has reported it. */
+/* The part of the start's CPU time, ns, that a CALLS record has reported. */
 static uint32_t begun_ns;
 
 void ips_report_start_cost(uint64_t from)

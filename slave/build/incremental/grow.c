@@ -127,6 +127,7 @@ static bool same_control(const struct ips_control *a,
     x.used_bytes = y.used_bytes = 0;
     x.spare_bytes = y.spare_bytes = 0;
     x.released_bytes = y.released_bytes = 0;
+    x.has_pty_master = y.has_pty_master = 0;
     /* If only padding differs, a whole build is made needlessly. */
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
     return memcmp(&x, &y, sizeof(x)) == 0;

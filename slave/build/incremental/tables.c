@@ -115,9 +115,9 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
     *sums = s;
 }
 
-/* Like chain_weights() in build/weights.c, but does not compute g.at, and does
- * not clamp the recording cost of each arc. Returns the CPU time of the chain,
- * ns. */
+/* Like make_chain_weights() in build/weights.c, but does not compute g.at, and
+ * does not clamp the recording cost of each arc. Returns the CPU time of the
+ * chain, ns. */
 static uint64_t chain_weights(struct b_incremental *k, uint32_t c,
                               ips_u128 *sum)
 {

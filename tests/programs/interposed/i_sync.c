@@ -68,13 +68,20 @@ static void wait_clock(void)
 static void try_mutex(void)
 {
     while (pthread_mutex_trylock(&o->mutex) == EBUSY)
-        ;
+        atomic_fetch_add(&o->tries, 1);
     DO(pthread_mutex_unlock(&o->mutex));
 }
 static void try_slowly(void)
 {
-    while (pthread_mutex_trylock(&o->mutex) == EBUSY)
+    while (pthread_mutex_trylock(&o->mutex) == EBUSY) {
+        atomic_fetch_add(&o->tries, 1);
         usleep(3000);
+    }
+    DO(pthread_mutex_unlock(&o->mutex));
+}
+static void let_tried(void)
+{
+    let_it_try();
     DO(pthread_mutex_unlock(&o->mutex));
 }
 static void let_mutex(void)
@@ -249,7 +256,12 @@ static void wait_sem_clock(void)
 static void try_sem(void)
 {
     while (sem_trywait(&o->sem))
-        ;
+        atomic_fetch_add(&o->tries, 1);
+}
+static void let_tried_sem(void)
+{
+    let_it_try();
+    DO(sem_post(&o->sem));
 }
 static void let_sem(void)
 {
@@ -393,8 +405,8 @@ static const struct one {
     {"mutex-inherit", inherit, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-timed", normal, hold_mutex, wait_timed, let_mutex, SLEEPS},
     {"mutex-clock", normal, hold_mutex, wait_clock, let_mutex, SLEEPS},
-    {"mutex-try", normal, hold_mutex, try_mutex, let_mutex, SPINS},
-    {"mutex-try-slowly", normal, hold_mutex, try_slowly, let_mutex, SLEEPS},
+    {"mutex-try", normal, hold_mutex, try_mutex, let_tried, SPINS},
+    {"mutex-try-slowly", normal, hold_mutex, try_slowly, let_tried, SLEEPS},
     {"mtx", mtx_begin, hold_mtx, wait_mtx, let_mtx, SLEEPS},
     {"mtx-recursive", mtx_begin_recursive, hold_mtx, wait_mtx, let_mtx, SLEEPS},
     {"mtx-timed", mtx_begin, hold_mtx, wait_mtx_timed, let_mtx, SLEEPS},
@@ -423,7 +435,7 @@ static const struct one {
     {"sem-clock", sem_begin, nothing, wait_sem_clock, let_sem, SLEEPS},
     {"sem-handler", sem_begin, nothing, wait_sem, let_sem_by_handler, SLEEPS},
     {"sem-named", named_begin, nothing, wait_named, let_named, SLEEPS},
-    {"sem-try", sem_begin, nothing, try_sem, let_sem, SPINS},
+    {"sem-try", sem_begin, nothing, try_sem, let_tried_sem, SPINS},
     {"barrier", barrier_init, nothing, wait_barrier, wait_barrier, SLEEPS},
     {"spin", spin_begin, hold_spin, wait_spin, let_spin, SPINS},
     {"once", nothing, nothing, wait_once, let_once, ONCE},

@@ -33,6 +33,7 @@ static struct objects { /* in memory that a child shares */
     mtx_t mtx;
     cnd_t cnd;
     atomic_int flag, ready, waiter;
+    atomic_int tries; /* failed ones */
 } * o;
 static bool shared; /* with a child process */
 
@@ -75,6 +76,15 @@ static inline void let_it_wait(bool sleeps)
          !sleeps && cpu_us_of(tid) - from < 3000;)
         unseen_call(SYS_nanosleep, (long)&nap, 0, 0, 0);
     usleep(5000);
+}
+
+/* Until the waiter has tried often enough for a run of tries, on a busy
+ * machine, too. */
+static inline void let_it_try(void)
+{
+    struct timespec nap = {0, 1000000};
+    while (atomic_load(&o->tries) < 10)
+        unseen_call(SYS_nanosleep, (long)&nap, 0, 0, 0);
 }
 
 static inline void here(void)

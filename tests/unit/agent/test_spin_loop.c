@@ -48,8 +48,14 @@ static void test_spin_loop__loops_that_wait(void **state)
     assert_true(SPINS("\0\7\13\17\21\24\27\31", 0x48, 0x8d, 5, 1, 2, 3, 0, 0x48,
                       0x89, 0x45, 0xf8, 0x48, 0x8b, 0x45, 0xf8, 0x8b, 0, 0x89,
                       0x45, 0xf4, 0x8b, 0x45, 0xf4, 0x85, 0xc0, 0x74, 0xe5));
-    /* a lock: mov $1 is outside; xchg %eax,(%rdi); test; jne */
-    assert_true(SPINS("\0\2\4", 0x87, 7, 0x85, 0xc0, 0x75, 0xfa));
+    /* of 16 bits: cmpw $0,(%rdi); jne */
+    assert_true(SPINS("\0\4", 0x66, 0x83, 0x3f, 0, 0x75, 0xfa));
+    /* mov (%rdi),%eax; and %esi,%eax; je */
+    assert_true(SPINS("\0\2\4", 0x8b, 7, 0x21, 0xf0, 0x74, 0xfa));
+    /* the second jump is that of the loop: pause; cmpl $0,(%rdi); jg back to
+     * before; jmp to the pause */
+    assert_true(SPINS("\2\4\7\11", 0xff, 0xff, 0xf3, 0x90, 0x83, 0x3f, 0, 0x7f,
+                      0xf7, 0xeb, 0xf7));
     /* so many times with pause: mov (%rdi),%edx; cmp; jne out; pause; sub; jne
      */
     assert_true(SPINS("\0\2\4\6\10\14", 0x8b, 0x17, 0x39, 0xf2, 0x75, 0x20,
@@ -76,6 +82,13 @@ static void test_spin_loop__loops_that_work(void **state)
     assert_false(SPINS("\0\2\5", 0x8b, 0x17, 0x83, 0xe8, 1, 0x75, 0xf9));
     /* stores: mov %eax,(%rdi); cmp (%rsi),%eax; jne */
     assert_false(SPINS("\0\2\4", 0x89, 7, 0x3b, 6, 0x75, 0xfa));
+    /* an atomic operation: lock cmpxchg %ecx,(%rdi); jne */
+    assert_false(SPINS("\0\4", 0xf0, 0x0f, 0xb1, 0x0f, 0x75, 0xfa));
+    /* xchg %eax,(%rdi); test; jne */
+    assert_false(SPINS("\0\2\4", 0x87, 7, 0x85, 0xc0, 0x75, 0xfa));
+    /* a seqlock: three loads; cmp; jne */
+    assert_false(SPINS("\0\2\5\7\11", 0x8b, 7, 0x8b, 0x4f, 8, 0x8b, 0x17, 0x39,
+                       0xd0, 0x75, 0xf5));
     /* calls something: call; test; je */
     assert_false(SPINS("\0\5\7", 0xe8, 1, 2, 3, 0, 0x85, 0xc0, 0x74, 0xf7));
     /* reads no memory: test %eax,%eax; jne */
