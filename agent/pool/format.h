@@ -303,9 +303,8 @@ struct ips_rec_head {
 #define IPS_REC_F_SUM 2u
 /* START: the stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
-/* SAMPLE: the timer expired earlier, but the sample was taken late: at the
- * kernel's next tick or when a call returned. The sampled address may therefore
- * be biased towards such moments. */
+/* SAMPLE: the sample was taken after its timer expired, at the kernel's tick or
+ * when a call returned. So its address may be biased to such moments. */
 #define IPS_REC_F_LATE 2u
 /* SAMPLE: the first frame is in a loop that only reads memory until it changes
  * (agent/unwind/spin_loop.h). */
@@ -567,9 +566,9 @@ struct ips_rec_sync { /* a = enum ips_sync */
     /* RELEASE: number of waiters that it released; -1: all (broadcast).
      * ACQUIRE of a condition: 0; of a barrier: 1 in the serial thread, else 0;
      * with err EOWNERDEAD: the tid of the owner that died. Other ACQUIREs:
-     *   0  the thread slept, or tried once
-     *   1  a mutex that a wait for a condition took again; the record before
-     *      is that wait. Files, eventfds, watches and terminals always have 1
+     *   0  the thread slept
+     *   1  a mutex taken again after the wait that the record before has; also
+     *      files, eventfds, watches and terminals
      *   2  the thread spun with trylock
      *   3  the lock was free (as in ACQUIRE_SHORT, for shared memory) */
     int32_t value;
