@@ -16,8 +16,6 @@ import pytest
 
 from conftest import clean_env, give_clock, wait_until
 
-pytestmark = pytest.mark.quick
-
 
 class Guest:
     """Runs a command bare and measured, without daemons, and compares."""

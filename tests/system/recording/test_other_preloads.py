@@ -8,8 +8,6 @@ import pytest
 from conftest import clean_env
 from test_interposer import trace  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.quick
-
 # Each function passes the call on to the next definition, and is in there once: where
 # that one comes back to a name of ours, the program ends.
 LIBRARY = r"""

@@ -15,8 +15,6 @@ import pytest
 
 from conftest import clean_env
 
-pytestmark = pytest.mark.quick
-
 LONGEST_S = 60
 PROMPT = "READY> "
 RECORDED = "ipsrun --no-daemons -- "
