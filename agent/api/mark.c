@@ -92,8 +92,8 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     ips_baseline_set(&extra->mark_baseline, &now, era);
 }
 
-/* Records a mark in short form if its text is in the second slot, or at the end
- * of a page; else in full. */
+/* Records a mark. The record is short if the text is in the second slot or at
+ * the end of a page; otherwise it has the text. */
 static __attribute__((noinline)) void record_mark_slow(const char *text)
 {
     struct ips_thread *me = ips_here();

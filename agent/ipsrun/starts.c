@@ -172,10 +172,11 @@ static int64_t compute_mean(const int64_t *ns, int count)
 }
 
 /* Computes the ps that recording adds to a start. Compares the quickest quarter
- * of the recorded with that of the unrecorded starts; it varies between
- * measurements by a third as much as the mean of all. The difference is scaled
- * by the ratio of mean to quickest quarter of the unrecorded starts: other load
- * and caches make our work dearer in the same proportion. */
+ * of the recorded starts with that of the unrecorded ones. The quickest quarter
+ * varies between measurements a third as much as the mean of all starts. The
+ * difference is scaled by the ratio of mean to quickest quarter of the
+ * unrecorded starts: other load and caches make our work dearer in the same
+ * proportion. */
 static int64_t compute_added_ps(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)

@@ -57,8 +57,9 @@ static inline bool ips_sync_on(void)
     return ips_sync_check_layouts();
 }
 
-/* The layouts that were found to be as expected. All false under valgrind,
- * whose checkers would report our look at an object as a race with its writers.
+/* The layouts that were found to be as expected. All false under
+ * valgrind: its checkers would report that we read an object while the program
+ * writes it.
  * If the layout of an object is unknown, nothing is read from it. */
 struct ips_sync_known {
     bool mutex, cond, rwlock, sem, barrier;
