@@ -37,8 +37,8 @@ static const char usage[] =
     "\n"
     "It logs to standard error. IPS_LOG sets the level: error, warn, info or "
     "debug.\n"
-    "A service manager, or ipsrun for a private one, puts it in the "
-    "background.\n";
+    "It stays in the foreground: a service manager starts it, or ipsrun if it "
+    "needs a private one.\n";
 
 struct options {
     struct master_options master;

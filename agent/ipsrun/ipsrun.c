@@ -131,7 +131,7 @@ static int refuse_archived_name(const struct ipsrun_options *o,
     return access(path, F_OK) < 0
                ? 0
                : ips_err_set(err, IPS_E_BUSY,
-                             "there is already a run %s in %s: choose "
+                             "a run named '%s' is there already, in %s: choose "
                              "another --name, or join it with --join %s",
                              name, o->state, name);
 }

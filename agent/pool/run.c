@@ -272,10 +272,11 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         if (errno != EEXIST)
             return ips_err_errno(err, "mkdir %s", dir);
         if (!opt->join)
-            return ips_err_set(err, IPS_E_BUSY,
-                               "there is already a run %s: choose another "
-                               "--name, or join it with --join %s",
-                               opt->run, opt->run);
+            return ips_err_set(
+                err, IPS_E_BUSY,
+                "a run named '%s' is there already: choose another "
+                "--name, or join it with --join %s",
+                opt->run, opt->run);
     } else if (chmod(dir, mode) < 0) { /* whatever the umask is */
         return ips_err_errno(err, "chmod %s", dir);
     }

@@ -159,7 +159,7 @@ static void add_unexplained_times(struct writer *w, const Ips__Certificate *c)
         ipsq_format_ns(c->unattributed_cpu_ns, ns);
         add_formatted(
             w,
-            "%s of the CPU time that wait() reports is in no thread's "
+            "%s of the CPU time that the kernel counted is in no thread's "
             "record",
             ns);
     }
@@ -187,8 +187,9 @@ static void add_cpu_guesses(struct writer *w, const Ips__Certificate *c)
     ipsq_format_ns(c->guess_off_max_ns, most);
     add_formatted(
         w,
-        "%.2f%% of the CPU time was estimated after short waits; %" PRIu64
-        " clock readings corrected it, by %s on average and %s at most",
+        "%.2f%% of the CPU time was estimated instead of read; %" PRIu64
+        " later readings of the clock showed errors of %s on average and %s at "
+        "most",
         100.0 * (double)c->guessed_cpu_ns / (double)c->cpu_ns,
         c->guesses_settled, mean, most);
 }

@@ -86,10 +86,9 @@ void ipsq_usage(FILE *f)
         "tcp:HOST:PORT (--insecure)\n"
         "  --state DIR   state directory ($IPS_STATE, else "
         "~/.local/state/ips)\n"
-        "  --format F    table (default), tsv (--tsv), json (--json); some "
+        "  --format F    table (default; --wide: nothing cut), tsv, json; some "
         "also jsonl\n"
-        "  -v, --verbose the whole certificate; --wide: tables wider than the "
-        "terminal\n"
+        "  -v, --verbose how complete the answer is, in every detail\n"
         "  --help        after a command: its own options and examples\n"
         "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
         "4 limit passed\n",

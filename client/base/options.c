@@ -290,7 +290,8 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_TO:
         rc = ipsq_parse_duration(text, &o->to_ns, err);
         if (rc == 0 && o->to_ns == 0)
-            rc = ips_err_set(err, IPS_E_USAGE, "--to 0 is an empty window");
+            rc = ips_err_set(err, IPS_E_USAGE,
+                             "--to 0: a window must end after it begins");
         return rc;
     case IPSQ_OPT_PHASE:
         return parse_phase_number(o, text, err);

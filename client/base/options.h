@@ -42,8 +42,8 @@
     X(JSON, "json", NULL, "short for --format json")                           \
     X(TSV, "tsv", NULL, "short for --format tsv")                              \
     X(VERBOSE, "verbose", NULL,                                                \
-      "-v: the whole certificate, and how the answer was\n"                    \
-      "computed")                                                              \
+      "-v: how complete the answer is, in every detail, and how\n"             \
+      "it was computed")                                                       \
     X(WIDE, "wide", NULL,                                                      \
       "tables wider than the terminal: all columns, no text\n"                 \
       "cut")                                                                   \

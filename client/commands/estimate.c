@@ -87,7 +87,7 @@ const struct ipsq_command ipsq_cmd_estimate = {
     .name = "estimate",
     .usage = "[RUN] [--system-share S] [--shared-medium] [--mtime SPEC]\n"
              "                     [--external WHICH] [--goal OBJECT]",
-    .summary = "the elapsed time on idle machines",
+    .summary = "the elapsed time if nothing else ran on the machines",
     .group = IPSQ_PREDICT,
     .examples = "  ipsq estimate run3\n"
                 "  ipsq estimate run3 --shared-medium\n",

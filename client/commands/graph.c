@@ -147,9 +147,11 @@ const struct ipsq_command ipsq_cmd_graph = {
     .group = IPSQ_DRILL,
     .examples = "  ipsq graph run3 --phase 2\n"
                 "  ipsq graph run3 --format jsonl > graph.jsonl\n",
-    .help = "Use it to compute your own answers. PRED is the previous "
-            "node of the thread. XPRED is the node of another thread, "
-            "or the external cause, on which this node depends. The "
+    .help = "Use it to compute your own answers. A node is a point in the "
+            "execution of "
+            "a thread. PRED is the node before it in the same thread. XPRED is "
+            "the node of another thread, or the external cause, on which it "
+            "depends. The "
             "weight of a chain arc is CPU time; XARC is the time of "
             "the message or wait, with message times 0. A window has "
             "the nodes inside it and those with an arc that overlaps "

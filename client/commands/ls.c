@@ -158,8 +158,8 @@ const struct ipsq_command ipsq_cmd_ls = {
     .examples = "  ipsq ls run3\n"
                 "  ipsq ls run3 --object \"/m1/*\" --sort cpu_ns --top 5\n",
     .help = "START is the time since the run's first event on that machine. "
-            "--top selects the rows with the most CPU time (in JSON at each "
-            "level).\n",
+            "--top N shows the N rows with the most CPU time (in JSON the N "
+            "of each level: machines, processes, threads).\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |
                IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,

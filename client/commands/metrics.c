@@ -410,8 +410,8 @@ const struct ipsq_command ipsq_cmd_metrics = {
         "PARALLELISM is CPU time divided by elapsed time, UTILISATION is "
         "that divided by the number of usable cores. JSON and TSV contain all "
         "metrics, the table the common ones; docs/metrics.md defines them. "
-        "--top selects the rows with the most CPU time, waiting and "
-        "bytes.\n",
+        "--top N shows the N rows with the most CPU time, those with the most "
+        "waiting, and those with the most bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),

@@ -371,8 +371,9 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
             "one request keeps it busy: CPU time, for a thread also waits for "
             "disk; for a lock the time it was held while other threads waited "
             "for it; for a link the time for its bytes, from --mtime or `ipsq "
-            "calibrate`. The station with the greatest demand limits the rate "
-            "to one request per demand. Threads of clients are shown but do "
+            "calibrate`. The station with the greatest demand limits the "
+            "rate: if a request needs it for 2 ms, to 500 requests a second. "
+            "Threads of clients are shown but do "
             "not limit the service.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |

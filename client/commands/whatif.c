@@ -109,7 +109,8 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;
     if (a->n_edits)
-        put_rows(&out, "edits", "the edits: each alone, then all together",
+        put_rows(&out, "edits",
+                 "the effect of each change alone, then of all together",
                  a->edits, a->n_edits, a->all, a->t_max_ns);
     if (rank && (a->n_ranking || o->format != IPSQ_TABLE)) {
         ipsq_format_share(a->n_ranking ? (double)a->ranking[0]->ppm / 1e6 : 0,
@@ -197,9 +198,10 @@ const struct ipsq_command ipsq_cmd_whatif = {
             "becomes critical. Without WHAT, or with --rank, the answer lists "
             "what would help most by machine, process, procedure and message, "
             "each 50% faster or as --faster says.\n"
-            "With --from, --to or --phase, only work in that window becomes "
-            "faster: ON PATH, TOTAL and AT MOST are those of the window, GAIN "
-            "is that of the whole run. Gains assume a core for each thread and "
+            "With --from, --to or --phase, the prediction makes only the work "
+            "in that window faster. ON PATH, TOTAL and AT MOST then count the "
+            "window only; GAIN is still the time saved in the whole run. Gains "
+            "assume a core for each thread and "
             "the recorded order of locks; the certificate says where that "
             "order could change.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) |

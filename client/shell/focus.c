@@ -101,7 +101,8 @@ bool ipsq_focus_set_window(struct ipsq_focus *f, const char *word,
     if (rc == 0 && *next.to)
         rc = ipsq_parse_duration(next.to, &to, err);
     if (rc == 0 && ((*next.to && from >= to) || (!*next.from && !*next.to)))
-        rc = ips_err_set(err, IPS_E_USAGE, "'%.40s' is an empty window", word);
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "'%.40s': a window must end after it begins", word);
     *next.phase = '\0';
     if (rc == 0)
         *f = next;

@@ -106,7 +106,7 @@ def test_session(two_runs):
     t.ask("up", "ipsq first:/m1> ")
     assert "no object" in t.ask("zoom nothere", "ipsq first:/m1> ")
     t.ask("zoom 1s..2s", r"ipsq first:/m1@1s..2s> ")
-    assert "empty window" in t.ask("zoom 2s..1s", r"ipsq first:/m1@1s..2s> ")
+    assert "must end after it begins" in t.ask("zoom 2s..1s", r"ipsq first:/m1@1s..2s> ")
     t.ask("up", "ipsq first:/m1> ")
     assert "no such command" in t.ask("nosuch", "ipsq first:/m1> ")
     assert "zoom nothere" in t.ask("history", "ipsq first:/m1> ")

@@ -150,39 +150,41 @@ static void test_certificate__in_words(void **state)
     struct made m;
     (void)state;
     make(&m);
-    check(&m.c, IPSQ_TABLE,
-          "note: a note\n"
-          "certificate: INCOMPLETE; 1,001 events\n"
-          "  machines: m1,m2\n"
-          "  machines missing: m3\n"
-          "  events lost (pool full): 3\n"
-          "  events lost (torn): 5\n"
-          "  receives whose send was not recorded: 11\n"
-          "  receives that several sends explain: 12\n"
-          "  receives on channels that are still open: 13\n"
-          "  waits for something not recorded (disk, timer, unrecorded peer): "
-          "14\n"
-          "  timed waits that ran out: 15\n"
-          "  answered in 28.00 ms from the slaves' graphs (category 3)\n"
-          "  computed by: contract\n"
-          "  message times: 1 us\n"
-          "  comparison of the machines' clocks: none used\n"
-          "  recording overhead: 23.00 us CPU, 2.56% of the program's; 22 ns a "
-          "call\n"
-          "  10.00% of the CPU time was estimated after short waits; 4 clock "
-          "readings corrected it, by 26 ns on average and 99 ns at most\n"
-          "  waits for locks and similar resources: 16, on the path: 17 "
-          "(another order could change the path)\n"
-          "  waits for locks and similar resources, release not recorded: 18\n"
-          "  19.00 us CPU spent spinning, in no total\n"
-          "  threads were off the CPU for 20.00 us between waits; whether they "
-          "waited for a CPU is not known\n"
-          "  27.00 us of the CPU time that wait() reports is in no thread's "
-          "record\n"
-          "  other programs wanted 2.0 cores of m2\n"
-          "  longest path with x2: 3.000 ms\n"
-          "  longest path with external off: 2.000 us (through other events)\n"
-          "  note: a detail\n");
+    check(
+        &m.c, IPSQ_TABLE,
+        "note: a note\n"
+        "certificate: INCOMPLETE; 1,001 events\n"
+        "  machines: m1,m2\n"
+        "  machines missing: m3\n"
+        "  events lost (pool full): 3\n"
+        "  events lost (torn): 5\n"
+        "  receives whose send was not recorded: 11\n"
+        "  receives that several sends explain: 12\n"
+        "  receives on channels that are still open: 13\n"
+        "  waits for something not recorded (disk, timer, unrecorded peer): "
+        "14\n"
+        "  timed waits that ran out: 15\n"
+        "  answered in 28.00 ms from the slaves' graphs (category 3)\n"
+        "  computed by: contract\n"
+        "  message times: 1 us\n"
+        "  comparison of the machines' clocks: none used\n"
+        "  recording overhead: 23.00 us CPU, 2.56% of the program's; 22 ns a "
+        "call\n"
+        "  10.00% of the CPU time was estimated instead of read; 4 later "
+        "readings of the clock showed errors of 26 ns on average and 99 ns at "
+        "most\n"
+        "  waits for locks and similar resources: 16, on the path: 17 "
+        "(another order could change the path)\n"
+        "  waits for locks and similar resources, release not recorded: 18\n"
+        "  19.00 us CPU spent spinning, in no total\n"
+        "  threads were off the CPU for 20.00 us between waits; whether they "
+        "waited for a CPU is not known\n"
+        "  27.00 us of the CPU time that the kernel counted is in no thread's "
+        "record\n"
+        "  other programs wanted 2.0 cores of m2\n"
+        "  longest path with x2: 3.000 ms\n"
+        "  longest path with external off: 2.000 us (through other events)\n"
+        "  note: a detail\n");
     check(&m.c, LINE,
           "note: a note\n"
           "INCOMPLETE; 1,001 events; recording overhead 2.6% CPU; 2 machines; "
@@ -331,7 +333,7 @@ static void test_certificate__one_is_said(void **state)
          "  threads were off the CPU for 1 ns between waits; whether they "
          "waited for a CPU is not known\n"},
         {offsetof(Ips__Certificate, unattributed_cpu_ns),
-         "  1 ns of the CPU time that wait() reports is in no thread's "
+         "  1 ns of the CPU time that the kernel counted is in no thread's "
          "record\n"},
         {offsetof(Ips__Certificate, overhead_ns),
          "  recording overhead: 1 ns CPU, 0.00% of the program's; 0 a call\n"},

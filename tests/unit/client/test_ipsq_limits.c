@@ -166,7 +166,7 @@ static void test_limits__beyond(void **state)
                {"--next 0", "--next"},
                {"--next 1001", "--next 1001: 1 to 1000"},
                {"--mtime 3600.000000001s", "more than an hour"},
-               {"--to 0", "--to 0 is an empty window"},
+               {"--to 0", "--to 0: a window must end after it begins"},
                {"--from 5ns --to 5ns", "--from must be before --to"},
                {"--phase 1 --to 5ns", "--phase cannot be combined"},
                {"--phase 1 --from 5ns", "--phase cannot be combined"},
