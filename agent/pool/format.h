@@ -440,7 +440,7 @@ struct ips_rec_text { /* a = length without the NUL */
     char text[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
 
-struct ips_rec_cpu { /* a = tid */
+struct ips_rec_cpu { /* a = tid; PAGEFAULT: number of major page faults */
     struct ips_rec_head h;
     uint64_t cpu;
 };
@@ -531,9 +531,9 @@ struct ips_rec_sample { /* a = frames */
     uint64_t frames[];  /* program counter first, then return addresses */
 };
 
-/* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE that lasted more than
- * 50 us. Omitted if the last STACK of the same site in this stream had the same
- * depth: that one is then valid again. */
+/* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE of more than 50 us.
+ * Omitted if the stack pointer was the same as at the last STACK of the same
+ * site in this stream: that one is then valid again. */
 struct ips_rec_stack { /* a = frames; h.t = `t` of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */

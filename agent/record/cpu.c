@@ -17,6 +17,8 @@
 /* Longest time of an undisturbed reading of the clock. */
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
+/* A shorter sleep between two calls is not worth asking why. */
+#define ASLEEP_NS 10000u
 
 void ips_cpu_init(void)
 {
@@ -37,6 +39,7 @@ void ips_cpu_init(void)
         ips_core.mark_offset = no_mark;
     }
     ips_core.guesses = c->cpu_mode == IPS_CPU_FAST && !ips_sys_quiet;
+    ips_page_faults_begin();
 }
 
 void ips_cpu_reset(void)
@@ -130,6 +133,18 @@ static void write_records_due(uint64_t t, uint64_t cpu)
         ips_guessed_write(t);
 }
 
+/* The moment (t, cpu) is that of a call; the thread's moment before it was
+ * (t0, cpu0). If the thread was off its core in between, it may have slept for
+ * pages. Not in a call that a handler makes: the call that was interrupted may
+ * have slept. */
+static void look_for_page_faults(uint64_t t0, uint64_t cpu0, uint64_t t,
+                                 uint64_t cpu)
+{
+    if ((int64_t)(t - t0) > 0 && ips_me.open_depth <= 1 &&
+        ips_stamps_to_ns(t - t0) >= ips_sub_sat(cpu, cpu0) + ASLEEP_NS)
+        ips_page_faults_write_if_any(t, cpu);
+}
+
 /* Starts a window of guesses at a reading: reduces r->cpu to the reported CPU
  * time, the clock minus `off`. */
 static void start_guess_window(struct reading *r, uint64_t t, int64_t off)
@@ -158,6 +173,13 @@ static struct cpu_baseline newest_baseline(void)
     return line;
 }
 
+/* Stamp at which the CPU time `last` was reported, if it was by the baseline
+ * `l`; else an earlier one. */
+static uint64_t stamp_of_last(const struct cpu_baseline *l, uint64_t last)
+{
+    return l->t0 + stamps_of_ns(ips_sub_sat(last, l->cpu0));
+}
+
 /* CPU time that is expected at the reading `r`; `last` is the CPU time reported
  * last. If the mark was still there (`stood`): by the baseline `l`. Else: what
  * the clock would show if all guesses were right, but not below `last`, and
@@ -165,7 +187,7 @@ static struct cpu_baseline newest_baseline(void)
 static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
                                 const struct reading *r, uint64_t last)
 {
-    uint64_t last_t = l->t0 + stamps_of_ns(ips_sub_sat(last, l->cpu0));
+    uint64_t last_t = stamp_of_last(l, last);
     uint64_t most = (int64_t)(r->t - last_t) < 0
                         ? last
                         : last + ips_stamps_to_ns(r->t - last_t);
@@ -205,8 +227,11 @@ static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
 static struct ips_moment moment_by_clock(void)
 {
     uint64_t t = ips_core_now();
-    uint64_t cpu = ips_max_u64(read_thread_cpu_ns(), ips_me.cpu_last);
+    uint64_t last = ips_me.cpu_last;
+    uint64_t cpu = ips_max_u64(read_thread_cpu_ns(), last);
     write_records_due(t, cpu);
+    look_for_page_faults(ips_me.cpu.read_t, last, t, cpu);
+    ips_me.cpu.read_t = t;
     return make_moment(t, cpu, ips_core_now(), 0);
 }
 
@@ -233,6 +258,7 @@ static struct ips_moment moment_setting_mark(void)
     start_guess_window(&r, r.t, off);
     set_baseline_by_reading(&r, last);
     write_records_due(r.t, r.cpu);
+    look_for_page_faults(stamp_of_last(&line, last), last, r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* The mark is gone again: a handler has read the clock, or there was a
      * switch. */
@@ -299,6 +325,7 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
 {
     struct ips_guess *g = &ips_me.cpu.guess;
     struct reading r = read_clock();
+    g->switches++;
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);

@@ -187,6 +187,11 @@ uint64_t ips_cpu_read(void);
  * ips_run_delay_write_last writes the last one, at END. */
 void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu);
 void ips_run_delay_write_last(uint64_t cpu);
+/* record/page_faults.c. ips_page_faults_write_if_any writes a PAGEFAULT if the
+ * kernel counted major faults of the thread since the last look; it costs a
+ * system call. ips_page_faults_begin: those before the image do not count. */
+void ips_page_faults_begin(void);
+void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
 /* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now;
  * ips_guessed_write_last writes one before END, if there is anything new. */
 void ips_guessed_write(uint64_t t);

@@ -41,9 +41,12 @@ struct ips_guess {
                           latest; 0: not set yet */
     int64_t off;       /* clock minus reported CPU time, as far as known */
     int64_t off_read;  /* value of `off` at the last reading */
+    /* How often the thread gave its core up, as far as known: the kernel's count
+     * when page faults were last looked for, and one for each block since. */
+    uint32_t switches;
+    uint32_t corrected_ns;
     /* Totals of the guesses: struct ips_rec_guessed. */
     uint64_t all_ns, off_sum_ns, off_max_ns;
-    uint32_t corrected_ns;
 };
 
 /* One block gets one part in IPS_GUESS_PART of `off`. */
@@ -93,6 +96,7 @@ static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
     uint64_t cost = ips_guess_limit_to_block(g->block_ns, elapsed);
     cost = ips_guess_add_error_share(g, cost, elapsed);
     g->blocks++;
+    g->switches++;
     g->given_ns += cost;
     return cost;
 }

@@ -112,6 +112,7 @@ struct ips_cpu {
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
     uint32_t guessed_said; /* corrections counted in the newest GUESSED */
+    uint32_t faults_seen;  /* major page faults: agent/record/page_faults.c */
     uint64_t guessed_t;    /* stamp of the newest GUESSED; 0 none */
 };
 

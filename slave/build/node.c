@@ -266,6 +266,35 @@ static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
     m->have_dgram = true;
 }
 
+/* No disk takes longer for one page, ns: the rest of the time the thread slept
+ * for something else. */
+#define PAGE_NS_MAX 50000000u
+
+/* PAGEFAULT: since its node before, the thread slept outside of calls, for
+ * pages from the disk. The sleep is placed at the end of that time; how the
+ * thread's sleeps and its computing alternated is not known. */
+static void on_page_faults(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_cpu r;
+    memcpy(&r, p, sizeof(r));
+    struct build *b = m->b;
+    const uint32_t before = b->nodes - 1; /* at least the START of the chain */
+    const uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
+    uint64_t slept = b_off_cpu_between_calls_ns(
+        t, b->out->g.t_ns[before], r.cpu, b->cpu_at[before], b->off_ns);
+    slept = ips_min_u64(slept, ips_sub_sat(t, m->last_ret));
+    slept = ips_min_u64(slept, (uint64_t)r.h.a * PAGE_NS_MAX);
+    if (slept < B_BLOCKED_NS)
+        return;
+    uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
+    b->off_ns = slept;
+    uint32_t ret = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
+    b->out->g.wait[ret] = slept;
+    b_cross(b, ret, call, IPS_X_EXTERNAL, slept);
+    b->out->counts.external++;
+    b_count_wait(m, IPS_WAIT_DISK, slept);
+}
+
 static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
                           uint32_t len)
 {
@@ -311,6 +340,9 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
         b_on_short_sync(m, p);
+        return 0;
+    case IPS_REC_PAGEFAULT:
+        on_page_faults(m, p);
         return 0;
     case IPS_REC_DGRAM:
         on_dgram(m, p, len);

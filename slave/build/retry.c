@@ -202,6 +202,7 @@ static bool shows_an_act(uint32_t type)
     case IPS_REC_RUNDELAY:
     case IPS_REC_GUESSED:
     case IPS_REC_CALLS:
+    case IPS_REC_PAGEFAULT:
     case IPS_REC_ACQUIRE_SHORT: /* a lock may protect the flag */
     case IPS_REC_RELEASE_SHORT:
         return false;

@@ -441,7 +441,7 @@ static void scan_end(struct scan *c, const uint8_t *p)
 }
 
 /* Scans records that have the CPU time after the head: CLOSE, MARK, NAME, EXEC,
- * EXECFAIL, SAMPLE, ENTER, EXIT. */
+ * EXECFAIL, SAMPLE, ENTER, EXIT, PAGEFAULT. */
 static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
                          uint32_t len)
 {
@@ -473,7 +473,8 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         type != IPS_REC_THREADCPU && type != IPS_REC_SAMPLE &&
         type != IPS_REC_STACK && type != IPS_REC_MODULE &&
         type != IPS_REC_COUNT && type != IPS_REC_RUNDELAY &&
-        type != IPS_REC_GUESSED && type != IPS_REC_CALLS)
+        type != IPS_REC_GUESSED && type != IPS_REC_CALLS &&
+        type != IPS_REC_PAGEFAULT)
         s->exec_last = type == IPS_REC_EXEC;
     if (type == IPS_REC_BLOCK || s->naps.count) {
         int rc = b_scan_naps(c->b, s, type, p);
@@ -509,6 +510,10 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
         return scan_lock(c, type, p);
+    case IPS_REC_PAGEFAULT:
+        c->s->node_capacity += 2;
+        scan_stamped(c, type, p, len);
+        return 0;
     case IPS_REC_RUNDELAY:
         return scan_delay(c, p);
     case IPS_REC_GUESSED:

@@ -479,6 +479,10 @@ static void add_rows_of_process_record(struct events_job *j,
         snprintf(detail, sizeof(detail), "errno %u", rec->a);
         add_plain_row(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
         break;
+    case IPS_REC_PAGEFAULT:
+        snprintf(detail, sizeof(detail), "%u major", rec->a);
+        add_plain_row(j, p, "page-fault", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        break;
     case IPS_REC_THREADCPU:
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
         add_plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);

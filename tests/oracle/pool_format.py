@@ -67,7 +67,7 @@ class Format:
                 self.ops.setdefault(int(cells[0]), cells[1])
         self.fields["UNSEEN"] = self.fields["MARK"] # "as MARK"
         self.fields["EXECFAIL"] = [("cpu", 16, 8)]
-        assert self.ops[4] == "SENDFILE" and self.types[40] == "CALLS"
+        assert self.ops[4] == "SENDFILE" and self.types[41] == "PAGEFAULT"
 
     def header(self, data):
         return self._struct("ips_segment_header", data, 0)

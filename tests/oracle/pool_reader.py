@@ -16,13 +16,13 @@ MAGIC = 0x3147455353504900
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
  NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN,
  ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT, RECV_SHORT,
- RUNDELAY, GUESSED, ACQUIRE_SHORT, RELEASE_SHORT, CALLS) = range(1, 41)
+ RUNDELAY, GUESSED, ACQUIRE_SHORT, RELEASE_SHORT, CALLS, PAGEFAULT) = range(1, 42)
 NAMES = dict(enumerate(
     "START END BLOCK RESUME ENTER EXIT SEND RECV RECVCALL QUEUE FORK JOIN EXEC "
     "EXECFAIL SAMPLE COUNT LOST MARK CHAN CLOSE DGRAM THREADCPU NAME MODULE "
     "STACK ACQUIRE RELEASE KILL SIGNAL UNSEEN "
     "ENTER_SHORT EXIT_SHORT MARK_SHORT SEND_SHORT RECV_SHORT RUNDELAY "
-    "GUESSED ACQUIRE_SHORT RELEASE_SHORT CALLS".split(),
+    "GUESSED ACQUIRE_SHORT RELEASE_SHORT CALLS PAGEFAULT".split(),
     1))
 RESERVED = 0xff
 LOST_CAUSES = ["pool full", "quota", "nested", "torn", "no segment",
@@ -157,7 +157,7 @@ class Record:
         elif kind in (NAME, MARK):
             self.cpu, = struct.unpack_from("<Q", data, 16)
             self.text = data[24:].split(b"\0")[0].decode(errors="replace")
-        elif kind == THREADCPU:
+        elif kind in (THREADCPU, PAGEFAULT):
             self.cpu, = struct.unpack_from("<Q", data, 16)
         elif kind == RUNDELAY:
             self.delay, = struct.unpack_from("<Q", data, 16)

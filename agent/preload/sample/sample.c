@@ -245,6 +245,8 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint32_t flags = late ? IPS_REC_F_LATE : 0;
     if (n && is_in_spin_loop(frames[0]))
         flags |= IPS_REC_F_SPINS;
+    if (ips_me.open_depth == 0) /* a call in progress may have slept */
+        ips_page_faults_write_if_any(t, cpu);
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     write_sample_record(t, cpu, frames, n, flags);
 }

@@ -215,7 +215,7 @@ static void put_fields(const void *rec, size_t len)
     } else if (type == IPS_REC_ACQUIRE_SHORT || type == IPS_REC_RELEASE_SHORT) {
         put_u("cpu", ((const struct ips_rec_lock *)rec)->cpu);
         put_u("object", ((const struct ips_rec_lock *)rec)->object);
-    } else if (type == IPS_REC_THREADCPU) {
+    } else if (type == IPS_REC_THREADCPU || type == IPS_REC_PAGEFAULT) {
         put_u("cpu", ((const struct ips_rec_cpu *)rec)->cpu);
     } else if (type == IPS_REC_RUNDELAY) {
         put_u("delay", ((const struct ips_rec_delay *)rec)->delay_ns);

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
 # They come as time goes, or are compared below.
-APART = {"RUNDELAY", "GUESSED", "CALLS", "MODULE", "STACK", "SAMPLE"}
+APART = {"RUNDELAY", "GUESSED", "CALLS", "MODULE", "STACK", "SAMPLE", "PAGEFAULT"}
 TIMES = {"t", "t_ret", "cpu", "cpu_ret", "head_flags", "type"}
 # No program here makes one; the tests that do.
 ELSEWHERE = {
@@ -37,7 +37,8 @@ ELSEWHERE = {
     "UNSEEN": "test_unseen.py", "QUEUE": "test_arrivals.py",
     "RECVCALL": "test_failures.py", "RESUME": "nobody writes it",
     "MODULE": "below", "STACK": "below", "SAMPLE": "below",
-    "RUNDELAY": "below", "GUESSED": "below", "CALLS": "below"}
+    "RUNDELAY": "below", "GUESSED": "below", "CALLS": "below",
+    "PAGEFAULT": "test_page_faults.py"}
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ def test_times_lie_in_their_threads(seen):
         own = [whole(r) for r in s.records]
         # A channel is named before the call that it was found in is recorded.
         for r in sorted(own, key=lambda r: r["t"] if r["head_flags"] & 1 else s.ns(r["t"])):
-            if r["type"] in ("STACK", "MODULE", "RUNDELAY", "GUESSED"):
+            if r["type"] in ("STACK", "MODULE", "RUNDELAY", "GUESSED", "PAGEFAULT"):
                 continue
             t = r["t"] if r["head_flags"] & 1 else s.ns(r["t"])
             # 10 us: the two clocks are read one after the other

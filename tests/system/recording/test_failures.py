@@ -33,7 +33,7 @@ FORMAT = pool_format.load()
 GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together", "paths",
           "numbers", "rare", "notices", "left", "execs"]
 # They come as time goes.
-TIMED = {"RUNDELAY", "GUESSED", "CALLS", "SAMPLE"}
+TIMED = {"RUNDELAY", "GUESSED", "CALLS", "SAMPLE", "PAGEFAULT"}
 SIDES = {"file": 0, "read": 1, "write": 2, "both": 3}
 WHY = "in", "out", "hup", "err"
 HOW_CLOSED = {1: "FD", 2: "SHUT_RD", 3: "SHUT_WR", 4: "SHUT_RDWR"}

@@ -34,7 +34,7 @@ class Records:
     def __init__(self, lines):
         rows = [json.loads(line) for line in lines]
         self.rows = [r for r in rows
-                     if r["type"] not in ("RUNDELAY", "GUESSED", "CALLS")]
+                     if r["type"] not in ("RUNDELAY", "GUESSED", "CALLS", "PAGEFAULT")]
         calls = [r for r in rows if r["type"] == "CALLS"]
         # The first of an image or fork child says what its beginning took.
         first = {}

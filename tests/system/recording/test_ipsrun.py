@@ -42,7 +42,7 @@ def records(build, pool, run):
                            f"{pool}/{run}"], capture_output=True, text=True,
                           check=True)
     return [r for r in map(json.loads, done.stdout.splitlines())
-            if r["type"] not in ("RUNDELAY", "GUESSED", "CALLS")]
+            if r["type"] not in ("RUNDELAY", "GUESSED", "CALLS", "PAGEFAULT")]
 
 
 @pytest.mark.parametrize("command,status", [

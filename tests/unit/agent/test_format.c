@@ -292,6 +292,7 @@ static void test_format__codes_are_those_of_the_document(void **state)
         {"RECV_SHORT", 35},    {"RUNDELAY", 36},
         {"GUESSED", 37},       {"ACQUIRE_SHORT", 38},
         {"RELEASE_SHORT", 39}, {"CALLS", 40},
+        {"PAGEFAULT", 41},
     };
     static const struct {
         const char *name;

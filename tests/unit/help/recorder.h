@@ -284,6 +284,14 @@ static inline void rec_threadcpu(rs s, uint64_t t, uint32_t tid, uint64_t cpu)
     r->cpu = cpu;
 }
 
+static inline void rec_page_faults(rs s, uint64_t t, uint32_t faults,
+                                   uint64_t cpu)
+{
+    struct ips_rec_cpu *r =
+        rec_put(s, IPS_REC_PAGEFAULT, sizeof(*r), faults, t);
+    r->cpu = cpu;
+}
+
 static inline void rec_delay(rs s, uint64_t t, uint64_t delay_ns)
 {
     struct ips_rec_delay *r = rec_put(s, IPS_REC_RUNDELAY, sizeof(*r), 0, t);

@@ -131,6 +131,37 @@ static void test_build_causes__disk_and_terminal(void **state)
     rec_free(r);
 }
 
+/* Would catch: a sleep for pages that covers the sleep of a call or CPU time
+ * before it; one of more than 50 ms a fault; the run delay counted as the
+ * disk's; a poll that lost its receive because a page fault came in between. */
+static void test_build_causes__page_faults(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs p, w;
+    piped(r, &w, &p);
+    rec_send(w, 1, 4000, 300, 10);
+    rec_delay(p, 900, 0);
+    put(p, IPS_OP_POLL, 1000, 5000, 980, 990, 1); /* slept for 3990 */
+    rec_page_faults(p, 9000, 2, 1490); /* computed for 500, slept for 3500 */
+    rec_recv(p, 1, 9010, 9015, 1495, 10);
+    rec_page_faults(p, 9020, 1, 1500);      /* did not sleep */
+    rec_page_faults(p, 300009020, 1, 1510); /* slept for longer */
+    rec_delay(p, 300010000, 1000);
+    rec_end(p, IPS_END_EXIT, 300020000, 200000, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_DISK), 3500 + 50000000);
+    uint32_t call = rec_kind(b, 20, IPS_NODE_AUX, 0);
+    assert_arc(b, call + 1, call, IPS_X_EXTERNAL);
+    assert_int_equal(b->g.t_ns[call + 1] - b->g.t_ns[call], 3500);
+    assert_int_equal(rec_coord(b, call), rec_coord(b, call + 1));
+    assert_true(b->g.xpred[RECV(b, 0)] != IPS_NO_NODE);
+    uint64_t both =
+        b->g.xlen[call + 1] + b->g.xlen[rec_kind(b, 20, IPS_NODE_AUX, 3)];
+    assert_in_range(both, 3500 + 50000000 - 1000, 3500 + 50000000);
+    rec_free(r);
+}
+
 /* Would catch: no arc to a read of an eventfd whose wait was a poll; an arc to
  * one that nobody waited for; its sleep called idle. */
 static void test_build_causes__eventfd(void **state)
@@ -443,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_build_causes__polls),
         cmocka_unit_test(test_build_causes__other_success),
         cmocka_unit_test(test_build_causes__disk_and_terminal),
+        cmocka_unit_test(test_build_causes__page_faults),
         cmocka_unit_test(test_build_causes__eventfd),
         cmocka_unit_test(test_build_causes__file_lock),
         cmocka_unit_test(test_build_causes__fifo),
