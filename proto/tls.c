@@ -151,6 +151,8 @@ static const struct {
 };
 #define ROLES (sizeof(roles) / sizeof(*roles))
 
+/* Stores the field as printable ASCII, each other byte as '?'; "" if the
+ * certificate has none. */
 static void get_subject_field(const X509 *cert, int nid, char *out, int bytes)
 {
     if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), nid, out,

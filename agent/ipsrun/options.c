@@ -244,6 +244,7 @@ static int take_quota(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
+/* Returns -1 to go on with the next option, or an exit status to end with. */
 static int take_option(struct ipsrun_options *o, int option, const char *value)
 {
     uint32_t which = 0;

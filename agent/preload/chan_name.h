@@ -56,16 +56,16 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 
 /* Returns the table's word of `fd`. A descriptor that was not seen before is
  * named first, which writes its CHAN. */
-static inline uint64_t ips_chan_get_or_identify(int fd)
+static inline uint64_t ips_fd_identified_word(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_must_be_identified(word) ? ips_chan_identify(fd, word, NULL)
                                            : word;
 }
 
-/* Like ips_chan_get_or_identify, for callers that need channels only: a file
+/* Like ips_fd_identified_word, for callers that need channels only: a file
  * opened by path (class OPENED) is no channel, so it is not examined. */
-static inline uint64_t ips_chan_get_or_identify_channel(int fd)
+static inline uint64_t ips_fd_identified_word_of_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
     return ips_fd_class(word) == IPS_FD_UNKNOWN

@@ -71,7 +71,8 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     uint64_t beyond_ns = ips_unreported_agent_ns();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
-    /* Counts of a handler in between are lost. */
+    /* What a signal handler counts between the reads above and this reset is
+     * lost. */
     ips_reset_overhead_counts();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());

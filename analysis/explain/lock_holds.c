@@ -153,8 +153,8 @@ static int by_name(const void *a, const void *b)
 
 /* Joins the sets of locks with equal names. span.lock still is the acquiring
  * node here. */
-static void join_named(const uint64_t *name, struct span *s, size_t n,
-                       uint32_t *of)
+static void join_locks_of_equal_name(const uint64_t *name, struct span *s,
+                                     size_t n, uint32_t *of)
 {
     if (!name || n == 0)
         return;
@@ -188,7 +188,7 @@ int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
                  : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
     if (rc == 0) {
         n = collect_spans(g, est, is, gives, of, span);
-        join_named(name, span, n, of);
+        join_locks_of_equal_name(name, span, n, of);
         for (size_t i = 0; i < n; i++)
             span[i].lock = find_root(of, span[i].lock);
         if (n)

@@ -134,8 +134,9 @@ struct ips_graph {
     uint64_t *at; /* [node_count] when the thread passed the node, ns: by the
                      machine's CLOCK_MONOTONIC_RAW; in a view of `wall` since
                      the run's origin */
-    /* [node_count] how many ns before `at` the thread slept until the node's
-     * cross arc ended the wait; the delay after the wake-up is not included */
+    /* [node_count] for how many ns before `at` the thread slept, until the
+     * node's cross arc, or something without an arc, ended the wait; the delay
+     * after the wake-up is not included */
     uint64_t *wait;
     uint64_t *delay; /* [node_count] ns in the arc from the chain predecessor
                         during which the thread was runnable, but not running */

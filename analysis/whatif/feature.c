@@ -84,8 +84,8 @@ uint64_t ips_compute_feature_shares(const struct ips_graph *g,
             chain = ips_chain_of(g, i);
         } else {
             if (i == g->chains[chain].first)
-                return resources; /* time before the chain's first node belongs
-                                     to no feature */
+                return resources; /* the path starts here: the time before this
+                                     node belongs to no feature */
             add_shares_of_chain_arc(g, f, chain, i, share);
             i--;
         }

@@ -109,7 +109,7 @@ static inline struct ipsq_cell ipsq_count(uint64_t n)
 }
 /* A value that no count can have (negative, too great, NaN) becomes "not
  * measured". */
-static inline struct ipsq_cell ipsq_rounded(double n)
+static inline struct ipsq_cell ipsq_count_of_double(double n)
 {
     bool fits = n >= 0 && n < 0x1p64;
     return ipsq_count(fits ? (uint64_t)n : UINT64_MAX);

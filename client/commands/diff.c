@@ -326,9 +326,9 @@ static void format_value(enum ipsq_kind kind, double v,
                          char out[IPSQ_UNIT_BYTES])
 {
     if (kind == IPSQ_NS)
-        ipsq_format_ns(ipsq_rounded(v).n, out);
+        ipsq_format_ns(ipsq_count_of_double(v).n, out);
     else if (kind == IPSQ_BYTES)
-        ipsq_format_bytes(ipsq_rounded(v).n, out);
+        ipsq_format_bytes(ipsq_count_of_double(v).n, out);
     else
         ipsq_format_real(v, out);
 }

@@ -50,7 +50,7 @@ static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
     *cell++ = ipsq_count(r->messages);
     *cell++ = ipsq_real(compute_rate(r->messages, ns));
     *cell++ = ipsq_count(r->bytes);
-    *cell++ = ipsq_rounded(compute_rate(r->bytes, ns));
+    *cell++ = ipsq_count_of_double(compute_rate(r->bytes, ns));
     *cell++ = ipsq_count(r->wait_ns);
     *cell++ = ipsq_real(compute_rate(r->wait_ns, ns) / 1e9);
     *cell++ = ipsq_text(r->process);

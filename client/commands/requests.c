@@ -253,7 +253,7 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
         *cell++ = ipsq_text(r->station);
         *cell++ = ipsq_text(r->kind);
         *cell++ = ipsq_count(r->busy_ns);
-        *cell++ = ipsq_rounded(r->demand_ns);
+        *cell++ = ipsq_count_of_double(r->demand_ns);
         *cell++ = ipsq_real(r->bound);
         *cell++ = ipsq_real(r->use);
     }

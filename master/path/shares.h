@@ -64,8 +64,9 @@ struct share_row {
 struct shares {
     struct share_row *row[SHARE_LISTS]; /* rows of each list, largest first */
     size_t count[SHARE_LISTS];
-    uint64_t messages;  /* number of DATA arcs on the path */
-    uint64_t resources; /* arcs of locks and similar resources on the path */
+    uint64_t messages; /* number of DATA arcs on the path */
+    uint64_t
+        resources; /* number of RESOURCE arcs on the path: locks and the like */
     /* used only while pieces are added: */
     /* the thread in which the last piece ended; before the first piece: the
      * thread in which the path starts */

@@ -48,8 +48,9 @@ static int compare_ends(const void *left, const void *right, void *arg)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-/* Whether one end may have connected and the other accepted. An end whose
- * creation was not recorded fits both roles. */
+/* Whether the ends are on different machines, and one may have connected and
+ * the other accepted. An end whose creation was not recorded fits both roles.
+ */
 static bool roles_fit(const struct join_end *a, const struct join_end *b)
 {
     return a->machine != b->machine && !(a->connected && b->connected) &&

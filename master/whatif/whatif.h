@@ -42,7 +42,8 @@ struct whatif_solving;
 struct whatif_data {       /* stored in query.data */
     struct path_data path; /* must be first: the engine's helpers work on it */
     const Ips__WhatifAsk *ask;
-    /* Fetch the subgraphs raw, with all times, and merge views of them. */
+    /* Fetch the subgraphs with the times of all weightings, not weighted for
+     * one, and merge their views (graph/view.h) in the weighting below. */
     bool raw;
     enum ips_weighting weighting; /* with `raw`: the weighting of the views */
     uint32_t node_bytes;          /* memory per node at the master */

@@ -87,7 +87,7 @@ static void add_arc(const struct looking *l, const struct arc *a)
     }
 }
 
-static void add_cpu(const struct looking *l)
+static void sum_cpu_by_phase(const struct looking *l)
 {
     const struct ips_graph *g = l->y->s.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -126,7 +126,7 @@ static uint32_t path_arc(const struct why_solving *y, uint32_t node,
     return from;
 }
 
-static void add_path(const struct looking *l)
+static void sum_path_by_phase(const struct looking *l)
 {
     uint32_t node = l->y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(l->y->s.g, node);
@@ -347,8 +347,8 @@ int why_examine_phases(struct why_solving *y)
     l.s = calloc(l.count, sizeof(*l.s));
     if (!l.s)
         return no_memory(y);
-    add_cpu(&l);
-    add_path(&l);
+    sum_cpu_by_phase(&l);
+    sum_path_by_phase(&l);
     size_t count = choose_phases(&l, p);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < count; i++)

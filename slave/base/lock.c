@@ -63,8 +63,8 @@ static void lock_as_initial_namespace(int fd)
 
 int slave_lock_take(const char *pool, struct ips_err *err)
 {
-    /* Retries, because ipsrun takes this lock for a moment to see whether a
-     * slave runs. */
+    /* Retries, because ipsrun and recorded programs take this lock for a moment
+     * to see whether a slave runs. */
     int fd = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, err);
     if (fd >= 0)
         lock_as_initial_namespace(fd);

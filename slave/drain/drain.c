@@ -295,7 +295,7 @@ static void finish_commit_of_run(struct slave_drain *d, struct slave_run *run)
         s->dirty = false;
         if (s->state == SLAVE_SEG_GONE && (s->drop_row || !s->stored)) {
             *p = s->next;
-            slave_map_del(&run->segment_map, &s->link);
+            slave_hashmap_del(&run->segment_map, &s->link);
             slave_segment_close_fd(d, s);
             free(s);
             continue;

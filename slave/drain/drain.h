@@ -38,7 +38,7 @@
 #include "common/types.h"
 #include "slave/archive/archive.h"
 #include "slave/archive/record_queue.h"
-#include "slave/base/map.h"
+#include "slave/base/hashmap.h"
 #include "slave/drain/guarded_mapping.h"
 #include "slave/store/store.h"
 
@@ -192,7 +192,7 @@ struct slave_run {
     uint64_t repack_in_vain;
     /* directory of the run's files: STATE/slave-M/runs/RUN */
     char dir[IPS_PATH_BYTES];
-    struct slave_map segment_map, stream_map;
+    struct slave_hashmap segment_map, stream_map;
     struct slave_segment *segments;
     struct slave_stream *streams, *streams_tail;
     struct slave_image *images;

@@ -86,8 +86,8 @@ struct slave_segment *slave_run_find_segment(struct slave_run *run,
                                              const char *file)
 {
     uint64_t hash = text_hash(file);
-    struct slave_link *l = slave_map_first(&run->segment_map, hash);
-    for (; l; l = slave_map_skip(l->next, hash)) {
+    struct slave_link *l = slave_hashmap_first(&run->segment_map, hash);
+    for (; l; l = slave_hashmap_skip(l->next, hash)) {
         struct slave_segment *s = (struct slave_segment *)(void *)l;
         if (strcmp(s->row.file, file) == 0)
             return s;
@@ -104,7 +104,7 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
     snprintf(s->row.file, sizeof(s->row.file), "%s", file);
     s->fd = -1;
     s->state = SLAVE_SEG_NEW;
-    if (slave_map_put(&run->segment_map, &s->link, text_hash(file)) < 0) {
+    if (slave_hashmap_put(&run->segment_map, &s->link, text_hash(file)) < 0) {
         free(s);
         return NULL;
     }
@@ -160,7 +160,7 @@ static struct slave_stream *add_stream(struct slave_run *run,
     struct slave_stream *st = calloc(1, sizeof(*st));
     struct slave_image *image = st ? find_or_add_image(run, head) : NULL;
     if (!image ||
-        slave_map_put(&run->stream_map, &st->link, stream_hash(head)) < 0) {
+        slave_hashmap_put(&run->stream_map, &st->link, stream_hash(head)) < 0) {
         free(st);
         return NULL;
     }
@@ -181,8 +181,8 @@ slave_run_find_or_add_stream(struct slave_run *run,
                              const struct ips_segment_header *head)
 {
     uint64_t hash = stream_hash(head);
-    struct slave_link *l = slave_map_first(&run->stream_map, hash);
-    for (; l; l = slave_map_skip(l->next, hash)) {
+    struct slave_link *l = slave_hashmap_first(&run->stream_map, hash);
+    for (; l; l = slave_hashmap_skip(l->next, hash)) {
         struct slave_stream *st = (struct slave_stream *)(void *)l;
         if (same_stream(&st->row.head, head))
             return st;
@@ -221,8 +221,8 @@ static void free_streams_segments_and_images(struct slave_drain *d,
     }
     run->streams_tail = NULL;
     run->stream_count = run->process_count = 0;
-    slave_map_release(&run->segment_map);
-    slave_map_release(&run->stream_map);
+    slave_hashmap_release(&run->segment_map);
+    slave_hashmap_release(&run->stream_map);
 }
 
 struct restore {

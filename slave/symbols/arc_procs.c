@@ -60,7 +60,8 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 {
     walk_to(w, cpu);
     if (cpu <= w->begin_ns || cpu > w->end_ns)
-        return 0; /* taken while spinning, or after the chain's last node */
+        return 0; /* the thread spun when the sample was taken, or the sample is
+                     after the chain's last node */
     if (a->sample_count == a->sample_capacity) {
         int rc = b_array_reserve((void **)&a->samples, a->sample_count,
                                  &a->sample_capacity, sizeof(*a->samples), err);

@@ -566,7 +566,7 @@ void ips_chan_record_close_and_forget(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_chan_get_or_identify_channel(fd);
+    uint64_t word = ips_fd_identified_word_of_channel(fd);
     if (ips_fd_chan(word))
         ips_chan_record_close(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)

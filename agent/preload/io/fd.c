@@ -107,7 +107,7 @@ int ips_shutdown_at(int fd, int how, uint64_t site)
     uint64_t stamp = ips_core_now();
     int r = REAL(shutdown)(fd, how);
     if (r == 0 && how >= SHUT_RD && how <= SHUT_RDWR) {
-        uint64_t word = ips_chan_get_or_identify(fd);
+        uint64_t word = ips_fd_identified_word(fd);
         if (ips_fd_class(word) == IPS_FD_STREAM)
             ips_chan_record_close(fd, word, hows[how], stamp, site);
     }
@@ -152,7 +152,7 @@ static int note_copy(int fd, int made)
     if (made < 0 || made == fd || !ips_wrap_on())
         return made;
     int saved = errno;
-    uint64_t word = ips_chan_get_or_identify_channel(fd);
+    uint64_t word = ips_fd_identified_word_of_channel(fd);
     if (ips_fd_chan(word))
         name_new(made, NULL);
     else
@@ -377,7 +377,7 @@ static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
 
 /* Whether the same connect may succeed later, once a process listens there or
  * the listener's queue has space. */
-static bool may_connect_later(int err)
+static bool retry_may_connect(int err)
 {
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||
            err == ECONNRESET || err == ETIMEDOUT || err == ENETUNREACH ||
@@ -420,7 +420,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
         else /* no channel end yet to which the record could belong, but the
                 thread waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
-        if (may_connect_later(err))
+        if (retry_may_connect(err))
             ips_retry_note_failure(IPS_RETRY_CONNECT, connect_key(fd, to, len),
                                    call);
         return;
@@ -488,7 +488,7 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
     struct ips_moment ret = ips_at_return(&call);
     uint64_t word;
     if (r < 0) {
-        word = ips_chan_get_or_identify(fd);
+        word = ips_fd_identified_word(fd);
         bool again = err == EAGAIN && ips_did_not_wait(fd, &call, &ret);
         if (!ips_fd_chan(word) ||
             (again &&

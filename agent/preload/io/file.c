@@ -307,7 +307,7 @@ static void set_lock_held(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
         kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
-    uint64_t word = ips_chan_get_or_identify(fd);
+    uint64_t word = ips_fd_identified_word(fd);
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
     if (ips_fd_must_be_identified(word) || !(word & bit) == !held)
         return;

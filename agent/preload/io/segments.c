@@ -2,10 +2,10 @@
  * Calls that move several datagrams at once: with UDP_SEGMENT the kernel splits
  * one send into datagrams, with UDP_GRO it joins datagrams into one receive.
  *
- * The options of a socket are queried only in processes in which some socket
- * has one of them: the program set it here, or the socket had it when it was
- * named. If another process sets it later on a shared socket, this is not
- * noticed.
+ * The options of a socket are queried only in processes that have seen one of
+ * them on some socket: the program set it in this process, or a socket had it
+ * when the agent first identified it. If only another process sets it, later,
+ * on a socket that both use, this is not noticed.
  */
 #include "agent/preload/at.h"
 

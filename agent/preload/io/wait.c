@@ -12,7 +12,7 @@ static __attribute__((noinline, cold)) uint32_t
 identify_ready_descriptor(int fd)
 {
     int saved = errno;
-    uint64_t word = ips_chan_get_or_identify(fd);
+    uint64_t word = ips_fd_identified_word(fd);
     uint32_t number = (uint32_t)word, what = ips_fd_chan(word);
     if (ips_fd_class(word) == IPS_FD_PIDFD && number)
         what = IPS_READY(IPS_READY_PIDFD, number);

@@ -420,7 +420,7 @@ static void write_sample_of_call(bool late)
 
 /* Handles the return of a call while a moment is postponed. True: the exact
  * timer is to be set. */
-static bool handle_return_while_postponed(const struct ips_moment *call)
+static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
 {
     if (!pace.put_off_set) {
         if (pace.skip)
@@ -472,7 +472,7 @@ static void handle_return_near_moment(const struct ips_moment *call,
     if (cpu >= pace.at)
         handle_missed_moment(call, cpu);
     if (pace.offset)
-        set = off = handle_return_while_postponed(call) && may;
+        set = off = must_set_timer_after_postponed_return(call) && may;
     uint64_t left = pace.at - cpu;
     if (!off && left <= ns_examined_before_moment()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {

@@ -2,8 +2,8 @@
  * A small chained hash map with intrusive links; it owns only its buckets. The
  * map compares hashes; the caller compares keys. Not thread-safe.
  */
-#ifndef IPS_SLAVE_BASE_MAP_H
-#define IPS_SLAVE_BASE_MAP_H
+#ifndef IPS_SLAVE_BASE_HASHMAP_H
+#define IPS_SLAVE_BASE_HASHMAP_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,14 +13,14 @@ struct slave_link {
     struct slave_link *next;
     uint64_t hash;
 };
-struct slave_map {
+struct slave_hashmap {
     struct slave_link **bucket;
     /* number of buckets: a power of two; 0 before the first put */
     size_t buckets;
     size_t count;
 };
 
-static inline void slave_map_reserve(struct slave_map *m)
+static inline void slave_hashmap_reserve(struct slave_hashmap *m)
 {
     size_t n = m->buckets ? m->buckets * 2 : 64;
     struct slave_link **fresh = calloc(n, sizeof(*fresh));
@@ -41,11 +41,11 @@ static inline void slave_map_reserve(struct slave_map *m)
 }
 
 /* Returns 0, or -1 if there is no memory for the first buckets. */
-static inline int slave_map_put(struct slave_map *m, struct slave_link *l,
-                                uint64_t hash)
+static inline int slave_hashmap_put(struct slave_hashmap *m,
+                                    struct slave_link *l, uint64_t hash)
 {
     if (m->count >= m->buckets)
-        slave_map_reserve(m);
+        slave_hashmap_reserve(m);
     if (!m->buckets)
         return -1;
     l->hash = hash;
@@ -55,25 +55,26 @@ static inline int slave_map_put(struct slave_map *m, struct slave_link *l,
     return 0;
 }
 
-static inline struct slave_link *slave_map_skip(struct slave_link *l,
-                                                uint64_t hash)
+static inline struct slave_link *slave_hashmap_skip(struct slave_link *l,
+                                                    uint64_t hash)
 {
     while (l && l->hash != hash)
         l = l->next;
     return l;
 }
 
-/* Returns the first entry with this hash, or NULL; slave_map_skip(l->next,
+/* Returns the first entry with this hash, or NULL; slave_hashmap_skip(l->next,
  * hash) gives the next one. */
-static inline struct slave_link *slave_map_first(const struct slave_map *m,
-                                                 uint64_t hash)
+static inline struct slave_link *
+slave_hashmap_first(const struct slave_hashmap *m, uint64_t hash)
 {
     if (!m->buckets)
         return NULL;
-    return slave_map_skip(m->bucket[hash & (m->buckets - 1)], hash);
+    return slave_hashmap_skip(m->bucket[hash & (m->buckets - 1)], hash);
 }
 
-static inline void slave_map_del(struct slave_map *m, struct slave_link *l)
+static inline void slave_hashmap_del(struct slave_hashmap *m,
+                                     struct slave_link *l)
 {
     struct slave_link **p = &m->bucket[l->hash & (m->buckets - 1)];
     while (*p && *p != l)
@@ -84,10 +85,10 @@ static inline void slave_map_del(struct slave_map *m, struct slave_link *l)
     }
 }
 
-static inline void slave_map_release(struct slave_map *m)
+static inline void slave_hashmap_release(struct slave_hashmap *m)
 {
     free(m->bucket);
-    *m = (struct slave_map){0};
+    *m = (struct slave_hashmap){0};
 }
 
 #endif
