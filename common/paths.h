@@ -17,6 +17,9 @@
 /* The name under which the procedures of libips-preload.so and libips.so are
  * reported together. */
 #define IPS_RECORDING "[recording]"
+/* Stands for the procedure of waits for pages from the disk, which are no
+ * calls. */
+#define IPS_PAGE_FAULTS "[page faults]"
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
 int ips_path_pool_root(char out[IPS_PATH_BYTES],

@@ -37,7 +37,7 @@ static const char usage[] =
     "\n"
     "It logs to standard error. IPS_LOG sets the level: error, warn, info or "
     "debug.\n"
-    "It stays in the foreground: a service manager starts it, or ipsrun if it "
+    "It stays in the foreground: a service manager starts it, or ipsrun if it\n"
     "needs a private one.\n";
 
 struct options {

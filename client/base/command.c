@@ -80,19 +80,19 @@ void ipsq_usage(FILE *f)
             fprintf(f, "%s:\n", groups[c->group]);
         fprintf(f, "  %-12s %s\n", c->name, c->summary);
     }
-    fputs(
-        "options of all commands:\n"
-        "  --master ADDR unix:PATH, tls:HOST:PORT (--tls DIR), "
-        "tcp:HOST:PORT (--insecure)\n"
-        "  --state DIR   state directory ($IPS_STATE, else "
-        "~/.local/state/ips)\n"
-        "  --format F    table (default; --wide: nothing cut), tsv, json; some "
-        "also jsonl\n"
-        "  -v, --verbose how complete the answer is, in every detail\n"
-        "  --help        after a command: its own options and examples\n"
-        "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
-        "4 limit passed\n",
-        f);
+    fputs("options of all commands:\n"
+          "  --master ADDR unix:PATH, tls:HOST:PORT (--tls DIR), "
+          "tcp:HOST:PORT (--insecure)\n"
+          "  --state DIR   state directory ($IPS_STATE, else "
+          "~/.local/state/ips)\n"
+          "  --format F    table (--wide: uncut), tsv (--tsv), json (--json); "
+          "some "
+          "jsonl\n"
+          "  -v, --verbose how complete the answer is, in every detail\n"
+          "  --help        after a command: its own options and examples\n"
+          "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
+          "4 limit passed\n",
+          f);
 }
 
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c)

@@ -76,8 +76,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Formats where the thread waited: "serve (server.c:40)" or "serve (server)".
- */
+/* Formats a source location: "serve (server.c:40)" or "serve (server)". */
 static void location_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
 {
     if (*g->procedure && *g->file && g->line)
@@ -86,8 +85,6 @@ static void location_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
     else if (*g->procedure && *g->module)
         snprintf(out, PLACE_BYTES, "%.90s (%.60s)", g->procedure,
                  base_name(g->module));
-    else if (!*g->procedure && strcmp(g->cause, "disk") == 0)
-        snprintf(out, PLACE_BYTES, "page faults"); /* no call, so no place */
     else
         snprintf(out, PLACE_BYTES, "%.190s", g->procedure);
 }

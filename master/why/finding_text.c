@@ -372,15 +372,11 @@ static void say_outside(const struct saying *s)
     struct why_finding *x = s->x;
     struct cause found = find_cause(s->m->cause);
     const char *cause = found.text;
-    const bool paged = strcmp(cause, "the disk") == 0 && !*s->waits;
     x->other = found.json ? found.json : *cause ? cause : NULL;
-    x->text = arena_printf(
-        s->a, "%s waits%s%s%s%s.", object_of(&x->location),
-        *cause ? ", mostly for " : "", cause,
-        paged ? ", in page faults: for mapped files, swapped memory "
-                "or the program's own code"
-              : s->waits,
-        *cause ? "" : "; what ends the wait was not recorded");
+    x->text =
+        arena_printf(s->a, "%s waits%s%s%s%s.", object_of(&x->location),
+                     *cause ? ", mostly for " : "", cause, s->waits,
+                     *cause ? "" : "; what ends the wait was not recorded");
     x->evidence = arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
     x->supposes = "these waits end at once";
     x->command = arena_printf(

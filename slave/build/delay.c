@@ -56,15 +56,6 @@ static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
     return all ? (uint64_t)((ips_u128)ns * share / all) : 0;
 }
 
-/* Whether node i ends a sleep for pages (on_page_faults in build/node.c), which
- * is no call, so it uses no CPU time. */
-static bool ends_page_faults(const struct build *b, uint32_t i)
-{
-    const struct ips_graph *g = &b->out->g;
-    return g->xkind[i] == IPS_X_EXTERNAL && g->xpred[i] + 1 == i &&
-           b->cpu_at[i] == b->cpu_at[i - 1];
-}
-
 /* Distributes `ns` over nodes [from, to) of chain `c`, which are in the window.
  * Returns the rest for which their gaps and sleeps were too short. */
 static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
@@ -89,10 +80,6 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
                                              its time is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
-            /* between two faults the thread may have been taken off the CPU:
-             * the delay is no part of what the disk took */
-            if (ends_page_faults(b, i))
-                g->xlen[i] = g->wait[i];
         }
         /* chain_delays() adds it to the arc that follows; from here on, `off`
          * is used for nothing else */

@@ -270,6 +270,30 @@ static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
  * for something else. */
 #define PAGE_NS_MAX 50000000u
 
+/* Takes up to `most` ns of the run delay that the kernel counted between the
+ * readings before and after `t`, and that was not taken yet. The thread was
+ * ready to run then, and did not wait for a page. */
+static uint64_t take_run_delay(struct maker *m, uint64_t t, uint64_t most)
+{
+    const struct b_stream *s = m->s;
+    const struct b_delay *d = m->b->delays.v + s->first_delay;
+    struct run_delay *y = &m->run_delay;
+    if (y->stream != s)
+        *y = (struct run_delay){.stream = s};
+    const bool is_new =
+        s->start_kind == IPS_START_FORK || s->start_kind == IPS_START_THREAD;
+    for (; y->next < s->delay_count && (!y->next || d[y->next - 1].t < t);
+         y->next++)
+        y->left_ns = y->next  ? ips_sub_sat(d[y->next].ns, d[y->next - 1].ns)
+                     : is_new ? d[0].ns
+                              : 0;
+    if (!y->next || d[y->next - 1].t < t)
+        return 0; /* no reading after `t` */
+    uint64_t taken = ips_min_u64(y->left_ns, most);
+    y->left_ns -= taken;
+    return taken;
+}
+
 /* PAGEFAULT: since its node before, the thread slept outside of calls, for
  * pages from the disk. The sleep is placed at the end of that time; how the
  * thread's sleeps and its computing alternated is not known. */
@@ -283,10 +307,11 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     uint64_t slept = b_off_cpu_between_calls_ns(
         t, b->out->g.t_ns[before], r.cpu, b->cpu_at[before], b->off_ns);
     slept = ips_min_u64(slept, ips_sub_sat(t, m->last_ret));
+    slept -= take_run_delay(m, t, slept);
     slept = ips_min_u64(slept, (uint64_t)r.h.a * PAGE_NS_MAX);
-    if (slept < B_BLOCKED_NS)
-        return;
     uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
+    if (slept < B_BLOCKED_NS)
+        return; /* that node ends the time that was looked at */
     b->off_ns = slept;
     uint32_t ret = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     b->out->g.wait[ret] = slept;

@@ -100,6 +100,11 @@ struct maker {
     struct chosen chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
     uint32_t signal_node; /* node of the signal that ended the current call */
+    struct run_delay {
+        const struct b_stream *stream;
+        uint32_t next;    /* readings of the stream that are over */
+        uint64_t left_ns; /* of the delay up to the newest of them */
+    } run_delay;          /* of page faults: build/node.c */
     /* The last call that may have waited for a signal: its return, the CPU time
      * at its call, and how long it slept, ns. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;

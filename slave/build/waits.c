@@ -281,6 +281,8 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     case IPS_REC_JOIN:
         return ips_rec_site((const struct ips_rec_head *)(const void *)p,
                             sizeof(struct ips_rec_join));
+    case IPS_REC_PAGEFAULT:
+        return B_SITE_PAGE_FAULTS;
     default:
         return 0;
     }

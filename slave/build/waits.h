@@ -12,6 +12,8 @@
 /* limit of the frames of one stack; the outermost are left out */
 #define IPS_WAIT_FRAMES 32u
 
+/* Stands for the call site of a wait for pages; there is no code at 1. */
+#define B_SITE_PAGE_FAULTS ((uint64_t)1)
 struct ips_wait_row {
     uint64_t end_ns, ns; /* return, ns of CLOCK_MONOTONIC_RAW; length of the
                             wait */
@@ -23,7 +25,7 @@ struct ips_wait_row {
     uint32_t stream; /* index in the streams of the build's input */
     /* index in `stack`; IPS_NONE: only the call site is known */
     uint32_t stack;
-    uint64_t site; /* return address; 0: unknown */
+    uint64_t site; /* return address; 0: unknown; B_SITE_PAGE_FAULTS: no call */
     uint8_t cause; /* enum ips_wait_cause */
     /* the node of `arc` is the end of the wait; if it has a cross arc, that
      * arc's source ended the wait */

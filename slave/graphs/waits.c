@@ -158,16 +158,22 @@ static int set_site_of_release(struct making *k, const struct ips_graph *g,
 static int make_sites(struct making *k, const struct ips_graph *g)
 {
     struct slave_waits *w = k->w;
-    uint32_t unknown;
+    uint32_t unknown, paged;
     k->of_stack = b_calloc(k->rows->stack_count, sizeof(*k->of_stack), k->err);
     int rc = k->of_stack ? 0 : IPS_E_NO_MEMORY;
     if (rc == 0)
         rc = new_site(k, (struct slave_wait_site){.code_location = IPS_NONE},
                       &unknown);
+    if (rc == 0)
+        rc = new_site(
+            k, (struct slave_wait_site){.code_location = SLAVE_PAGE_FAULTS},
+            &paged);
     for (uint32_t i = 0; rc == 0 && i < w->count; i++) {
         struct ips_wait_row *r = &w->row[i];
         uint32_t place = 0;
-        if (r->stack != IPS_NONE)
+        if (r->site == B_SITE_PAGE_FAULTS)
+            place = paged;
+        else if (r->stack != IPS_NONE)
             rc = site_of_stack(k, r->stack, &place);
         else if (r->site)
             rc = site_of_call(k, r->stream, r->site, r->end_ns, &place);

@@ -14,8 +14,10 @@
 #include "slave/build/waits.h"
 #include "slave/graphs/graphs.h"
 
+#define SLAVE_PAGE_FAULTS (IPS_NONE - 1)
 struct slave_wait_site {
-    /* code location, index into slave_waits.map.locations; IPS_NONE: unknown */
+    /* code location, index into slave_waits.map.locations; IPS_NONE: unknown;
+     * SLAVE_PAGE_FAULTS: the wait was no call */
     uint32_t code_location;
     /* the stack, as a range of slave_waits.frame; count 0: no stack */
     uint32_t first, count;
@@ -36,7 +38,8 @@ struct slave_waits {
     /* [blocked_count] call site of each row of `blocked`: index into `site` */
     uint32_t *blocked_site;
     uint32_t blocked_count;
-    struct slave_wait_site *site; /* call sites; entry 0 is the unknown site */
+    struct slave_wait_site *site; /* call sites; entry 0 is the unknown site,
+                                     entry 1 that of page faults */
     uint32_t site_count, site_capacity;
     uint32_t *frame; /* frames of all stacks: code locations of the map */
     uint32_t frame_count, frame_capacity;

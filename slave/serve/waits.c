@@ -115,6 +115,8 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     ips__wait_place__init(to);
     if (from->code_location == IPS_NONE)
         return true;
+    if (from->code_location == SLAVE_PAGE_FAULTS)
+        return (to->procedure = keep_text(p, strdup(IPS_PAGE_FAULTS))) != NULL;
     const char *at = w->names.of[from->code_location].text;
     uint32_t module = w->map.locations[from->code_location].module;
     if (module != IPS_NONE)

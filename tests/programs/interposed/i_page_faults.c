@@ -27,7 +27,7 @@
 
 #define PAGE 4096u
 #define PAGES 4096u
-#define TOUCHES 600u
+#define TOUCHES 2400u
 
 static const char *how;
 static const volatile uint8_t *file;
@@ -60,7 +60,7 @@ static uint64_t asleep_ns(void)
 /* Sleeps without a wrapper: the instruction is in the program. */
 static void sleep_by_instruction(void)
 {
-    struct timespec t = {0, 2000000};
+    struct timespec t = {0, 500000};
 #if defined(__x86_64__)
     long r = SYS_nanosleep;
     __asm__ volatile("syscall"
@@ -81,14 +81,15 @@ static void touch_pages(void)
     char byte = 0;
     if (pipe(fds) < 0)
         _exit(3);
-    for (unsigned i = 0; i < TOUCHES; i++) {
+    const bool sleeps = strcmp(how, "futex") == 0;
+    for (unsigned i = 0; i < (sleeps ? TOUCHES / 8 : TOUCHES); i++) {
         sum += file[(size_t)(i * 1237u % PAGES) * PAGE];
         if (strcmp(how, "calls") == 0 &&
             (write(fds[1], &byte, 1) != 1 || read(fds[0], &byte, 1) != 1))
             _exit(4);
         if (strcmp(how, "busy") == 0)
-            COMPUTE_TURNS(200000);
-        if (strcmp(how, "futex") == 0)
+            COMPUTE_TURNS(50000);
+        if (sleeps)
             for (int k = 0; k < 3; k++)
                 sleep_by_instruction();
     }
