@@ -102,6 +102,8 @@ static void read_one(const struct pool_dir *p, struct pool_segment *seg,
     snprintf(path, sizeof(path), "%s/%s", p->dir, seg->file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    /* nobody else may read what was recorded */
+    assert_int_equal(st.st_mode & 07777, 0600);
     int rc =
         st.st_size ? pool_cursor_open(&c, fd, &seg->head, &err) : IPS_E_BUSY;
     if (rc == IPS_E_BUSY) { /* killed while making it */
