@@ -42,6 +42,14 @@ static int unrecorded_kill(long pid, long sig)
 #endif
 }
 
+/* A signal that does not say who sent it: what is in its siginfo is the
+ * sender's affair. */
+static int nameless_signal(void)
+{
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+    return (int)syscall(SYS_rt_sigqueueinfo, getppid(), SIGUSR1, &info);
+}
+
 /* What ends the wait; the child's last deed. */
 static int child(const char *what)
 {
@@ -52,6 +60,8 @@ static int child(const char *what)
         return kill(getppid(), SIGUSR2);
     if (strcmp(what, "handler") == 0)
         return unrecorded_kill(getppid(), SIGUSR1);
+    if (strcmp(what, "nameless") == 0)
+        return nameless_signal();
     return rmdir(dir);
 }
 
@@ -59,7 +69,8 @@ static int wait_for_it(const char *what, int fd)
 {
     struct pollfd f = {.fd = fd, .events = POLLIN};
     char c;
-    if (strcmp(what, "handler") == 0 || strcmp(what, "outside") == 0)
+    if (strcmp(what, "handler") == 0 || strcmp(what, "outside") == 0 ||
+        strcmp(what, "nameless") == 0)
         return read(p[0], &c, 1) >= 0 || errno != EINTR;
     if (poll(&f, 1, -1) != 1)
         return 1;

@@ -27,7 +27,7 @@ def record(c, build, what):
     c.wait_closed(what)
 
 
-WAITS = ["inotify", "handler"]
+WAITS = ["inotify", "handler", "nameless"]
 
 
 @pytest.mark.parametrize("what", WAITS)
