@@ -41,6 +41,7 @@
 #include <sys/wait.h>
 #include <threads.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include "agent/preload/chan_name.h"
 #include "agent/preload/fd_table.h"

@@ -464,25 +464,6 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     return record_signal_wait(call, r, info, IPS_SITE);
 }
 
-/* A thread of the C library does the I/O, and its calls are not recorded. So
- * the wait has no recorded cause. */
-IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
-                           const struct timespec *ts)
-{
-    const struct timespec *asked = ts;
-    struct timespec room;
-    WAIT(int, IPS_OP_OTHER, REAL(aio_suspend)(list, n, ts), 0, LEFT_TS);
-}
-int aio_suspend64(const struct aiocb64 *const[], int, const struct timespec *);
-IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
-                             const struct timespec *ts)
-{
-    const struct aiocb *const *plain = (const struct aiocb *const *)list;
-    const struct timespec *asked = ts;
-    struct timespec room;
-    WAIT(int, IPS_OP_OTHER, REAL(aio_suspend)(plain, n, ts), 0, LEFT_TS);
-}
-
 IPS_EXPORT int sigsuspend(const sigset_t *set)
 {
     WAIT(int, IPS_OP_SIGWAIT, REAL(sigsuspend)(set), 0, (void)0);
