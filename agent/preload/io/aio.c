@@ -233,7 +233,8 @@ static int list_and_record(list_fn *real, int mode, struct aiocb *const list[],
         record_other_wait(&w, call, r, saved, site);
     struct ips_moment ret = ips_at_return(&call), from = all_reads ? call : ret;
     for (int i = 0; done && i < n; i++)
-        if (is_request(list[i]) && find_channel(list[i])) {
+        if (is_request(list[i]) && !is_pending(list[i]) &&
+            find_channel(list[i])) {
             record_read(list[i],
                         list[i]->__error_code ? -1 : list[i]->__return_value,
                         from, ret, site);

@@ -88,7 +88,20 @@ static void record_free_lock(const FILE *f)
         ips_record_uncontended_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
-static __attribute__((noinline)) void lock_and_record(FILE *f, uint64_t site)
+/* Fast tests for what nearly all calls find. */
+static inline bool is_plainly_free(const FILE *f)
+{
+    return layout == KNOWN && !ips_sync_all &&
+           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) == 0;
+}
+static inline bool is_plainly_unwaited(const FILE *f)
+{
+    return layout == KNOWN && !ips_sync_all &&
+           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) <= 1 &&
+           !ips_maybe_tried_for(f->_lock);
+}
+
+static void lock_and_record(FILE *f, uint64_t site)
 {
     IPS_WAIT_MARK;
     struct ips_sync_object thing = ips_name_sync_object(f->_lock, false);
@@ -103,15 +116,24 @@ static __attribute__((noinline)) void lock_and_record(FILE *f, uint64_t site)
         record_free_lock(f);
 }
 
-IPS_EXPORT void flockfile(FILE *f)
+static __attribute__((noinline)) void lock_slow(FILE *f, uint64_t site)
 {
-    if (is_on(f) && unlikely(may_be_held_by_another(f))) {
-        lock_and_record(f, IPS_SITE);
+    bool on = is_on(f);
+    if (on && may_be_held_by_another(f)) {
+        lock_and_record(f, site);
         return;
     }
     SREAL(flockfile)(f);
-    if (must_record_free() && is_on(f))
+    if (on)
         record_free_lock(f);
+}
+
+IPS_EXPORT void flockfile(FILE *f)
+{
+    if (likely(is_plainly_free(f)))
+        SREAL(flockfile)(f);
+    else
+        lock_slow(f, IPS_SITE);
 }
 void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 
@@ -128,8 +150,7 @@ IPS_EXPORT int ftrylockfile(FILE *f)
 }
 int _IO_ftrylockfile(FILE *) IPS_ALIAS(ftrylockfile);
 
-static __attribute__((noinline)) void unlock_and_record(FILE *f, bool waited,
-                                                        uint64_t site)
+static void unlock_and_record(FILE *f, bool waited, uint64_t site)
 {
     const void *lock = f->_lock; /* the stream may be closed once it is free */
     struct ips_sync_object thing = ips_name_sync_object(lock, false);
@@ -141,7 +162,7 @@ static __attribute__((noinline)) void unlock_and_record(FILE *f, bool waited,
         ips_record_uncontended_release(IPS_SYNC_MUTEX, lock, false, call);
 }
 
-IPS_EXPORT void funlockfile(FILE *f)
+static __attribute__((noinline)) void unlock_slow(FILE *f, uint64_t site)
 {
     bool last = is_on(f) && is_held_once(f);
     bool waited =
@@ -149,8 +170,16 @@ IPS_EXPORT void funlockfile(FILE *f)
                  __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) > 1 ||
                  ips_take_tried_mark(f->_lock));
     if (unlikely(waited || (last && must_record_free())))
-        unlock_and_record(f, waited, IPS_SITE);
+        unlock_and_record(f, waited, site);
     else
         SREAL(funlockfile)(f);
+}
+
+IPS_EXPORT void funlockfile(FILE *f)
+{
+    if (likely(is_plainly_unwaited(f)))
+        SREAL(funlockfile)(f);
+    else
+        unlock_slow(f, IPS_SITE);
 }
 void _IO_funlockfile(FILE *) IPS_ALIAS(funlockfile);
