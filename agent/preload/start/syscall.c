@@ -301,8 +301,7 @@ static long call_unrecorded_interface(long n, const long args[6],
 
 /* For calls on processes, and the interfaces that leave no records. Returns
  * true with the result in *r if `n` was such a call. Returns false for any
- * other call, and where the raw call must be made: exit and exit_group, and a
- * waitid whose caller wants rusage. */
+ * other call, and where the raw call must be made: exit and exit_group. */
 static bool call_process_wrapper(long *r, long n, const long args[6],
                                  uint64_t site)
 {
@@ -320,10 +319,10 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
                           P(struct rusage *, args[3]), site);
         return true;
     case SYS_waitid:
-        if (args[4]) /* the caller wants rusage: passes through unrecorded */
-            return false;
-        *r = ips_waitid_at((idtype_t)args[0], (id_t)args[1],
-                           P(siginfo_t *, args[2]), (int)args[3], site);
+        *r = args[4]
+                 ? ips_waitid_with_usage_at(args, site)
+                 : ips_waitid_at((idtype_t)args[0], (id_t)args[1],
+                                 P(siginfo_t *, args[2]), (int)args[3], site);
         return true;
     case SYS_io_uring_setup:
         *r = call_unrecorded_interface(n, args, "io_uring");
@@ -378,6 +377,10 @@ static enum ips_op wait_op(long n)
     case SYS_pause:
 #endif
         return IPS_OP_SIGWAIT;
+#ifdef SYS_futex_waitv
+    case SYS_futex_waitv: /* several futexes: who woke it is not known */
+        return IPS_OP_OTHER;
+#endif
     default:
         return IPS_OP_DATA; /* the system call is not a wait */
     }
