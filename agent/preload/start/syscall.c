@@ -54,13 +54,19 @@ static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
     long args[6], r;
     memcpy(args, asked, sizeof(args));
     struct timespec room;
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     IPS_UNDISTURBED(
         r,
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
         r == -1, errno, shorten_timeout(n, asked, args, &call, &room));
     int saved = errno;
-    ips_record_wait(op, call, r, saved, site, 0);
+    uint64_t ready = ips_first_ready_of_syscall(op, asked, r);
+    if (ready)
+        ips_poll_record_ready(&call, mark_, op, (int)r, site, ready);
+    else
+        ips_record_wait(op, call, r, saved, site, 0);
     errno = saved;
     return r;
 }
