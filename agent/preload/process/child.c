@@ -175,10 +175,10 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     return r;
 }
 
-/* Records what a waitid for `which` that began at `call` told of a child. */
-static void record_told(const siginfo_t *info, int options, pid_t which,
-                        struct ips_moment call, const struct rusage *ru,
-                        uint64_t site)
+/* Records what a waitid for `which`, begun at `call`, reported of a child. */
+static void record_child_state(const siginfo_t *info, int options, pid_t which,
+                               struct ips_moment call, const struct rusage *ru,
+                               uint64_t site)
 {
     bool stops = info->si_code == CLD_STOPPED || info->si_code == CLD_CONTINUED;
     if (has_ended(info) && !(options & WNOWAIT)) {
@@ -212,8 +212,8 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
     else if (!info->si_pid)
         ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)which, call);
     else
-        record_told(info, options, which, call,
-                    (const struct rusage *)(uintptr_t)args[4], site);
+        record_child_state(info, options, which, call,
+                           (const struct rusage *)(uintptr_t)args[4], site);
     errno = saved;
     return r;
 }
@@ -253,7 +253,8 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                               options | WNOHANG, (long)&ru, 0);
         if (taken < 0 || !info->si_pid)
             continue;
-        record_told(info, options, as_waitpid(type, id), call, &ru, site);
+        record_child_state(info, options, as_waitpid(type, id), call, &ru,
+                           site);
         errno = saved;
         return 0;
     }
