@@ -73,6 +73,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
 /* The next functions are in preload/process/child.c. */
 pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
                    uint64_t site);
+long ips_waitid_with_usage_at(const long args[6], uint64_t site);
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site);
 

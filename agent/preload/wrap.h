@@ -41,6 +41,7 @@
 #include <sys/wait.h>
 #include <threads.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include "agent/preload/chan_name.h"
 #include "agent/preload/fd_table.h"
@@ -660,6 +661,8 @@ bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 /* preload/io/wait.c: the value of a BLOCK's `ready` and `a` for a descriptor
  * whose poll reported `events` (POLLIN ...). */
 uint64_t ips_ready_of(int fd, uint32_t events);
+/* The same for the system call of a poll that returned r. */
+uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r);
 
 /* preload/process/notice.c: signals that the kernel sends because a descriptor
  * became ready. */

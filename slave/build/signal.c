@@ -24,6 +24,7 @@ struct index {
     uint32_t *procs;    /* by (pid namespace, pid, start) */
     bool one_namespace; /* all processes of the run share a pid namespace */
     uint32_t *forked;   /* [forks.n] pids of all processes made, sorted */
+    uint64_t sent;      /* a bit for each signal that a KILL of the run sent */
 };
 
 static const struct ips_segment_header *head_of(const struct build *b,
@@ -258,17 +259,25 @@ static int cmp_pid(const void *va, const void *vb)
     return 0;
 }
 
+static uint64_t bit_of_signal(uint32_t sig)
+{
+    return sig - 1 < 64 ? (uint64_t)1 << (sig - 1) : 0;
+}
+
 /* Was the signal sent by a process that does not belong to the run? The kernel
- * gives the sender's pid as 0 if the receiver's namespace does not have it. A
- * process of the run that ever had the pid may be the sender; one between vfork
- * and exec records no KILL, and has no process of its own in the graph. */
+ * gives the sender's pid as 0 if the receiver's namespace does not have it. But
+ * with SI_QUEUE the pid is what the sender wrote there (rt_sigqueueinfo,
+ * pidfd_send_signal), perhaps 0. A process of the run that ever had the pid may
+ * be the sender; one between vfork and exec records no KILL, and has no process
+ * of its own in the graph. */
 static bool is_from_outside(const struct index *x,
                             const struct b_signal_taken *y)
 {
     if (!was_sent(y))
         return is_of_terminal(y);
     if (y->from == 0)
-        return x->one_namespace;
+        return x->one_namespace &&
+               !(y->code == SI_QUEUE && x->sent & bit_of_signal(y->sig));
     return b_find_process_of_pid(x->b, x->procs,
                                  head_of(x->b, y->stream)->pidns, y->from,
                                  UINT64_MAX) == IPS_NONE &&
@@ -290,8 +299,10 @@ int b_find_signal_causes(struct build *b)
     for (uint32_t i = 0; i < b->forks.n; i++)
         x.forked[i] = b->forks.v[i].pid;
     qsort(x.forked, b->forks.n, sizeof(*x.forked), cmp_pid);
-    for (uint32_t i = 0; i < b->kills.n; i++)
+    for (uint32_t i = 0; i < b->kills.n; i++) {
         x.kills[i] = i;
+        x.sent |= bit_of_signal(b->kills.v[i].sig);
+    }
     for (uint32_t i = 0; i < b->out->proc_count; i++)
         x.procs[i] = i;
     qsort_r(x.kills, b->kills.n, sizeof(*x.kills), cmp_kill, b);

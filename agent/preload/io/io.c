@@ -421,13 +421,38 @@ IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
     return ips_splice_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
+static bool is_empty(int pipe)
+{
+    int bytes = 0;
+    return !ips_sys_quiet &&
+           ips_sys3(SYS_ioctl, pipe, FIONREAD, (long)(uintptr_t)&bytes) == 0 &&
+           bytes == 0;
+}
+
+/* A tee that returned `r` waited for its empty source: records that as a poll,
+ * behind which the send begins. */
+static void record_wait_for_source(struct ips_io *out, int from, ssize_t r)
+{
+    int saved = errno;
+    struct ips_moment ret = ips_at_return(&out->call);
+    if (ips_was_blocked(&out->call, &ret)) {
+        ips_record_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
+                        ips_ready_of(from, r ? POLLIN : POLLHUP), false);
+        out->call = ips_at_call();
+    }
+    errno = saved;
+}
+
 /* tee leaves the bytes in the source pipe, so only a send is recorded. */
 ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(out);
     if (!ips_io_begin(&out, IPS_REC_SEND, to, site))
         return REAL(tee)(from, to, n, flags);
+    bool empty = is_empty(from);
     ssize_t r = REAL(tee)(from, to, n, flags);
+    if (empty && r >= 0)
+        record_wait_for_source(&out, from, r);
     return record_move(NULL, &out, r, n);
 }
 

@@ -24,6 +24,19 @@ IPS_EXPORT int getaddrinfo(const char *name, const char *service,
     RESOLVE(int, REAL(getaddrinfo)(name, service, hints, out), r ? -1 : 0);
 }
 
+/* Threads of the C library resolve the names. */
+IPS_EXPORT int getaddrinfo_a(int mode, struct gaicb *list[], int n,
+                             struct sigevent *event)
+{
+    RESOLVE(int, REAL(getaddrinfo_a)(mode, list, n, event), r ? -1 : 0);
+}
+
+IPS_EXPORT int gai_suspend(const struct gaicb *const list[], int n,
+                           const struct timespec *ts)
+{
+    RESOLVE(int, REAL(gai_suspend)(list, n, ts), r ? -1 : 0);
+}
+
 IPS_EXPORT int getnameinfo(const struct sockaddr *addr, socklen_t len,
                            char *host, socklen_t host_len, char *service,
                            socklen_t service_len, int flags)

@@ -66,8 +66,8 @@ static uint64_t first_ready_of_poll(const struct pollfd *fds, nfds_t n, int r)
     return 0;
 }
 
-static uint64_t first_ready_of_select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
-                                      int r)
+static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
+                                      const fd_set *ex, int r)
 {
     const fd_set *sets[] = {rd, wr, ex};
     const uint32_t why[] = {IPS_READY_IN, IPS_READY_OUT, IPS_READY_IN};
@@ -116,6 +116,20 @@ static IPS_HOT uint64_t first_ready_of_epoll(int epfd,
     return likely(atomic_load(&slot->key) == key)
                ? ready_for(fd, why_of(events[0].events))
                : 0;
+}
+
+uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r)
+{
+    const void *at[4] = {NULL};
+    for (int i = 0; i < 4; i++)
+        at[i] = (const void *)(uintptr_t)args[i];
+    return op == IPS_OP_POLL
+               ? first_ready_of_poll(at[0], (nfds_t)args[1], (int)r)
+           : op == IPS_OP_EPOLL
+               ? first_ready_of_epoll((int)args[0], at[1], (int)r)
+           : op == IPS_OP_SELECT ? first_ready_of_select((int)args[0], at[1],
+                                                         at[2], at[3], (int)r)
+                                 : 0;
 }
 
 IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
@@ -462,25 +476,6 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     IPS_UNDISTURBED(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
                     LEFT_TS);
     return record_signal_wait(call, r, info, IPS_SITE);
-}
-
-/* A thread of the C library does the I/O, and its calls are not recorded. So
- * the wait has no recorded cause. */
-IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
-                           const struct timespec *ts)
-{
-    const struct timespec *asked = ts;
-    struct timespec room;
-    WAIT(int, IPS_OP_OTHER, REAL(aio_suspend)(list, n, ts), 0, LEFT_TS);
-}
-int aio_suspend64(const struct aiocb64 *const[], int, const struct timespec *);
-IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
-                             const struct timespec *ts)
-{
-    const struct aiocb *const *plain = (const struct aiocb *const *)list;
-    const struct timespec *asked = ts;
-    struct timespec room;
-    WAIT(int, IPS_OP_OTHER, REAL(aio_suspend)(plain, n, ts), 0, LEFT_TS);
 }
 
 IPS_EXPORT int sigsuspend(const sigset_t *set)

@@ -175,6 +175,49 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     return r;
 }
 
+/* Records what a waitid for `which`, begun at `call`, reported of a child. */
+static void record_child_state(const siginfo_t *info, int options, pid_t which,
+                               struct ips_moment call, const struct rusage *ru,
+                               uint64_t site)
+{
+    bool stops = info->si_code == CLD_STOPPED || info->si_code == CLD_CONTINUED;
+    if (has_ended(info) && !(options & WNOWAIT)) {
+        atomic_fetch_add(&reaped, 1);
+        record_failed_tries_before(which, options, call, site);
+        ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
+                        rusage_cpu(ru), wait_status(info), site);
+        ips_count_child_join();
+    } else if (has_ended(info) || (stops && !(options & WNOWAIT))) {
+        record_child_signal(info->si_pid, info->si_code, call, site);
+    }
+}
+
+/* The system call with its last argument, a rusage, for which libc's waitid has
+ * no place. */
+long ips_waitid_with_usage_at(const long args[6], uint64_t site)
+{
+    siginfo_t own = {0};
+    siginfo_t *info = args[2] ? (siginfo_t *)(uintptr_t)args[2] : &own;
+    idtype_t type = (idtype_t)args[0];
+    pid_t which = as_waitpid(type, (id_t)args[1]);
+    int options = (int)args[3];
+    IPS_CALL_MARK;
+    struct ips_moment call = ips_at_call();
+    IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)which : 0, 0, site, call);
+    long r = REAL(syscall)(SYS_waitid, args[0], args[1], info, args[3], args[4],
+                           args[5]);
+    int saved = errno;
+    if (r < 0)
+        record_failed_wait(call, type == P_PID ? which : 0, site);
+    else if (!info->si_pid)
+        ips_retry_note_failure(IPS_RETRY_CHILD, (uint64_t)which, call);
+    else
+        record_child_state(info, options, which, call,
+                           (const struct rusage *)(uintptr_t)args[4], site);
+    errno = saved;
+    return r;
+}
+
 /* libc's waitid returns no rusage; the kernel's does, but is no cancellation
  * point. So libc's is called first, with WNOWAIT, then the kernel's reaps the
  * child that the first call reported. If another thread reaped that child in
@@ -210,17 +253,8 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                               options | WNOHANG, (long)&ru, 0);
         if (taken < 0 || !info->si_pid)
             continue;
-        if (has_ended(info)) {
-            atomic_fetch_add(&reaped, 1);
-            record_failed_tries_before(as_waitpid(type, id), options, call,
-                                       site);
-            ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
-                            rusage_cpu(&ru), wait_status(info), site);
-            ips_count_child_join();
-        } else if (info->si_code == CLD_STOPPED ||
-                   info->si_code == CLD_CONTINUED) {
-            record_child_signal(info->si_pid, info->si_code, call, site);
-        }
+        record_child_state(info, options, as_waitpid(type, id), call, &ru,
+                           site);
         errno = saved;
         return 0;
     }

@@ -399,6 +399,92 @@ IPS_EXPORT int system(const char *command)
     return status;
 }
 
+/* Returns the end of the command substitution whose text begins at s: the
+ * bracket that closes it, or the end of the text. */
+static const char *skip_command(const char *s)
+{
+    unsigned depth = 1;
+    for (; *s; s++) {
+        if (*s == '\\' && s[1])
+            s++;
+        else if (*s == '\'' && strchr(s + 1, '\''))
+            s = strchr(s + 1, '\'');
+        else if (*s == '(')
+            depth++;
+        else if (*s == ')' && --depth == 0)
+            break;
+    }
+    return s;
+}
+
+/* Returns how many shells wordexp() starts for these words, one after the
+ * other: one for each command substitution, those within another not counted.
+ */
+static unsigned count_commands(const char *s)
+{
+    unsigned n = 0;
+    for (bool quoted = false; *s; s++) {
+        const char *rest = s + 1;
+        if (*s == '"')
+            quoted = !quoted;
+        else if (*s == '\\' && *rest)
+            s++;
+        else if (*s == '\'' && !quoted && strchr(rest, '\''))
+            s = strchr(rest, '\'');
+        else if (*s == '`' && strchr(rest, '`'))
+            n++, s = strchr(rest, '`');
+        else if (*s == '$' && rest[0] == '(' && rest[1] == '(')
+            s += 2; /* arithmetic */
+        else if (*s == '$' && *rest == '(')
+            n++, s = skip_command(rest + 1);
+        if (!*s)
+            break;
+    }
+    return n;
+}
+
+/* Records the `n` children that the call of wordexp made and waited for. That
+ * it made some is known by their CPU time, ~0: unknown. */
+static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
+                            uint64_t site)
+{
+    uint64_t seq[8];
+    n = n < 8 ? n : 8;
+    for (unsigned i = 0; i < n; i++) {
+        seq[i] = ips_core_fork_before();
+        ips_record_fork(IPS_FORK_SYSTEM, 0, seq[i], call, 0, site);
+    }
+    for (unsigned i = 0; i < n; i++)
+        ips_record_join(IPS_JOIN_SYSTEM, 0, seq[i], call,
+                        n == 1 ? cpu_ns : ~0ull, 0, site);
+}
+
+IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
+{
+    unsigned n =
+        ips_wrap_on() && !(flags & WRDE_NOCMD) ? count_commands(words) : 0;
+    if (n == 0)
+        return REAL(wordexp)(words, result, flags);
+    char **kept;
+    struct ips_target shell;
+    (void)ips_extra();
+    ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
+    IPS_ENV(env, environ, &shell);
+    bool lent = lend_environ(&env, &kept);
+    struct ips_moment call = ips_at_call();
+    struct ips_reap reap = ips_reap_begin();
+    int r = REAL(wordexp)(words, result, flags);
+    int saved = errno;
+    if (lent)
+        environ = kept;
+    ips_env_done(&env);
+    uint64_t cpu_ns = ips_reap_cpu_since(reap);
+    if (cpu_ns)
+        record_commands(n, call, cpu_ns, IPS_SITE);
+    errno = saved;
+    return r;
+}
+
 /* --- the C library's own forks -------------------------------------------- */
 
 /* Records the close of descriptors 0, 1 and 2, which the C library has replaced

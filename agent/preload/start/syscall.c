@@ -54,13 +54,19 @@ static long call_wait_and_record(enum ips_op op, long n, const long asked[6],
     long args[6], r;
     memcpy(args, asked, sizeof(args));
     struct timespec room;
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     IPS_UNDISTURBED(
         r,
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
         r == -1, errno, shorten_timeout(n, asked, args, &call, &room));
     int saved = errno;
-    ips_record_wait(op, call, r, saved, site, 0);
+    uint64_t ready = ips_first_ready_of_syscall(op, asked, r);
+    if (ready)
+        ips_poll_record_ready(&call, mark_, op, (int)r, site, ready);
+    else
+        ips_record_wait(op, call, r, saved, site, 0);
     errno = saved;
     return r;
 }
@@ -301,8 +307,7 @@ static long call_unrecorded_interface(long n, const long args[6],
 
 /* For calls on processes, and the interfaces that leave no records. Returns
  * true with the result in *r if `n` was such a call. Returns false for any
- * other call, and where the raw call must be made: exit and exit_group, and a
- * waitid whose caller wants rusage. */
+ * other call, and where the raw call must be made: exit and exit_group. */
 static bool call_process_wrapper(long *r, long n, const long args[6],
                                  uint64_t site)
 {
@@ -320,10 +325,10 @@ static bool call_process_wrapper(long *r, long n, const long args[6],
                           P(struct rusage *, args[3]), site);
         return true;
     case SYS_waitid:
-        if (args[4]) /* the caller wants rusage: passes through unrecorded */
-            return false;
-        *r = ips_waitid_at((idtype_t)args[0], (id_t)args[1],
-                           P(siginfo_t *, args[2]), (int)args[3], site);
+        *r = args[4]
+                 ? ips_waitid_with_usage_at(args, site)
+                 : ips_waitid_at((idtype_t)args[0], (id_t)args[1],
+                                 P(siginfo_t *, args[2]), (int)args[3], site);
         return true;
     case SYS_io_uring_setup:
         *r = call_unrecorded_interface(n, args, "io_uring");
@@ -378,6 +383,10 @@ static enum ips_op wait_op(long n)
     case SYS_pause:
 #endif
         return IPS_OP_SIGWAIT;
+#ifdef SYS_futex_waitv
+    case SYS_futex_waitv: /* several futexes: who woke it is not known */
+        return IPS_OP_OTHER;
+#endif
     default:
         return IPS_OP_DATA; /* the system call is not a wait */
     }

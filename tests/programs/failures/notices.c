@@ -311,6 +311,14 @@ static void case_addrinfo(void)
     must(((struct sockaddr_in *)(void *)list->ai_addr)->sin_port == htons(80));
     freeaddrinfo(list);
 }
+/* A thread of the C library's asks, which has other servers: only a number. */
+static void case_addrinfo_a(void)
+{
+    struct gaicb one = {.ar_name = "10.1.2.3"}, *list[] = {&one};
+    CALL(getaddrinfo_a(GAI_WAIT, list, 1, NULL));
+    must(gai_error(&one) == 0);
+    freeaddrinfo(one.ar_result);
+}
 static void case_nameinfo(void)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(7)};
@@ -323,53 +331,30 @@ static void case_nameinfo(void)
 ONE(nameinfo_family,
     getnameinfo((struct sockaddr *)buf, 16, room, sizeof(room), NULL, 0, 0))
 
-const struct one_case notice_cases[] = {CASE(to_myself),
-                                        CASE(to_group),
-                                        CASE(raised),
-                                        CASE(queued),
-                                        CASE(to_thread),
-                                        CASE(to_thread_asks),
-                                        CASE(to_tid),
-                                        CASE(queued_to_thread),
-                                        CASE(queued_inval),
-                                        CASE(by_pidfd),
-                                        CASE(by_pidfd_badf),
-                                        CASE(by_signal),
-                                        CASE(by_sysv_signal),
-                                        CASE(ignored),
-                                        CASE(waited_for),
-                                        CASE(waited_without_info),
-                                        CASE(timed),
-                                        CASE(timed_none),
-                                        CASE(sigwait_one),
-                                        CASE(by_descriptor),
-                                        CASE(async_plain),
-                                        CASE(async_other),
-                                        CASE(async_off),
-                                        CASE(notify_once),
-                                        CASE(notify_busy),
-                                        CASE(notify_off),
-                                        CASE(notify_badf),
-                                        CASE(mq_close_one),
-                                        CASE(aio_one),
-                                        CASE(thrd_sleep_one),
-                                        CASE(sigpause_one),
-                                        CASE(query),
-                                        CASE(search),
-                                        CASE(querydomain),
-                                        CASE(send),
-                                        CASE(nquery),
-                                        CASE(nsearch),
-                                        CASE(nquerydomain),
-                                        CASE(nsend),
-                                        CASE(byname),
-                                        CASE(byname2),
-                                        CASE(byaddr),
-                                        CASE(byname_r),
-                                        CASE(byname2_r),
-                                        CASE(byaddr_r),
-                                        CASE(byname_erange),
-                                        CASE(addrinfo),
-                                        CASE(nameinfo),
-                                        CASE(nameinfo_family),
-                                        {NULL, NULL}};
+const struct one_case notice_cases[] = {
+    CASE(to_myself),      CASE(to_group),
+    CASE(raised),         CASE(queued),
+    CASE(to_thread),      CASE(to_thread_asks),
+    CASE(to_tid),         CASE(queued_to_thread),
+    CASE(queued_inval),   CASE(by_pidfd),
+    CASE(by_pidfd_badf),  CASE(by_signal),
+    CASE(by_sysv_signal), CASE(ignored),
+    CASE(waited_for),     CASE(waited_without_info),
+    CASE(timed),          CASE(timed_none),
+    CASE(sigwait_one),    CASE(by_descriptor),
+    CASE(async_plain),    CASE(async_other),
+    CASE(async_off),      CASE(notify_once),
+    CASE(notify_busy),    CASE(notify_off),
+    CASE(notify_badf),    CASE(mq_close_one),
+    CASE(aio_one),        CASE(thrd_sleep_one),
+    CASE(sigpause_one),   CASE(query),
+    CASE(search),         CASE(querydomain),
+    CASE(send),           CASE(nquery),
+    CASE(nsearch),        CASE(nquerydomain),
+    CASE(nsend),          CASE(byname),
+    CASE(byname2),        CASE(byaddr),
+    CASE(byname_r),       CASE(byname2_r),
+    CASE(byaddr_r),       CASE(byname_erange),
+    CASE(addrinfo),       CASE(addrinfo_a),
+    CASE(nameinfo),       CASE(nameinfo_family),
+    {NULL, NULL}};

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -212,6 +213,16 @@ static void case_futex_pi(void)
     must(word == (int)syscall(SYS_gettid));
     printf("[word %p]\n", (void *)&word);
 }
+#ifdef SYS_futex_waitv
+static void case_futex_waitv(void)
+{
+    struct futex_waitv one = {.val = (uint32_t)word,
+                              .uaddr = (uint64_t)(uintptr_t)&word,
+                              .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG};
+    struct timespec end = from_now(CLOCK_MONOTONIC, 30);
+    CALL(syscall(SYS_futex_waitv, &one, 1, 0, &end, CLOCK_MONOTONIC));
+}
+#endif
 ONE(futex_unlock_pi, syscall(SYS_futex, &word, FUTEX_UNLOCK_PI_PRIVATE))
 
 /* --- descriptors --- */
@@ -454,6 +465,19 @@ AND(wait4, syscall(SYS_wait4, forked, &status, 0, NULL) == forked,
 ONE(clone_number, as_fork(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL)))
 AND(waitid_number, syscall(SYS_waitid, P_PID, forked, &ended, WEXITED, NULL),
     ended.si_pid == forked && ended.si_status == 3)
+static struct rusage usage;
+static void case_waitid_usage(void)
+{
+    must(as_fork(OLD_FORK()));
+    CALL(syscall(SYS_waitid, P_PID, forked, &ended, WEXITED, &usage));
+    must(ended.si_pid == forked && ended.si_status == 3 && usage.ru_minflt > 0);
+}
+static void case_waitid_no_info(void)
+{
+    must(as_fork(OLD_FORK()));
+    CALL(syscall(SYS_waitid, P_PID, forked, NULL, WEXITED, &usage));
+}
+ONE(waitid_no_child, syscall(SYS_waitid, P_PID, forked, NULL, WEXITED, &usage))
 static char no_program[] = "/nonexistent/program";
 static char *words[] = {no_program, NULL}, *none[] = {NULL};
 ONE(execve_number, syscall(SYS_execve, no_program, words, none))
@@ -521,6 +545,9 @@ const struct one_case number_cases[] = {CASE(write),
                                         CASE(futex_wait),
                                         CASE(futex_pi),
                                         CASE(futex_unlock_pi),
+#ifdef SYS_futex_waitv
+                                        CASE(futex_waitv),
+#endif
                                         CASE(openat),
                                         CASE(close),
                                         CASE(open),
@@ -567,6 +594,9 @@ const struct one_case number_cases[] = {CASE(write),
                                         CASE(wait4),
                                         CASE(clone_number),
                                         CASE(waitid_number),
+                                        CASE(waitid_usage),
+                                        CASE(waitid_no_info),
+                                        CASE(waitid_no_child),
                                         CASE(execve_number),
                                         CASE(execveat_number),
                                         CASE(prctl_number),

@@ -2,6 +2,7 @@
  * threads. */
 #include "failures.h"
 
+#include <aio.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <pty.h>
@@ -13,6 +14,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <threads.h>
+#include <wordexp.h>
 
 #include "../asleep.h"
 
@@ -367,6 +369,104 @@ static void case_cancel_one(void)
     CALL(pthread_cancel(thread));
     must(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
 }
+
+/* --- POSIX AIO, tee --- */
+static int aio[2];
+static char byte;
+static struct aiocb request;
+static void ask_for_byte(void)
+{
+    request = (struct aiocb){.aio_fildes = aio[0],
+                             .aio_buf = &byte,
+                             .aio_nbytes = 1,
+                             .aio_lio_opcode = LIO_READ};
+}
+static void send_byte(void)
+{
+    must(unseen_call(SYS_write, aio[1], (long)"x", 1, 0) == 1);
+}
+static const struct aiocb *const requests[] = {&request};
+static struct aiocb *const list[] = {&request};
+
+static void case_aio_read_one(void)
+{
+    must(pipe(aio) == 0);
+    name_end("aio.r", aio[0], "read");
+    ask_for_byte();
+    CALL(aio_read(&request));
+}
+ONE(aio_suspend_again, aio_suspend(requests, 1, &ms))
+WHILE(aio_suspend_waits, send_byte, aio_suspend(requests, 1, NULL))
+AND(aio_return_one, aio_return(&request), got == 1 && byte == 'x')
+ONE(aio_return_two, aio_return(&request))
+static void case_lio_listio_waits(void)
+{
+    ask_for_byte();
+    its_part = send_byte;
+    start_thread(&helper, second);
+    CALL(lio_listio(LIO_WAIT, list, 1, NULL));
+    must(pthread_join(helper, NULL) == 0);
+}
+ONE(aio_return_of_list, aio_return(&request)) /* it has been recorded */
+static void case_aio_return_closed(void)      /* of what the descriptor was */
+{
+    ask_for_byte();
+    must(aio_read(&request) == 0);
+    send_byte();
+    while (aio_error(&request) == EINPROGRESS)
+        sched_yield();
+    must(unseen_call(SYS_close, aio[0], 0, 0, 0) == 0);
+    CALL(aio_return(&request));
+}
+static void case_lio_listio_end(void)
+{
+    must(pipe(aio) == 0 && close(aio[1]) == 0);
+    name_end("aio2.r", aio[0], "read");
+    ask_for_byte();
+    CALL(lio_listio(LIO_WAIT, list, 1, NULL));
+    must(close(aio[0]) == 0);
+}
+static void case_lio_listio_badf(void)
+{
+    ask_for_byte();
+    CALL(lio_listio(LIO_NOWAIT, list, 1, NULL));
+    while (aio_error(&request) == EINPROGRESS)
+        sched_yield();
+    must(aio_error(&request) == EBADF);
+}
+ONE(aio_return_badf, aio_return(&request))
+static int source[2], copy[2];
+static void fill_source(void)
+{
+    must(unseen_call(SYS_write, source[1], (long)"tee", 3, 0) == 3);
+}
+static void close_source(void)
+{
+    must(unseen_call(SYS_close, source[1], 0, 0, 0) == 0);
+}
+static void case_tee_waits(void)
+{
+    must(pipe(source) == 0 && pipe(copy) == 0);
+    name_end("from.r", source[0], "read");
+    name_end("to.w", copy[1], "write");
+    its_part = fill_source;
+    start_thread(&helper, second);
+    CALL(tee(source[0], copy[1], 5, 0));
+    must(pthread_join(helper, NULL) == 0 && read(source[0], buf, 5) == 3);
+}
+WHILE(tee_end, close_source, tee(source[0], copy[1], 5, 0))
+
+/* --- the shell's expansion --- */
+static wordexp_t expansion;
+#define WORDS(name, text, flags, n)                                            \
+    AND(name, wordexp(text, &expansion, flags),                                \
+        got == 0 && expansion.we_wordc == (n))
+WORDS(wordexp_none, "~ '$(exit)' \\$HOME $((1 + (2)))", 0, 4)
+WORDS(wordexp_one, "$(echo ')'; (echo a))", 0, 2)
+WORDS(wordexp_three, "\"it's $(echo $(echo a))\" `echo b` '$(c' $(echo d)", 0,
+      4)
+ONE(wordexp_refused, wordexp("$(echo a)", &expansion, WRDE_NOCMD))
+
 const struct one_case rare_cases[] = {CASE(flock_free),
                                       CASE(flock_let_go),
                                       CASE(flock_try),
@@ -429,4 +529,21 @@ const struct one_case rare_cases[] = {CASE(flock_free),
                                       CASE(thrd_create_one),
                                       CASE(thrd_join_one),
                                       CASE(cancel_one),
+                                      CASE(aio_read_one),
+                                      CASE(aio_suspend_again),
+                                      CASE(aio_suspend_waits),
+                                      CASE(aio_return_one),
+                                      CASE(aio_return_two),
+                                      CASE(lio_listio_waits),
+                                      CASE(aio_return_of_list),
+                                      CASE(aio_return_closed),
+                                      CASE(lio_listio_end),
+                                      CASE(lio_listio_badf),
+                                      CASE(aio_return_badf),
+                                      CASE(tee_waits),
+                                      CASE(tee_end),
+                                      CASE(wordexp_none),
+                                      CASE(wordexp_one),
+                                      CASE(wordexp_three),
+                                      CASE(wordexp_refused),
                                       {NULL, NULL}};

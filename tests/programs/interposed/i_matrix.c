@@ -4,7 +4,8 @@
  * computes for MS ms (50) and ends that wait as ENDER says; then the main
  * thread computes for MS ms and reads nothing. So the longest path is 2 * MS.
  * Waits for a directory's events read them, as all who watch one do.
- * `i_matrix list`: one line for each cell that there is.
+ * `i_matrix list`: one line for each cell that there is. `i_matrix compute MS`:
+ * what the command does whose output wordexp waits for.
  *
  * Of WHERE `machine` there are two programs: the waiter says "PORT PID", and
  * the other is `i_matrix WAY ENDER tcp machine MS PORT PID`. The test's
@@ -30,11 +31,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include "asleep.h"
 #include "compute.h"
 
-static const char *way, *ender, *channel, *where;
+static const char *way, *ender, *channel, *where, *program;
 static long ms = 50;
 static int mine, other; /* descriptors of the waiter and of the ender */
 static pid_t waiter, child = -1;
@@ -342,10 +344,27 @@ static int wait_async(void)
 static int wait_aio(void)
 {
     struct aiocb a = {.aio_fildes = mine, .aio_buf = block, .aio_nbytes = 1};
-    const struct aiocb *list = &a;
-    if (aio_read(&a) || aio_suspend(&list, 1, NULL))
+    struct aiocb *list = &a;
+    const struct aiocb *const one[] = {&a};
+    a.aio_lio_opcode = LIO_READ;
+    if (is(way, "lio") ? lio_listio(LIO_WAIT, &list, 1, NULL)
+                       : aio_read(&a) || aio_suspend(one, 1, NULL))
         fail("aio");
     return 1;
+}
+
+static int wait_tee(void)
+{
+    int p[2];
+    return pipe(p) == 0 && tee(mine, p[1], 1, 0) >= 0;
+}
+
+static int wait_wordexp(void)
+{
+    char words[1000];
+    wordexp_t result;
+    snprintf(words, sizeof(words), "$(%s compute %ld)", program, ms);
+    return wordexp(words, &result, 0) == 0;
 }
 
 static int wait_linger(void)
@@ -375,8 +394,12 @@ static int wait_for_it(void)
         return wait_watch();
     if (strncmp(way, "sigio", 5) == 0 || strncmp(way, "notify", 6) == 0)
         return wait_async();
-    if (is(way, "aio"))
+    if (is(way, "aio") || is(way, "lio"))
         return wait_aio();
+    if (is(way, "tee"))
+        return wait_tee();
+    if (is(way, "wordexp"))
+        return wait_wordexp();
     if (is(way, "linger"))
         return wait_linger();
     if (is(way, "receive"))
@@ -406,7 +429,7 @@ static const char *const ways[] = {
     "write",       "wait",        "waitpid",      "waitid-look",   "sigwait",
     "pause",       "sigsuspend",  "signalfd",     "poll-signalfd", "sigio",
     "sigio-wait",  "sigio-plain", "aio",          "linger",        "receive",
-    "notify",      "notify-wait"};
+    "notify",      "notify-wait", "lio",          "tee",           "wordexp"};
 static const char *const enders[] = {
     "byte",   "event",       "close",  "death",   "shutdown", "own-shutdown",
     "reset",  "reader-gone", "room",   "ignored", "kill",     "create",
@@ -431,11 +454,12 @@ static bool of_signal(void)
 /* Ways that only some channels have. */
 static bool is_special(void)
 {
-    return strncmp(way, "sigio", 5) == 0 || is(way, "aio") ||
-           is(way, "linger") || is(way, "receive") ||
-           strncmp(way, "notify", 6) == 0 || is(channel, "directory") ||
-           is(channel, "queue") || is(ender, "create") || is(ender, "modify") ||
-           is(ender, "rename") || is(ender, "remove") || is(ender, "message");
+    return strncmp(way, "sigio", 5) == 0 || is(way, "aio") || is(way, "lio") ||
+           is(way, "tee") || is(way, "wordexp") || is(way, "linger") ||
+           is(way, "receive") || strncmp(way, "notify", 6) == 0 ||
+           is(channel, "directory") || is(channel, "queue") ||
+           is(ender, "create") || is(ender, "modify") || is(ender, "rename") ||
+           is(ender, "remove") || is(ender, "message");
 }
 
 static bool there_is_special(void)
@@ -453,8 +477,16 @@ static bool there_is_special(void)
                                         strncmp(way, "notify", 6) == 0);
     if (is(way, "linger")) /* a process's copy would make it none */
         return is(channel, "tcp") && is(ender, "room") && is(where, "thread");
-    return stream && is(ender, "byte") &&
-           (strncmp(way, "sigio", 5) == 0 || is(way, "aio"));
+    if (is(way, "wordexp")) /* the ender is its command */
+        return is(channel, "child") && is(ender, "death") &&
+               is(where, "process");
+    if (is(way, "tee"))
+        return is(channel, "pipe") &&
+               (is(ender, "byte") || is(ender, "close") ||
+                (is(ender, "death") && is(where, "process")));
+    if (is(way, "aio") || is(way, "lio"))
+        return stream && (is(ender, "byte") || is(ender, "close"));
+    return stream && is(ender, "byte") && strncmp(way, "sigio", 5) == 0;
 }
 
 static bool there_is_stream(void)
@@ -519,8 +551,13 @@ int main(int argc, char **argv)
         list();
         return 0;
     }
+    if (argc == 3 && is(argv[1], "compute")) {
+        compute(atol(argv[2]));
+        return 0;
+    }
     if (argc < 5)
         return 2;
+    program = argv[0];
     way = argv[1], ender = argv[2], channel = argv[3], where = argv[4];
     ms = argc > 5 ? atol(argv[5]) : ms;
     signal(SIGPIPE, SIG_IGN);
@@ -550,7 +587,8 @@ int main(int argc, char **argv)
         make_channel();
         if (is(ender, "room") || is(way, "write"))
             fill(); /* a close that lingers has what is left to send */
-        begin_ender(&t);
+        if (!is(way, "wordexp"))
+            begin_ender(&t);
     }
     if (wait_for_it() < 1)
         fail(way);

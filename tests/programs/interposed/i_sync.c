@@ -345,6 +345,38 @@ static void let_cnd_all(void)
     DO(cnd_broadcast(&o->cnd));
 }
 
+static FILE *stream;
+static void stream_begin(void)
+{
+    DO((stream = tmpfile()) == NULL);
+}
+static void hold_stream(void)
+{
+    flockfile(stream);
+    flockfile(stream); /* again: only the last unlock lets go */
+}
+static void wait_stream(void)
+{
+    flockfile(stream);
+    funlockfile(stream);
+}
+static void try_stream(void)
+{
+    while (ftrylockfile(stream))
+        atomic_fetch_add(&o->tries, 1);
+    funlockfile(stream);
+}
+static void let_stream(void)
+{
+    funlockfile(stream);
+    funlockfile(stream);
+}
+static void let_tried_stream(void)
+{
+    let_it_try();
+    let_stream();
+}
+
 static void initialise(void)
 {
     atomic_store(&o->ready, 1);
@@ -440,6 +472,9 @@ static const struct one {
     {"spin", spin_begin, hold_spin, wait_spin, let_spin, SPINS},
     {"once", nothing, nothing, wait_once, let_once, ONCE},
     {"once11", nothing, nothing, wait_once11, let_once11, ONCE},
+    {"stream", stream_begin, hold_stream, wait_stream, let_stream, SLEEPS},
+    {"stream-try", stream_begin, hold_stream, try_stream, let_tried_stream,
+     SPINS},
     {"futex", nothing, nothing, wait_futex, let_futex, SLEEPS},
 };
 
@@ -499,6 +534,7 @@ static int uncontended(void)
     sem_begin();
     spin_begin();
     mtx_begin();
+    stream_begin();
     for (int i = 0; i < 100000; i++) {
         pthread_mutex_lock(&o->mutex);
         pthread_cond_signal(&o->cond);
@@ -516,6 +552,10 @@ static int uncontended(void)
         mtx_lock(&o->mtx);
         mtx_unlock(&o->mtx);
         pthread_once(&once, nothing);
+        flockfile(stream);
+        ftrylockfile(stream);
+        funlockfile(stream);
+        funlockfile(stream);
     }
     return 0;
 }
@@ -557,6 +597,12 @@ static void *takes_free(void *unused)
         pthread_spin_unlock(&o->spin);
         pthread_spin_trylock(&o->spin);
         pthread_spin_unlock(&o->spin);
+        flockfile(stream);
+        flockfile(stream); /* no other taking either */
+        funlockfile(stream);
+        funlockfile(stream);
+        ftrylockfile(stream);
+        funlockfile(stream);
     }
     return unused;
 }
@@ -570,6 +616,7 @@ static int free_ones(void)
     sem_begin();
     spin_begin();
     mtx_begin();
+    stream_begin();
     return pthread_create(&thread, NULL, takes_free, NULL) ||
            pthread_join(thread, NULL);
 }

@@ -29,12 +29,14 @@ static void *holds_a_while(void *unused)
     pthread_mutex_lock(&o->mutex);
     pthread_rwlock_wrlock(&o->rwlock);
     mtx_lock(&o->mtx);
+    flockfile(stdin);
     sem_post(&o->sem);
     while (!atomic_load(&o->flag))
         usleep(1000);
     pthread_mutex_unlock(&o->mutex);
     pthread_rwlock_unlock(&o->rwlock);
     mtx_unlock(&o->mtx);
+    funlockfile(stdin);
     return unused;
 }
 
@@ -77,6 +79,11 @@ static int results(void)
     SHOW(pthread_rwlock_clockwrlock(&o->rwlock, CLOCK_MONOTONIC, &past));
     SHOW(mtx_trylock(&o->mtx));
     SHOW(mtx_timedlock(&o->mtx, &past));
+    SHOW(ftrylockfile(stdin));
+    flockfile(stderr);
+    SHOW(ftrylockfile(stderr));
+    funlockfile(stderr);
+    funlockfile(stderr);
     atomic_store(&o->flag, 1);
     pthread_join(t, NULL);
     SHOW(pthread_rwlock_timedrdlock(&o->rwlock, &bad));

@@ -1,10 +1,16 @@
 /* i_unended WHAT: the main thread waits for 100 ms of a child's computing, of
  * which nothing says afterwards whose doing it was; then it computes for 50 ms
  * itself. `read`: the same with a byte that is read. `outside`: nobody in the
- * program ends the wait, but a SIGUSR1 that the test sends does. */
+ * program ends the wait, but a SIGUSR1 that the test sends does. `stream`: a
+ * thread computes instead of the child. `file`: nobody has to end the wait. */
+#include <aio.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,57 +19,145 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "compute.h"
 
 static int p[2];
-static char dir[] = "/tmp/i_unended.XXXXXX";
+static char dir[] = "/tmp/i_unended.XXXXXX", block[4096];
 
 static void nothing(int sig)
 {
     (void)sig;
 }
 
-/* kill() by an instruction of its own, which no library of a recorder sees. */
-static int unrecorded_kill(long pid, long sig)
+/* A signal that does not say who sent it: what is in its siginfo is the
+ * sender's affair. */
+static int nameless_signal(void)
 {
-#ifdef __x86_64__
-    long r;
-    __asm__ volatile("syscall"
-                     : "=a"(r)
-                     : "a"((long)SYS_kill), "D"(pid), "S"(sig)
-                     : "rcx", "r11", "memory");
-    return (int)r;
-#else
-    register long x8 __asm__("x8") = SYS_kill;
-    register long x0 __asm__("x0") = pid;
-    register long x1 __asm__("x1") = sig;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1) : "memory");
-    return (int)x0;
-#endif
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+    return (int)syscall(SYS_rt_sigqueueinfo, getppid(), SIGUSR1, &info);
 }
 
 /* What ends the wait; the child's last deed. */
 static int child(const char *what)
 {
     compute(100);
-    if (strcmp(what, "read") == 0)
+    if (strcmp(what, "read") == 0 || strcmp(what, "list") == 0)
         return write(p[1], "x", 1) != 1;
+    if (strcmp(what, "write") == 0)
+        return read(p[0], block, sizeof(block)) <= 0;
     if (strcmp(what, "signalfd") == 0)
         return kill(getppid(), SIGUSR2);
     if (strcmp(what, "handler") == 0)
-        return unrecorded_kill(getppid(), SIGUSR1);
+        return (int)unseen_call(SYS_kill, getppid(), SIGUSR1, 0, 0);
+    if (strcmp(what, "nameless") == 0)
+        return nameless_signal();
     return rmdir(dir);
+}
+
+/* Another thread's fputs has the lock of a stream, and no unlock says when it
+ * is through: that is the C library's own. It waits until a third thread, which
+ * computes, reads. */
+static FILE *stream;
+static atomic_int printer, waiter;
+
+static void *print(void *unused)
+{
+    atomic_store(&printer, (int)syscall(SYS_gettid));
+    fputs("text", stream);
+    return unused;
+}
+
+static void *make_room(void *unused)
+{
+    compute(100);
+    while (!atomic_load(&waiter))
+        sched_yield();
+    until_asleep(waiter);
+    (void)!read(p[0], block, sizeof(block));
+    return unused;
+}
+
+static int wait_for_stream(void)
+{
+    pthread_t threads[2];
+    stream = fdopen(p[1], "w");
+    setvbuf(stream, NULL, _IONBF, 0);
+    if (pthread_create(&threads[0], NULL, print, NULL) ||
+        pthread_create(&threads[1], NULL, make_room, NULL))
+        return 1;
+    while (!atomic_load(&printer))
+        sched_yield();
+    until_asleep(printer);
+    atomic_store(&waiter, getpid());
+    flockfile(stream);
+    funlockfile(stream);
+    return 0;
+}
+
+/* The child makes room for what AIO writes. */
+static int wait_for_write(void)
+{
+    struct aiocb one = {.aio_fildes = p[1], .aio_buf = block, .aio_nbytes = 1};
+    const struct aiocb *const list[] = {&one};
+    return aio_write(&one) || aio_suspend(list, 1, NULL) ||
+           aio_return(&one) != 1;
+}
+
+/* A file alone: the wait is one for the disk. */
+static int wait_for_file(void)
+{
+    static char text[100];
+    struct aiocb one = {.aio_fildes = open("/proc/self/exe", O_RDONLY),
+                        .aio_buf = text,
+                        .aio_nbytes = sizeof(text)};
+    const struct aiocb *const list[] = {&one};
+    return aio_read(&one) || aio_suspend(list, 1, NULL) ||
+           aio_return(&one) != sizeof(text);
+}
+
+/* One wait for a byte and for a file: which of them came last? */
+static int wait_for_list(void)
+{
+    static char byte, text[100];
+    struct aiocb reads[] = {{.aio_fildes = p[0],
+                             .aio_buf = &byte,
+                             .aio_nbytes = 1,
+                             .aio_lio_opcode = LIO_READ},
+                            {.aio_fildes = open("/proc/self/exe", O_RDONLY),
+                             .aio_buf = text,
+                             .aio_nbytes = sizeof(text),
+                             .aio_lio_opcode = LIO_READ}};
+    struct aiocb *list[] = {&reads[0], &reads[1]};
+    return lio_listio(LIO_WAIT, list, 2, NULL) || byte != 'x';
 }
 
 static int wait_for_it(const char *what, int fd)
 {
+    if (strcmp(what, "list") == 0)
+        return wait_for_list();
+    if (strcmp(what, "stream") == 0)
+        return wait_for_stream();
+    if (strcmp(what, "file") == 0)
+        return wait_for_file();
+    if (strcmp(what, "write") == 0)
+        return wait_for_write();
     struct pollfd f = {.fd = fd, .events = POLLIN};
     char c;
-    if (strcmp(what, "handler") == 0 || strcmp(what, "outside") == 0)
+    if (strcmp(what, "handler") == 0 || strcmp(what, "outside") == 0 ||
+        strcmp(what, "nameless") == 0)
         return read(p[0], &c, 1) >= 0 || errno != EINTR;
     if (poll(&f, 1, -1) != 1)
         return 1;
     return strcmp(what, "read") == 0 && read(p[0], &c, 1) != 1;
+}
+
+static void fill(void)
+{
+    fcntl(p[1], F_SETFL, O_NONBLOCK);
+    while (write(p[1], block, sizeof(block)) > 0)
+        ;
+    fcntl(p[1], F_SETFL, 0);
 }
 
 int main(int argc, char **argv)
@@ -86,10 +180,13 @@ int main(int argc, char **argv)
         fd = inotify_init();
         inotify_add_watch(fd, dir, IN_DELETE_SELF);
     }
+    if (strcmp(what, "stream") == 0 || strcmp(what, "write") == 0)
+        fill();
     if (strcmp(what, "outside") == 0) {
         puts("ready");
         fflush(stdout);
-    } else if (fork() == 0) {
+    } else if (strcmp(what, "stream") != 0 && strcmp(what, "file") != 0 &&
+               fork() == 0) {
         _exit(child(what));
     }
     int r = wait_for_it(what, fd);

@@ -18,7 +18,7 @@ THREADS = """
     cond cond-timed cond-clock cond-broadcast cnd cnd-timed cnd-broadcast
     read read-timed read-clock write write-write write-timed write-clock
     sem sem-timed sem-clock sem-handler sem-named sem-try spin once once11
-    futex""".split()
+    stream stream-try futex""".split()
 PROCESSES = """
     process-mutex process-mutex-robust process-mutex-inherit process-cond
     process-read process-write process-sem process-sem-named
@@ -138,7 +138,7 @@ def test_all_locks(cluster):
     forgotten, or told twice, and a graph that is another because of them."""
     run = record(cluster, "i_sync", "free", "--locks=all")
     rows = cluster.json("events", run)["events"]
-    kinds = {"mutex": 50, "rwlock, to read": 10, "rwlock, to write": 10,
+    kinds = {"mutex": 70, "rwlock, to read": 10, "rwlock, to write": 10,
              "semaphore": 20, "spin lock": 20}
     seen = collections.Counter((e["type"], e["detail"].partition(":")[0])
                                for e in rows)

@@ -264,6 +264,28 @@ static void test_build_signal__from_outside(void **state)
     }
 }
 
+/* Would catch: a signal that a process of the run queued without its pid
+ * (rt_sigqueueinfo by number) taken for one from outside, so that the wait that
+ * it ended is idle and the answer complete. If nobody in the run sent such a
+ * signal, it did come from outside. */
+static void test_build_signal__queued_without_a_pid(void **state)
+{
+    (void)state;
+    for (int sent = 0; sent < 2; sent++) {
+        struct recorder *r = rec_new();
+        rs a = process(r, 10), p = process(r, 20);
+        put_kill(a, sent ? SIGUSR1 : SIGUSR2, 900, 5, 20);
+        rec_end(a, IPS_END_EXIT, 950, 5, 0);
+        put_block(p, IPS_OP_SIGWAIT, 1000, 10000, 20, 20, 0);
+        put(p, IPS_REC_SIGNAL, IPS_SIGNAL_WAIT, SIGUSR1, 10000, 20, 0,
+            SI_QUEUE);
+        rec_end(p, IPS_END_EXIT, 11000, 60, 0);
+        struct ips_built *b = rec_alone(r);
+        assert_int_equal(b->counts.unended_ns, sent ? 9000 : 0);
+        rec_free(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_build_signal__sleep_cut_short),
         cmocka_unit_test(test_build_signal__not_in_the_call),
         cmocka_unit_test(test_build_signal__from_outside),
+        cmocka_unit_test(test_build_signal__queued_without_a_pid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

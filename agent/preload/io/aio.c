@@ -1,0 +1,301 @@
+/*
+ * POSIX AIO: threads of the C library do the I/O, and nothing of them is
+ * recorded. So aio_suspend is recorded as a poll of the first request that is
+ * done, and aio_return() of a read as the receive of its bytes. lio_listio
+ * waits for all of its requests: it is the receive of each, of which the first
+ * has the wait. This holds for reads from streams. A wait for files is one for
+ * the disk, and any other has an unknown end.
+ */
+#include "agent/preload/wrap.h"
+
+#include "agent/pool/ready.h"
+#include "agent/preload/sample/sample.h"
+
+/* The channels of reads that were begun and not returned. The table is lossy: a
+ * new request replaces another one in its slot, and then nothing is known of
+ * that. */
+#define REQUESTS 1024u
+static struct request {
+    _Atomic uint64_t at;   /* address of the aiocb; 0: the slot is free */
+    _Atomic uint64_t chan; /* channel id | generation of the process << 32 */
+} requests[REQUESTS] IPS_TABLE;
+
+static struct request *slot_of(const struct aiocb *a)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)a * 0x9e3779b97f4a7c15ull;
+    return &requests[hash >> 32 & (REQUESTS - 1)];
+}
+
+static bool is_pending(const struct aiocb *a)
+{
+    return __atomic_load_n(&a->__error_code, __ATOMIC_ACQUIRE) == EINPROGRESS;
+}
+
+/* Notes a read that is about to be begun: the descriptor may be closed before
+ * the read is done. */
+static void note_read(const struct aiocb *a)
+{
+    struct request *slot = slot_of(a);
+    int saved = errno;
+    uint64_t word = ips_chan_get_or_identify(a->aio_fildes);
+    bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
+    errno = saved;
+    if (!stream && atomic_load(&slot->at) != (uint64_t)(uintptr_t)a)
+        return;
+    atomic_store(&slot->at, 0);
+    if (!stream)
+        return;
+    atomic_store(&slot->chan,
+                 ips_fd_chan(word) | (uint64_t)ips_core.generation << 32);
+    atomic_store(&slot->at, (uint64_t)(uintptr_t)a);
+}
+
+/* Returns the channel that the request `a` reads from; 0: none, or unknown. */
+static uint32_t find_channel(const struct aiocb *a)
+{
+    const struct request *slot = slot_of(a);
+    uint64_t at = (uint64_t)(uintptr_t)a;
+    if (atomic_load(&slot->at) != at)
+        return 0;
+    uint64_t chan = atomic_load(&slot->chan);
+    return chan >> 32 == ips_core.generation && atomic_load(&slot->at) == at
+               ? (uint32_t)chan
+               : 0;
+}
+
+static void forget_read(const struct aiocb *a)
+{
+    uint64_t at = (uint64_t)(uintptr_t)a;
+    atomic_compare_exchange_strong(&slot_of(a)->at, &at, 0);
+}
+
+/* What a wait for requests waited for. */
+struct awaited {
+    /* reads that have channels and did not fail; requests for files; others */
+    unsigned reads, files, others;
+};
+
+static void add_request(struct awaited *w, const struct aiocb *a)
+{
+    if (!a->__error_code && find_channel(a))
+        w->reads++;
+    else if (ips_fd_class(ips_chan_get_or_identify(a->aio_fildes)) ==
+             IPS_FD_FILE)
+        w->files++;
+    else
+        w->others++;
+}
+
+/* Records a wait that was not, or not only, one for reads. */
+static void record_other_wait(const struct awaited *w, struct ips_moment call,
+                              int r, int err, uint64_t site)
+{
+    if (w->files && !w->reads && !w->others)
+        ips_record_wait(IPS_OP_DISK, call, 0, 0, site, 0);
+    else
+        ips_record_wait(IPS_OP_OTHER, call, r, err, site, 0);
+}
+
+/* Records the read `a`, which returned `r`, unless that was done before. */
+static void record_read(const struct aiocb *a, ssize_t r,
+                        struct ips_moment call, struct ips_moment ret,
+                        uint64_t site)
+{
+    uint32_t chan = find_channel(a);
+    if (!chan)
+        return;
+    forget_read(a);
+    if (r >= 0)
+        ips_record_io(IPS_REC_RECV, chan, IPS_OP_DATA, call, ret, r, 0, site,
+                      0);
+}
+
+/* --- beginning and ending requests ---------------------------------------- */
+
+IPS_EXPORT int aio_read(struct aiocb *a)
+{
+    if (!ips_wrap_on())
+        return REAL(aio_read)(a);
+    note_read(a);
+    int r = REAL(aio_read)(a);
+    if (r < 0)
+        forget_read(a);
+    return r;
+}
+int aio_read64(struct aiocb64 *);
+IPS_EXPORT int aio_read64(struct aiocb64 *a)
+{
+    return aio_read((struct aiocb *)a);
+}
+
+static ssize_t return_and_record(struct aiocb *a, uint64_t site)
+{
+    if (is_pending(a) || !find_channel(a))
+        return REAL(aio_return)(a);
+    struct ips_moment call = ips_at_call();
+    ssize_t r = REAL(aio_return)(a);
+    int saved = errno;
+    record_read(a, r, call, ips_at_return(&call), site);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT ssize_t aio_return(struct aiocb *a)
+{
+    return ips_wrap_on() ? return_and_record(a, IPS_SITE) : REAL(aio_return)(a);
+}
+ssize_t aio_return64(struct aiocb64 *);
+IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
+{
+    struct aiocb *plain = (struct aiocb *)a;
+    return ips_wrap_on() ? return_and_record(plain, IPS_SITE)
+                         : REAL(aio_return)(plain);
+}
+
+/* --- waiting -------------------------------------------------------------- */
+
+/* What a poll would have said of the descriptor: enum ips_ready_why. */
+static uint32_t why_done(const struct aiocb *a)
+{
+    return a->__return_value == 0 ? IPS_READY_IN | IPS_READY_HUP : IPS_READY_IN;
+}
+
+static int suspend_and_record(const struct aiocb *const list[], int n,
+                              const struct timespec *ts, uint64_t site)
+{
+    const struct timespec *asked = ts;
+    struct timespec room;
+    struct awaited w = {0};
+    IPS_WAIT_MARK;
+    struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
+    int r;
+    IPS_UNDISTURBED(r, REAL(aio_suspend)(list, n, ts), r == -1, errno,
+                    ts = ips_wait_left(asked, &call, &room));
+    int saved = errno;
+    const struct aiocb *done = NULL;
+    for (int i = 0; r == 0 && i < n && !done; i++)
+        done = list[i] && !is_pending(list[i]) ? list[i] : NULL;
+    if (done)
+        add_request(&w, done);
+    if (w.reads)
+        ips_record_poll(IPS_OP_POLL, call, 1, 0, site,
+                        ips_pack_ready(find_channel(done), why_done(done)),
+                        false);
+    else
+        record_other_wait(&w, call, r, saved, site);
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
+                           const struct timespec *ts)
+{
+    return ips_wrap_on() ? suspend_and_record(list, n, ts, IPS_SITE)
+                         : REAL(aio_suspend)(list, n, ts);
+}
+int aio_suspend64(const struct aiocb64 *const[], int, const struct timespec *);
+IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
+                             const struct timespec *ts)
+{
+    const struct aiocb *const *plain = (const struct aiocb *const *)list;
+    return ips_wrap_on() ? suspend_and_record(plain, n, ts, IPS_SITE)
+                         : REAL(aio_suspend)(plain, n, ts);
+}
+
+static bool is_request(const struct aiocb *a)
+{
+    return a && a->aio_lio_opcode != LIO_NOP;
+}
+
+typedef int list_fn(int, struct aiocb *const[], int, struct sigevent *);
+
+static int list_and_record(list_fn *real, int mode, struct aiocb *const list[],
+                           int n, struct sigevent *event, uint64_t site)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] && list[i]->aio_lio_opcode == LIO_READ)
+            note_read(list[i]);
+    if (mode != LIO_WAIT)
+        return real(mode, list, n, event);
+    struct awaited w = {0};
+    IPS_WAIT_MARK;
+    struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
+    int r = real(mode, list, n, event); /* again would begin them again */
+    int saved = errno;
+    bool done = r == 0 || saved == EIO;
+    for (int i = 0; done && i < n; i++)
+        if (is_request(list[i]))
+            add_request(&w, list[i]);
+    bool all_reads = w.reads && !w.files && !w.others;
+    if (!all_reads)
+        record_other_wait(&w, call, r, saved, site);
+    struct ips_moment ret = ips_at_return(&call), from = all_reads ? call : ret;
+    for (int i = 0; done && i < n; i++)
+        if (is_request(list[i]) && !is_pending(list[i]) &&
+            find_channel(list[i])) {
+            record_read(list[i],
+                        list[i]->__error_code ? -1 : list[i]->__return_value,
+                        from, ret, site);
+            from = ret;
+        }
+    errno = saved;
+    return r;
+}
+
+static int list_begin(list_fn *real, int mode, struct aiocb *const list[],
+                      int n, struct sigevent *event, uint64_t site)
+{
+    bool on = ips_wrap_on() && n > 0;
+    ips_sample_before_call((uint64_t)(uintptr_t)real);
+    return on ? list_and_record(real, mode, list, n, event, site)
+              : real(mode, list, n, event);
+}
+
+IPS_EXPORT int lio_listio(int mode, struct aiocb *const list[], int n,
+                          struct sigevent *event)
+{
+    ips_wrap_on();
+    return list_begin(ips_real.lio_listio, mode, list, n, event, IPS_SITE);
+}
+int lio_listio64(int, struct aiocb64 *const[], int, struct sigevent *);
+IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
+                            struct sigevent *event)
+{
+    ips_wrap_on();
+    return list_begin(ips_real.lio_listio, mode,
+                      (struct aiocb *const *)(const void *)list, n, event,
+                      IPS_SITE);
+}
+
+#if defined(__x86_64__)
+/* Programs that were linked before glibc 2.4 have a version of their own. That
+ * of glibc 2.4 is the present one; it is no alias, for which the linker would
+ * leave out the present name. */
+#define OLD_LIST(suffix, type, version, real_function)                         \
+    int ips_old_lio_listio##suffix(int, type *const[], int,                    \
+                                   struct sigevent *);                         \
+    IPS_EXPORT int ips_old_lio_listio##suffix(int mode, type *const list[],    \
+                                              int n, struct sigevent *event)   \
+    {                                                                          \
+        ips_wrap_on();                                                         \
+        return list_begin(real_function, mode,                                 \
+                          (struct aiocb *const *)(const void *)list, n, event, \
+                          IPS_SITE);                                           \
+    }                                                                          \
+    __asm__(".symver ips_old_lio_listio" #suffix "," version)
+
+static list_fn *find_old_list(void)
+{
+    static list_fn *_Atomic real;
+    if (unlikely(!real))
+        real = (list_fn *)(uintptr_t)ips_find_old("lio_listio");
+    return real;
+}
+
+OLD_LIST(, struct aiocb, "lio_listio@GLIBC_2.2.5", find_old_list());
+OLD_LIST(64, struct aiocb64, "lio_listio64@GLIBC_2.2.5", find_old_list());
+OLD_LIST(_4, struct aiocb, "lio_listio@GLIBC_2.4", ips_real.lio_listio);
+OLD_LIST(64_4, struct aiocb64, "lio_listio64@GLIBC_2.4", ips_real.lio_listio);
+#endif

@@ -1,0 +1,185 @@
+/*
+ * The lock of a stdio stream, as flockfile() and its like take it: recorded as
+ * the mutex that it is. The C library's other functions take the same lock by
+ * calls of its own, which are not seen: a wait for a printf of another thread
+ * has no release, and a printf that waits has no record.
+ *
+ * flockfile() may be called again by the thread that holds the lock; only its
+ * first call and the last funlockfile() count.
+ */
+#include "agent/preload/sync.h"
+
+#include <sys/single_threaded.h>
+
+#include "agent/record/valgrind.h"
+
+/* The C library's _IO_lock_t, which no header shows. `count` counts the calls
+ * of the holder; whether its first call is counted too depends on the version.
+ */
+struct stream_lock {
+    int word; /* 0: free; 1: held; 2: held, and a thread may be waiting */
+    int count;
+    void *owner; /* pthread_self() of the holder */
+};
+
+static enum { UNCHECKED, UNKNOWN, KNOWN } layout;
+static int first_count; /* `count` after the holder's first call */
+
+static void check_layout(void)
+{
+    FILE f;
+    struct stream_lock lock = {0};
+    void *self = (void *)pthread_self();
+    memset(&f, 0, sizeof(f));
+    f._lock = (void *)&lock;
+    SREAL(flockfile)(&f);
+    int first = lock.count;
+    bool good = lock.word == 1 && lock.owner == self;
+    SREAL(flockfile)(&f);
+    good = good && lock.count == first + 1;
+    SREAL(funlockfile)(&f);
+    good = good && lock.count == first && lock.word == 1;
+    SREAL(funlockfile)(&f);
+    good = good && lock.word == 0 && lock.owner == NULL;
+    first_count = first;
+    __atomic_store_n(&layout, good && !ips_in_valgrind() ? KNOWN : UNKNOWN,
+                     __ATOMIC_RELEASE);
+}
+
+/* The first call in every wrapper. False: nothing is recorded. */
+static bool is_on(const FILE *f)
+{
+    if (unlikely(!ips_sync_on()) || !f->_lock)
+        return false;
+    if (unlikely(__atomic_load_n(&layout, __ATOMIC_ACQUIRE) == UNCHECKED))
+        check_layout();
+    return true;
+}
+
+static const struct stream_lock *lock_of(const FILE *f)
+{
+    return (const struct stream_lock *)(const void *)f->_lock;
+}
+
+static bool may_be_held_by_another(const FILE *f)
+{
+    const struct stream_lock *lock = lock_of(f);
+    return layout != KNOWN ||
+           (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) != 0 &&
+            __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) !=
+                (void *)pthread_self());
+}
+
+/* Whether this thread, which holds the lock, has taken it once. */
+static bool is_held_once(const FILE *f)
+{
+    return layout != KNOWN || lock_of(f)->count == first_count;
+}
+
+/* Whether --locks=all must record locks that nobody waits for. */
+static inline bool must_record_free(void)
+{
+    return unlikely(ips_sync_all) && !__libc_single_threaded;
+}
+
+static void record_free_lock(const FILE *f)
+{
+    if (must_record_free() && is_held_once(f))
+        ips_record_uncontended_now(IPS_SYNC_MUTEX, f->_lock, false);
+}
+
+/* Fast tests for what nearly all calls find. */
+static inline bool is_plainly_free(const FILE *f)
+{
+    return layout == KNOWN && !ips_sync_all &&
+           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) == 0;
+}
+static inline bool is_plainly_unwaited(const FILE *f)
+{
+    return layout == KNOWN && !ips_sync_all &&
+           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) <= 1 &&
+           !ips_maybe_tried_for(f->_lock);
+}
+
+static void lock_and_record(FILE *f, uint64_t site)
+{
+    IPS_WAIT_MARK;
+    struct ips_sync_object thing = ips_name_sync_object(f->_lock, false);
+    struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, f->_lock, 0, site, call);
+    SREAL_WAIT(flockfile)(f);
+    struct ips_moment ret = ips_at_return(&call);
+    if (ips_was_blocked(&call, &ret))
+        ips_record_acquire(IPS_SYNC_MUTEX, &thing, call, ret, IPS_GOT_SLEPT, 0,
+                           site);
+    else
+        record_free_lock(f);
+}
+
+static __attribute__((noinline)) void lock_slow(FILE *f, uint64_t site)
+{
+    bool on = is_on(f);
+    if (on && may_be_held_by_another(f)) {
+        lock_and_record(f, site);
+        return;
+    }
+    SREAL(flockfile)(f);
+    if (on)
+        record_free_lock(f);
+}
+
+IPS_EXPORT void flockfile(FILE *f)
+{
+    if (likely(is_plainly_free(f)))
+        SREAL(flockfile)(f);
+    else
+        lock_slow(f, IPS_SITE);
+}
+void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
+
+IPS_EXPORT int ftrylockfile(FILE *f)
+{
+    int r = SREAL(ftrylockfile)(f);
+    if (!is_on(f))
+        return r;
+    if (r != 0)
+        ips_note_failed_try(f->_lock);
+    else if (is_held_once(f))
+        ips_record_successful_try(IPS_SYNC_MUTEX, f->_lock, false, IPS_SITE);
+    return r;
+}
+int _IO_ftrylockfile(FILE *) IPS_ALIAS(ftrylockfile);
+
+static void unlock_and_record(FILE *f, bool waited, uint64_t site)
+{
+    const void *lock = f->_lock; /* the stream may be closed once it is free */
+    struct ips_sync_object thing = ips_name_sync_object(lock, false);
+    struct ips_moment call = ips_at_call();
+    SREAL(funlockfile)(f);
+    if (waited)
+        ips_record_release(IPS_SYNC_MUTEX, &thing, call, 1, site);
+    else
+        ips_record_uncontended_release(IPS_SYNC_MUTEX, lock, false, call);
+}
+
+static __attribute__((noinline)) void unlock_slow(FILE *f, uint64_t site)
+{
+    bool last = is_on(f) && is_held_once(f);
+    bool waited =
+        last && (layout != KNOWN ||
+                 __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) > 1 ||
+                 ips_take_tried_mark(f->_lock));
+    if (unlikely(waited || (last && must_record_free())))
+        unlock_and_record(f, waited, site);
+    else
+        SREAL(funlockfile)(f);
+}
+
+IPS_EXPORT void funlockfile(FILE *f)
+{
+    if (likely(is_plainly_unwaited(f)))
+        SREAL(funlockfile)(f);
+    else
+        unlock_slow(f, IPS_SITE);
+}
+void _IO_funlockfile(FILE *) IPS_ALIAS(funlockfile);
