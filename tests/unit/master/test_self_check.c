@@ -250,7 +250,8 @@ static void make_waits(void)
     waits.left_out_ns = waits.cut_ns = group.longest_ns = 100;
     idle.cores = 2;
     idle.elapsed_ns = 150;
-    idle.running_ns = idle.spun_ns = 50;
+    idle.running_ns = 40;
+    idle.spun_ns = 10;
     idle.others_ns = idle.unknown_ns = idle.nobody_ns = 40;
     idle.before_ns = idle.after_ns = 15;
     waits.causes = idle.waiting = &causes;
@@ -273,10 +274,10 @@ static void test_self_check__waits(void **state)
         {&cause.ns, 101},          {&waits.late_sender_ns, 41},
         {&waits.left_out_ns, 101}, {&waits.cut_ns, 101},
         {&blame.ns, 99},           {&group.longest_ns, 101},
-        {&idle.running_ns, 51},    {&idle.others_ns, 39},
+        {&idle.running_ns, 41},    {&idle.others_ns, 39},
         {&idle.unknown_ns, 0},     {&idle.nobody_ns, 41},
         {&idle.before_ns, 16},     {&idle.after_ns, 14},
-        {&idle.cores, 3},          {&idle.spun_ns, 51},
+        {&idle.cores, 3},          {&idle.spun_ns, 9},
     };
     (void)state;
     PLANT(p, make_waits, check_waits);
