@@ -75,10 +75,11 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
     snprintf(dir, sizeof(dir), "%s/master", m->state);
     int rc = ips_path_make_state(dir, err);
     if (rc == 0)
-        m->state_fd = ips_lock_directory(dir, "lock", "--state",
-                                         m->private_mode ? 10000 : 3000, err);
-    if (rc < 0 || m->state_fd < 0)
-        return rc < 0 ? rc : m->state_fd;
+        rc = ips_lock_directory(dir, "lock", "--state",
+                                m->private_mode ? 10000 : 3000, &m->state_lock,
+                                err);
+    if (rc < 0)
+        return rc;
     mtimes_set_directory(&m->mtimes, dir);
     return catalogue_open(dir, &m->catalogue, err);
 }
@@ -110,7 +111,7 @@ int master_start(struct master *m, struct event_base *base,
                  const struct master_options *o, struct ips_err *err)
 {
     memset(m, 0, sizeof(*m));
-    m->state_fd = -1;
+    m->state_lock = IPS_LOCK_NONE;
     m->base = base;
     m->private_mode = o->private_mode;
     m->idle_s = o->idle_s;
@@ -149,8 +150,7 @@ void master_release(struct master *m)
     mtimes_release(&m->mtimes);
     if (m->tick)
         event_free(m->tick);
-    if (m->state_fd >= 0)
-        close(m->state_fd);
+    ips_lock_release(&m->state_lock);
     ips_peer_reap();
     memset(m, 0, sizeof(*m));
 }

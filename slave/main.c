@@ -39,8 +39,7 @@ static void leave_loop(struct slave *s)
 
 static void stop_slave(struct slave *s)
 {
-    slave_lock_release(s->lock_fd); /* must be released before pool.lock */
-    s->lock_fd = -1;
+    ips_lock_release(&s->pool_lock); /* must be released before pool.lock */
     s->stopping = true;
     leave_loop(s);
 }
@@ -150,8 +149,7 @@ static int make_and_lock_pool(struct slave *s, struct ips_err *err)
     int rc = slave_lock_make_pool_directory(s->opt.pool, err);
     if (rc < 0)
         return rc;
-    s->lock_fd = slave_lock_take(s->opt.pool, err);
-    return s->lock_fd < 0 ? s->lock_fd : 0;
+    return slave_lock_take(s->opt.pool, &s->pool_lock, err);
 }
 
 static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
@@ -171,10 +169,9 @@ static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
     slave_graphs_init(&s->graphs, db, "/proc/self/exe");
     int rc = ips_path_make_state(state, err);
     if (rc == 0)
-        s->state_fd = ips_lock_directory(state, "lock", "--state",
-                                         s->opt.is_private ? 10000 : 3000, err);
-    if (rc == 0 && s->state_fd < 0)
-        rc = s->state_fd;
+        rc = ips_lock_directory(state, "lock", "--state",
+                                s->opt.is_private ? 10000 : 3000,
+                                &s->state_lock, err);
     if (rc == 0)
         rc = slave_drain_open(&s->drain, &opt, err);
     if (rc == 0 && s->opt.memory_bytes)
@@ -227,8 +224,8 @@ static void release_slave(struct slave *s)
         event_base_free(s->base);
     if (s->wake_fd >= 0)
         close(s->wake_fd);
-    slave_lock_release(s->state_fd);
-    slave_lock_release(s->lock_fd);
+    ips_lock_release(&s->state_lock);
+    ips_lock_release(&s->pool_lock);
 }
 
 static void run_loop(struct slave *s)
@@ -244,8 +241,8 @@ static void run_loop(struct slave *s)
 
 int main(int argc, char **argv)
 {
-    struct slave s = {.lock_fd = -1,
-                      .state_fd = -1,
+    struct slave s = {.pool_lock = IPS_LOCK_NONE,
+                      .state_lock = IPS_LOCK_NONE,
                       .wake_fd = -1,
                       .wanted_level = SLAVE_LEVEL_NORMAL};
     struct ips_err err = {0};

@@ -16,6 +16,7 @@
 #ifndef IPS_MASTER_BASE_MASTER_H
 #define IPS_MASTER_BASE_MASTER_H
 
+#include "common/lock.h"
 #include "common/paths.h"
 #include "master/base/catalogue.h"
 #include "master/base/mtimes.h"
@@ -43,7 +44,7 @@ struct master {
     struct ips_listener *listener;
     struct catalogue *catalogue;
     struct worker *worker;
-    int state_fd; /* holds the lock of the state directory; -1: none */
+    struct ips_lock state_lock;
     struct roster roster;
     struct client *clients;
     uint32_t client_count;

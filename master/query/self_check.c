@@ -1,6 +1,7 @@
 #include "master/query/self_check.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/types.h"
 
@@ -45,6 +46,29 @@ static uint64_t sum_ns(const uint64_t *ns, size_t count)
     }
     return all;
 }
+
+/* What must hold between two figures of an answer. */
+struct rule {
+    const char *broken; /* what a violation says */
+    uint64_t is, limit;
+    bool equal; /* else `is` is at most `limit` */
+};
+
+/* A rule of a figure that was not measured holds. */
+static void check_rules(const struct checking *k, const struct rule *rules,
+                        size_t count)
+{
+    for (const struct rule *r = rules; r < rules + count; r++) {
+        if (r->is == IPS_UNMEASURED || r->limit == IPS_UNMEASURED)
+            continue;
+        if (r->equal)
+            check_equal(k, r->broken, r->is, r->limit);
+        else
+            check_at_most(k, r->broken, r->is, r->limit);
+    }
+}
+#define CHECK_RULES(k, rules)                                                  \
+    check_rules(k, rules, sizeof(rules) / sizeof(*(rules)))
 
 static void check_finding(const struct checking *k, const Ips__WhyRow *f,
                           uint64_t wall_ns)
@@ -140,12 +164,49 @@ void self_check_search(struct arena *a, struct certificate *c,
                       f->maps[i]->makespan_ns);
 }
 
+/* A thread serves one request at a time. Its CPU time at the ends of the
+ * window is known to about an arc: hence the tolerance. No station that serves
+ * needs more time for a request than the rate that all of them allow. */
+static void check_station(const struct checking *k, const Ips__StationRow *s,
+                          const Ips__ServiceRow *of)
+{
+    bool client = strcmp(s->kind, "client") == 0;
+    bool thread = strcmp(s->kind, "thread") == 0;
+    uint64_t window = ips_sub_sat(of->to_ns, of->from_ns);
+    uint64_t limit = ips_add_sat(window, window / 20 + 10000000);
+    limit = ips_add_sat(limit, k->c->msg.guess_off_ns);
+    bool bound = !client && of->bound > 0 && of->bound < 1e9;
+    const struct rule rules[] = {
+        {"a thread serves requests for longer than there were any", s->busy_ns,
+         client || thread ? limit : IPS_UNMEASURED, false},
+        {"requests come faster than a station allows", (uint64_t)s->demand_ns,
+         bound ? (uint64_t)(1e9 / of->bound) + 1 : IPS_UNMEASURED, false},
+    };
+    if (strcmp(s->service, of->service) == 0)
+        CHECK_RULES(k, rules);
+}
+
+static void check_parts(const struct checking *k, const Ips__RequestParts *p)
+{
+    if (!p)
+        return;
+    const uint64_t parts[] = {p->queued_ns,    p->untaken_ns, p->own_ns,
+                              p->elsewhere_ns, p->message_ns, p->external_ns};
+    check_equal(k, "the parts of requests are not the requests",
+                sum_ns(parts, sizeof(parts) / sizeof(*parts)), p->ns);
+}
+
 void self_check_requests(struct arena *a, struct certificate *c,
                          const Ips__RequestsAnswer *r)
 {
     const struct checking k = {a, c};
     for (size_t i = 0; i < r->n_services; i++) {
         const Ips__ServiceRow *s = r->services[i];
+        for (size_t j = 0; j < r->n_stations; j++)
+            check_station(&k, r->stations[j], s);
+        check_parts(&k, s->all);
+        check_parts(&k, s->median);
+        check_parts(&k, s->slowest);
         if (s->mean_ns == IPS_UNMEASURED)
             continue;
         check_at_most(&k,
@@ -159,4 +220,135 @@ void self_check_requests(struct arena *a, struct certificate *c,
         check_at_most(&k, "requests took longer on average than the longest",
                       s->mean_ns, s->max_ns);
     }
+}
+
+static uint64_t sum_causes(Ips__WaitCause *const *v, size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum = ips_add_sat(sum, v[i]->ns);
+    return sum;
+}
+
+void self_check_wait_group(struct arena *a, struct certificate *c,
+                           const Ips__WaitGroup *g)
+{
+    const struct checking k = {a, c};
+    uint64_t blamed = 0;
+    for (size_t i = 0; i < g->n_blame; i++)
+        blamed = ips_add_sat(blamed, g->blame[i]->ns);
+    const struct rule rules[] = {
+        {"what happened during the waits of a group is not the group", blamed,
+         g->total_ns, true},
+        {"a wait is longer than all waits of its group", g->longest_ns,
+         g->total_ns, false},
+    };
+    CHECK_RULES(&k, rules);
+}
+
+static void check_idle(const struct checking *k, const Ips__IdleRow *r)
+{
+    const uint64_t parts[] = {
+        r->running_ns, r->spun_ns,
+        r->others_ns,  r->unknown_ns,
+        r->nobody_ns,  r->before_ns,
+        r->after_ns,   sum_causes(r->waiting, r->n_waiting)};
+    ips_u128 whole = (ips_u128)r->cores * r->elapsed_ns;
+    const struct rule rules[] = {
+        {"the parts of a machine's core time are not the core time",
+         sum_ns(parts, sizeof(parts) / sizeof(*parts)),
+         whole < IPS_UNMEASURED ? (uint64_t)whole : IPS_UNMEASURED, true},
+    };
+    CHECK_RULES(k, rules);
+}
+
+void self_check_waits(struct arena *a, struct certificate *c,
+                      const Ips__WaitsAnswer *w)
+{
+    const struct checking k = {a, c};
+    const struct rule rules[] = {
+        {"the causes of the waits are not the waits",
+         sum_causes(w->causes, w->n_causes), w->total_ns, true},
+        {"late senders and receivers are more than the waits",
+         ips_add_sat(w->late_sender_ns, w->late_receiver_ns), w->total_ns,
+         false},
+        {"the groups left out are more than all groups", w->left_out_ns,
+         w->total_ns, false},
+        {"the waits that were not followed are more than the waits", w->cut_ns,
+         w->total_ns, false},
+    };
+    CHECK_RULES(&k, rules);
+    for (size_t i = 0; i < w->n_idle; i++)
+        check_idle(&k, w->idle[i]);
+}
+
+static void check_whatif_row(const struct checking *k, const Ips__WhatifRow *r,
+                             uint64_t t_max_ns)
+{
+    const struct rule rules[] = {
+        {"an edit gains more than its part of the path", r->gain_ns,
+         r->bound_ns, false},
+        {"an edit gains more than the path", r->gain_ns, t_max_ns, false},
+        {"the path with an edit and its gain are not the path",
+         ips_add_sat(r->t_max_ns, r->gain_ns), t_max_ns, true},
+    };
+    CHECK_RULES(k, rules);
+}
+
+void self_check_whatif(struct arena *a, struct certificate *c,
+                       const Ips__WhatifAnswer *w)
+{
+    const struct checking k = {a, c};
+    for (size_t i = 0; i < w->n_edits; i++)
+        check_whatif_row(&k, w->edits[i], w->t_max_ns);
+    if (w->all)
+        check_whatif_row(&k, w->all, w->t_max_ns);
+    for (size_t i = 0; i < w->n_ranking; i++)
+        check_whatif_row(&k, w->ranking[i], w->t_max_ns);
+    for (size_t i = 0; i < w->n_next; i++)
+        check_at_most(&k, "a next path is longer than the path", w->next[i]->ns,
+                      w->t_max_ns);
+}
+
+static void check_metrics_row(const struct checking *k,
+                              const Ips__MetricsRow *r)
+{
+    uint64_t queued = r->wait_cpu_ns == IPS_UNMEASURED ? 0 : r->wait_cpu_ns;
+    const uint64_t known[] = {r->cpu_ns, r->blocked_ns, queued};
+    uint64_t parts = sum_ns(known, sizeof(known) / sizeof(*known));
+    if (parts != IPS_UNMEASURED)
+        parts += (uint64_t)r->other_ns; /* which may be negative */
+    const struct rule rules[] = {
+        {"the parts of the threads' lives are not their lives", parts,
+         r->lifetimes_ns, true},
+        {"the causes of the waits are not the waits",
+         sum_causes(r->waits, r->n_waits), r->wait_ns, true},
+        {"threads are blocked for longer than they wait", r->blocked_ns,
+         r->wait_ns, false},
+    };
+    CHECK_RULES(k, rules);
+}
+
+static void check_totals(const struct checking *k,
+                         Ips__MatrixTotal *const *totals, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Ips__MatrixTotal *t = totals[i];
+        if (*t->object)
+            continue;
+        check_equal(k, "more bytes are received than are sent, or fewer",
+                    t->bytes_in, t->bytes_out);
+        check_equal(k, "more messages are received than are sent, or fewer",
+                    t->messages_in, t->messages_out);
+    }
+}
+
+void self_check_metrics(struct arena *a, struct certificate *c,
+                        const Ips__MetricsAnswer *m)
+{
+    const struct checking k = {a, c};
+    for (size_t i = 0; i < m->n_rows; i++)
+        check_metrics_row(&k, m->rows[i]);
+    check_totals(&k, m->machine_totals, m->n_machine_totals);
+    check_totals(&k, m->process_totals, m->n_process_totals);
 }

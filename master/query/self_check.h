@@ -12,7 +12,17 @@
  *  - `predict`: the time is at least that of the longest thread and the CPU
  *    time under any lock, at the speed of the predicted machines. No placement
  *    beats the lower bound of all placements.
- *  - `requests`: quantiles ascend.
+ *  - `requests`, `bottleneck`: quantiles ascend. A thread is not busy for
+ *    longer than there were requests, so the rate that it allows is not below
+ *    the measured one. No station allows less than the rate that all of them
+ *    allow. The parts of requests add up to the requests.
+ *  - `waits`: the causes add up to the waits, what happened during the waits of
+ *    a group adds up to the group, and the parts of a machine's core time to
+ *    that.
+ *  - `whatif`: an edit gains no more than its part of the path; the path with
+ *    the edit and its gain add up to the path. No next path is longer.
+ *  - `metrics`: the parts of the threads' lives add up to their lives, causes
+ *    to waits; in the matrices as much is received as sent.
  */
 #ifndef IPS_MASTER_QUERY_SELF_CHECK_H
 #define IPS_MASTER_QUERY_SELF_CHECK_H
@@ -38,5 +48,15 @@ void self_check_search(struct arena *a, struct certificate *c,
                        const Ips__PredictAnswer *answer);
 void self_check_requests(struct arena *a, struct certificate *c,
                          const Ips__RequestsAnswer *answer);
+/* Groups are sent before the rest of the answer. */
+void self_check_wait_group(struct arena *a, struct certificate *c,
+                           const Ips__WaitGroup *group);
+void self_check_waits(struct arena *a, struct certificate *c,
+                      const Ips__WaitsAnswer *answer);
+void self_check_whatif(struct arena *a, struct certificate *c,
+                       const Ips__WhatifAnswer *answer);
+/* For a whole run: in a window, some figures of a row are not defined. */
+void self_check_metrics(struct arena *a, struct certificate *c,
+                        const Ips__MetricsAnswer *answer);
 
 #endif

@@ -15,6 +15,7 @@
 #include "master/query/certificate.h"
 #include "master/query/gather.h"
 #include "master/query/machine_share.h"
+#include "master/query/self_check.h"
 #include "master/tables/cache.h"
 #include "master/tables/metrics.h"
 #include "master/tables/refresh.h"
@@ -64,6 +65,8 @@ static void answer_summary(struct query *q)
     struct ips_err err = {0}, db = {0};
     struct summary s;
     int rc = summary_make(q, &s, &err);
+    if (rc == 0)
+        self_check_metrics(&s.a, &s.certificate, &s.answer);
     if (rc == 0 && summary_store(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
@@ -118,6 +121,8 @@ static void answer_rows(struct query *q, struct tables *t)
     if (query_wants_windowed_tables(q))
         certificate_set_category(q, &a, &c, 3,
                                  "the slaves' graphs, in a window");
+    else
+        self_check_metrics(&a, &c, &answer);
     answer.certificate = &c.msg;
     if (cut > 0) {
         certificate_gap(&a, &c,

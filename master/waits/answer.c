@@ -7,6 +7,7 @@
 #include "master/query/certificate.h"
 #include "master/query/gather.h"
 #include "master/query/machine_share.h"
+#include "master/query/self_check.h"
 #include "master/tables/procs.h"
 #include "master/waits/query.h"
 
@@ -23,6 +24,7 @@ struct filling {
     struct query *q;
     struct waits_data *d;
     struct arena *a;
+    struct certificate *c;
 };
 
 /* ---- names -------------------------------------------------------------- */
@@ -238,6 +240,8 @@ static void send_groups(const struct filling *f, size_t shown)
         for (; at < shown && piece.n_groups < GROUPS_A_REPLY; at++) {
             Ips__WaitGroup *row = &rows[piece.n_groups];
             fill_group(f, &f->d->groups.group[f->d->order[at]], row);
+            if (!f->a->failed)
+                self_check_wait_group(f->a, f->c, row);
             list[piece.n_groups++] = row;
         }
         piece.groups = list;
@@ -256,7 +260,7 @@ void waits_answer(struct query *q)
     struct arena a = {0};
     struct certificate c;
     struct ips_err err = {0};
-    struct filling f = {q, d, &a};
+    struct filling f = {q, d, &a, &c};
     Ips__WaitsAnswer answer = IPS__WAITS_ANSWER__INIT;
     size_t shown = ask->top && ask->top < d->groups.count ? (size_t)ask->top
                                                           : d->groups.count;
@@ -268,6 +272,8 @@ void waits_answer(struct query *q)
         c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
     add_note(&f, &c);
     fill_totals(&f, shown, &answer);
+    if (!a.failed)
+        self_check_waits(&a, &c, &answer);
     send_groups(&f, shown);
     answer.clock = ips_unconst_text(d->path.clock_text);
     answer.category = ips_unconst_text("3");

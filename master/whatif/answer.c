@@ -7,6 +7,7 @@
 #include "master/path/weighting.h"
 #include "master/query/certificate.h"
 #include "master/query/gather.h"
+#include "master/query/self_check.h"
 #include "master/tables/procs.h"
 #include "master/whatif/whatif.h"
 
@@ -256,6 +257,8 @@ void whatif_answer(struct query *q)
                          "whole run's path");
     note_procedures(&f);
     note_caveats(&f);
+    if (!a.failed)
+        self_check_whatif(&a, &c, &answer);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;
     if (a.failed) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "agent/pool/pool.h"
-#include "common/lock.h"
 #include "common/paths.h"
 
 int slave_lock_make_pool_directory(const char *pool, struct ips_err *err)
@@ -61,23 +60,15 @@ static void lock_as_initial_namespace(int fd)
         (void)!fcntl(fd, F_SETLK, &lock);
 }
 
-int slave_lock_take(const char *pool, struct ips_err *err)
+int slave_lock_take(const char *pool, struct ips_lock *out, struct ips_err *err)
 {
     /* Retries, because ipsrun and recorded programs take this lock for a moment
      * to see whether a slave runs. */
-    int fd = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, err);
-    if (fd >= 0)
-        lock_as_initial_namespace(fd);
-    return fd;
-}
-
-void slave_lock_release(int fd)
-{
-    if (fd < 0)
-        return;
-    /* erase the pid: an old pid in the file would mislead people */
-    (void)!ftruncate(fd, 0);
-    close(fd);
+    int rc =
+        ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, out, err);
+    if (rc == 0)
+        lock_as_initial_namespace(out->file_fd);
+    return rc;
 }
 
 int slave_lock_try_pool_lock(const char *pool)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
+#include "common/lock.h"
 
 /* Creates the pool directory if it does not exist: mode 0711 for root, else
  * 0700. IPS_E_USAGE: `pool` is no directory; IPS_E_REFUSED: it belongs to
@@ -17,10 +18,10 @@
 int slave_lock_make_pool_directory(const char *pool,
                                    struct ips_err *err) IPS_MUST_USE;
 
-/* Takes slave.lock; waits up to 0.3 s for it. Returns the descriptor, or
- * IPS_E_BUSY (the message names the holder's pid). */
-int slave_lock_take(const char *pool, struct ips_err *err) IPS_MUST_USE;
-void slave_lock_release(int fd);
+/* Takes slave.lock; waits up to 0.3 s for it. IPS_E_BUSY: the message names the
+ * holder's pid. ips_lock_release() releases it. */
+int slave_lock_take(const char *pool, struct ips_lock *out,
+                    struct ips_err *err) IPS_MUST_USE;
 
 /* Takes pool.lock without waiting: while it is held, no run is created or
  * joined. Returns the descriptor (close releases the lock), or -1. */

@@ -120,6 +120,8 @@ struct ips_proc {
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
+    uint64_t image_stamp; /* of its last image */
+    bool left_image;      /* its last image ends with an EXEC record */
 };
 struct ips_thread_row {
     uint32_t process, tid, chain;
@@ -271,6 +273,9 @@ struct ips_build_counts {
     /* number of SAMPLE, ENTER, EXIT and COUNT records; 0: nothing is known
      * about procedures */
     uint64_t code;
+    /* threads that somebody joined, and that left no record: their segments
+     * were removed before they were read */
+    uint64_t missing_threads;
 };
 
 struct ips_built {

@@ -384,9 +384,10 @@ static void link_join(struct links *l, struct b_join *j)
     case IPS_JOIN_THREAD:
     case IPS_JOIN_TASK:
         f = j->seq ? fork_of_seq(l, s->image, j->seq) : IPS_NONE;
-        if (f != IPS_NONE && !makes_process(&b->forks.v[f]))
+        if (f != IPS_NONE && !makes_process(&b->forks.v[f])) {
             j->child = b->forks.v[f].child;
-        else if (j->kind == IPS_JOIN_TASK)
+            j->unrecorded = !b->forks.v[f].failed && j->child == IPS_NONE;
+        } else if (j->kind == IPS_JOIN_TASK)
             j->child = task_of_number(b, s->image, j->pid);
         break;
     default:

@@ -147,6 +147,8 @@ static void fill_process(struct build *b, uint32_t p,
             const struct b_stream *s = &b->streams[im->first_stream + k];
             row->events += s->events;
             proc->last_ns = ips_max_u64(proc->last_ns, s->last_ns);
+            row->image_stamp = s->in->head.image_stamp;
+            row->left_image = (k > 0 && row->left_image) || s->exec_last;
         }
     }
 }

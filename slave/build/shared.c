@@ -261,6 +261,129 @@ int b_match_shared(struct build *b, uint32_t to)
     return rc;
 }
 
+/* ---- matches that the clock contradicts ---- */
+
+/* A shorter sleep is not reported. */
+#define CONTRADICTION_NS 10000000u
+
+/* Returns the send found for receive `i`, or NULL. `walk`: [end_count], by
+ * sending end: receives that are not listed have the order of their sends. */
+static const struct b_op *sender_of(const struct build *b, uint32_t i,
+                                    struct b_sending *walk)
+{
+    const struct ips_graph *g = &b->out->g;
+    if (g->xkind[i] & B_X_SENT)
+        return b_op_at(b, g->xpred[i]);
+    uint32_t from = b->out->ends[g->site[i]].peer_end;
+    struct b_sending *s = &walk[from];
+    if (!s->op)
+        *s = b_first_send(b, &b->ends[from]);
+    while (s->op && s->op->node != g->xpred[i])
+        b_next_send(b, s);
+    return s->op;
+}
+
+/* Returns the index of the first of `n` readings at `t` or later, or `n`. */
+static uint32_t find_reading(const struct b_delay *v, uint32_t n, uint64_t t)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (v[mid].t < t)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Returns the run delay of the chain between two of its readings, the last up
+ * to `from` and the first after `to`; UINT64_MAX: there are no such readings.
+ */
+static uint64_t run_delay_around(const struct build *b, uint32_t chain,
+                                 uint64_t from, uint64_t to)
+{
+    struct b_window w = b_first_delay_window(b, chain);
+    uint64_t before = w.has_base ? 0 : UINT64_MAX;
+    for (uint32_t k = w.stream; k != IPS_NONE; k = b->streams[k].next) {
+        const struct b_stream *s = &b->streams[k];
+        if (s->task || !s->delay_count)
+            continue;
+        const struct b_delay *v = &b->delays.v[s->first_delay];
+        uint32_t next = find_reading(v, s->delay_count, from + 1);
+        if (next > 0)
+            before = v[next - 1].ns;
+        next = find_reading(v, s->delay_count, to);
+        if (next < s->delay_count)
+            return before == UINT64_MAX ? before
+                                        : ips_sub_sat(v[next].ns, before);
+    }
+    return UINT64_MAX;
+}
+
+/* Returns how long receive `i` slept although its send had returned before,
+ * beyond what its thread can have waited for a core; 0: nothing shows that it
+ * did. */
+static uint64_t slept_for_something_else(const struct build *b, uint32_t chain,
+                                         uint32_t i, const struct b_op *send)
+{
+    uint64_t t_ret = b->out->g.t_ns[i], wait = b->out->g.wait[i];
+    uint64_t since = ips_sub_sat(t_ret, wait);
+    if (send->t_ret > since)
+        return 0;
+    uint64_t delay = run_delay_around(b, chain, since, t_ret);
+    uint64_t ns = delay == UINT64_MAX ? 0 : ips_sub_sat(wait, delay);
+    return ns >= CONTRADICTION_NS ? ns : 0;
+}
+
+static int add_unended_sleep(struct build *b, uint32_t i, uint64_t ns)
+{
+    int rc = b->tables ? 0 : B_MORE(b->unended, b->err);
+    if (rc == 0 && !b->tables)
+        b->unended.v[b->unended.n++] = (struct ips_unended){ns, i, false};
+    /* only a whole build lists it */
+    b->broken |= b->incremental != NULL;
+    return rc;
+}
+
+static int find_contradiction(struct build *b, uint32_t chain, uint32_t i,
+                              struct b_sending *walk)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t end = g->site[i];
+    uint64_t t_ret = g->t_ns[i], wait = g->wait[i];
+    bool known = g->xkind[i] & B_X_MATCHED;
+    /* the program itself reports the times of its own channels */
+    if (!known || end == IPS_NONE || !b_is_end_in_memory(b, end) ||
+        b->ends[end].datagram || b->out->ends[end].kind == IPS_CHAN_USER)
+        return 0;
+    uint64_t sent = g->xkind[i] & B_X_SENT ? b_op_at(b, g->xpred[i])->t
+                                           : g->t_ns[g->xpred[i]];
+    b->contradicted |= sent > t_ret;
+    if (wait < CONTRADICTION_NS || sent > ips_sub_sat(t_ret, wait))
+        return 0;
+    const struct b_op *send = sender_of(b, i, walk);
+    uint64_t ns = send ? slept_for_something_else(b, chain, i, send) : 0;
+    return ns ? add_unended_sleep(b, i, ns) : 0;
+}
+
+int b_find_contradictions(struct build *b)
+{
+    const struct ips_graph *g = &b->out->g;
+    struct b_sending *walk = b_calloc(b->out->end_count, sizeof(*walk), b->err);
+    if (!walk)
+        return IPS_E_NO_MEMORY;
+    int rc = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        for (uint32_t i = b_first_open_node(b, c); i < end && rc == 0; i++)
+            if (g->kind[i] == IPS_NODE_RECV)
+                rc = find_contradiction(b, c, i, walk);
+    }
+    ips_free_large(walk);
+    return rc;
+}
+
 void b_link_shared_poll(struct build *b, const struct b_poll *p)
 {
     const struct b_end *e = &b->ends[p->end];

@@ -144,17 +144,6 @@ static int name_processes(struct build *b)
     return 0;
 }
 
-/* Did the process end in a program that recorded nothing? */
-static bool went_on_unrecorded(const struct build *b, const struct b_proc *p)
-{
-    const struct b_image *last =
-        &b->images[p->first_image + p->image_count - 1];
-    bool unrecorded = false;
-    for (uint32_t k = 0; k < last->stream_count; k++)
-        unrecorded |= b->streams[last->first_stream + k].exec_last;
-    return unrecorded;
-}
-
 static void find_root_and_goal(struct build *b)
 {
     struct ips_built *out = b->out;
@@ -182,7 +171,7 @@ static void find_root_and_goal(struct build *b)
             out->goal_node = node;
         }
     }
-    if (went_on_unrecorded(b, &b->procs[root]))
+    if (row->left_image) /* for a program that recorded nothing */
         end = ips_max_u64(end, row->end_ns);
     out->root_start_ns = row->start_ns;
     out->goal_elapsed_ns = ips_sub_sat(end, row->start_ns);

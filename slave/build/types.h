@@ -146,7 +146,8 @@ struct b_join {
     uint32_t child_proc; /* process that it waited for, or IPS_NONE */
     uint32_t node;
     uint8_t kind;
-    bool ended; /* the child has ended; false: it was only stopped */
+    bool ended;      /* the child has ended; false: it was only stopped */
+    bool unrecorded; /* a thread of which the FORK is all that was recorded */
 };
 
 struct b_sync { /* an ACQUIRE or RELEASE record, long or short */

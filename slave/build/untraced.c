@@ -143,6 +143,19 @@ static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
         o->unrecorded[o->unrecorded_count++] = new;
 }
 
+/* Counts the threads that ended, as a join of them shows, and have no stream.
+ * While the process lives its segments may not have been found yet. */
+static void count_missing_threads(struct build *b)
+{
+    for (uint32_t j = 0; j < b->joins.n; j++) {
+        const struct b_join *join = &b->joins.v[j];
+        uint32_t image = b->streams[join->stream].image;
+        b->out->counts.missing_threads +=
+            join->kind == IPS_JOIN_THREAD && join->unrecorded &&
+            !b->out->procs[b->images[image].proc].open;
+    }
+}
+
 int b_list_untraced(struct build *b)
 {
     b->out->untraced = b_calloc(ROWS_MAX, sizeof(*b->out->untraced), b->err);
@@ -164,6 +177,7 @@ int b_list_untraced(struct build *b)
     }
     for (uint32_t i = 0; i < b->in->stream_count; i++)
         count_silent_exec(b, &b->streams[i]);
+    count_missing_threads(b);
     return 0;
 }
 

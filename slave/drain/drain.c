@@ -341,6 +341,13 @@ static void restore_run_after_rollback(struct slave_run *run)
         run->saved = run->row;
 }
 
+static void set_failing(struct slave_drain *d, const char *why)
+{
+    if (strcmp(d->failing, why) != 0)
+        d->version++;
+    snprintf(d->failing, sizeof(d->failing), "%.199s", why);
+}
+
 static void log_failure_and_delay_retry(struct slave_drain *d, uint64_t now_ns,
                                         const struct ips_err *err)
 {
@@ -351,9 +358,7 @@ static void log_failure_and_delay_retry(struct slave_drain *d, uint64_t now_ns,
             err->msg);
     if (!d->failing_since_ns)
         d->failing_since_ns = now_ns;
-    if (strcmp(d->failing, err->msg) != 0)
-        d->version++;
-    snprintf(d->failing, sizeof(d->failing), "%.199s", err->msg);
+    set_failing(d, err->msg);
     d->retry_ns = now_ns + RETRY_NS;
 }
 
@@ -467,12 +472,10 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
         log_failure_and_delay_retry(d, now_ns, &err);
         return RETRY_NS;
     }
-    if (d->failing_since_ns) {
+    if (d->failing_since_ns)
         ips_log_info("archiving again");
-        d->version++;
-    }
     d->failing_since_ns = 0;
-    d->failing[0] = '\0';
+    set_failing(d, d->unopened);
     reclaim_segments_and_close_runs(d, now_ns);
     return ns_until_next_turn(d, now_ns);
 }

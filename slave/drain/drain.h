@@ -264,8 +264,12 @@ struct slave_drain {
     /* since when the archive or the database cannot be written; 0: no
      * failure */
     uint64_t failing_since_ns;
-    /* why the archive or the database cannot be written; "": no failure */
+    /* why the archive or the database cannot be written, or a run of the pool
+     * cannot be archived; "": no failure */
     char failing[200];
+    /* why the archive of a run that the last listing of the pool found cannot
+     * be opened; "": no failure */
+    char unopened[200];
     uint64_t retry_ns;
     /* incremented with every change that is reported to the master */
     uint64_t version;

@@ -145,6 +145,57 @@ static void refuse_or_ignore_segment(struct slave_run *run,
     slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
 }
 
+/* Whether a file without a header has records: the header was there before
+ * them, and was overwritten. A spare that was taken begins with a copy of
+ * `control` instead, until its writer has made the header. */
+static bool has_records(int fd)
+{
+    uint64_t words[512];
+    off_t at = sizeof(struct ips_segment_header), end = at;
+    for (ssize_t n; (n = pread(fd, words, sizeof(words), at)) > 0; at += n) {
+        if (at == end && words[0] == IPS_CONTROL_MAGIC)
+            return false;
+        for (size_t i = 0; i < (size_t)n / sizeof(*words); i++)
+            if (words[i])
+                return true;
+        /* what was never written is a hole */
+        off_t data = lseek(fd, at + n, SEEK_DATA);
+        if (data < 0)
+            return false;
+        at = data - n;
+    }
+    return false;
+}
+
+/* Handles a file that has no header. A writer that died before it wrote one
+ * leaves an empty file; after NEW_NS the file counts as such. */
+static void handle_missing_header(struct slave_run *run,
+                                  struct slave_segment *seg, int fd,
+                                  uint64_t now_ns)
+{
+    struct ips_segment_header head;
+    /* The records are looked at before the header: a writer may have stored
+     * both meanwhile. */
+    if (has_records(fd)) {
+        if (slave_poolfs_read_header(fd, &head, NULL) == IPS_E_INCOMPLETE)
+            slave_ingest_refuse(run, seg, "its header was overwritten");
+        return;
+    }
+    if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
+        slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
+}
+
+/* Whether the header is that of the thread after which the agent named the file
+ * (PID.TID.STAMP.seg; a spare's name does not say whose it is). */
+static bool is_of_its_name(const struct slave_segment *seg,
+                           const struct ips_segment_header *head)
+{
+    unsigned pid, tid;
+    unsigned long long stamp;
+    return sscanf(seg->row.file, "%u.%u.%llx", &pid, &tid, &stamp) != 3 ||
+           (pid == head->pid && tid == head->tid);
+}
+
 static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
                              struct slave_segment *seg, uint64_t now_ns)
 {
@@ -162,10 +213,7 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc == IPS_E_INCOMPLETE) {
-        /* After NEW_NS the writer must have died before it wrote a header: the
-         * file is empty. */
-        if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
-            slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
+        handle_missing_header(run, seg, fd, now_ns);
         return;
     }
     if (rc == IPS_E_NOT_FOUND) {
@@ -173,6 +221,9 @@ static void poll_new_segment(struct slave_drain *d, struct slave_run *run,
         seg->drop_row = seg->stored;
         return;
     }
+    if (rc == 0 && !is_of_its_name(seg, &head))
+        rc = ips_err_set(&err, IPS_E_CORRUPT,
+                         "its header is not that of its thread");
     if (rc < 0) {
         refuse_or_ignore_segment(run, seg, fd, rc, err.msg);
         return;

@@ -135,7 +135,10 @@ static void reuse_or_remove_drained_segment(struct slave_drain *d,
      * segment again and die between the two. */
     bool gone = slave_ingest_writer_gone(seg);
     int fd = slave_ingest_open_segment_fd(d, run, seg, &err);
-    if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
+    int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &err);
+    if (rc == IPS_E_CORRUPT || rc == IPS_E_INCOMPLETE || rc == IPS_E_VERSION)
+        slave_ingest_refuse(run, seg, err.msg);
+    if (rc < 0)
         return;
     if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
         if (head.seq < seg->stream->row.next_seq)

@@ -135,6 +135,10 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
             /* the name exists already: the next turn tries another one */
             return;
         ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
+        if (errno == ENOENT) { /* with what a process wrote there */
+            slave_run_mark_dirty(run);
+            run->row.given_up++;
+        }
         close_spare(d, sp, n);
         return;
     }

@@ -24,6 +24,7 @@ struct looked {
     struct slave_drain *d;
     struct slave_image *image;
     unsigned rows;
+    bool maps_agent, maps_anything;
 };
 
 static void store_unrecorded_row(struct looked *l,
@@ -108,6 +109,18 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
            strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/SYSV", 5) == 0;
 }
 
+bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool)
+{
+    const char *path = strchr(line, '/');
+    if (!path)
+        return false;
+    const char *name = strrchr(path, '/') + 1;
+    size_t n = strlen(pool);
+    return (strncmp(path, pool, n) == 0 && path[n] == '/') ||
+           strncmp(name, "libips", 6) == 0 ||
+           strstr(name, IPS_SEGMENT_SUFFIX) != NULL;
+}
+
 static bool has_threads(uint32_t pid)
 {
     char path[64];
@@ -128,6 +141,8 @@ static void store_mapped_activity(struct looked *l)
     snprintf(path, sizeof(path), "/proc/%u/maps", l->image->pid);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof(line), f)) {
+        l->maps_anything = true;
+        l->maps_agent |= slave_unrecorded_is_map_of_agent(line, l->d->pool);
         if (slave_unrecorded_of_map(line, l->d->pool, &row) &&
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
             store_unrecorded_row(l, &row);
@@ -191,6 +206,22 @@ static void store_go_program_use(struct looked *l)
         close(fd);
 }
 
+/* Adds a row if the process has left the image: then nothing of the agent is
+ * mapped. So it is also for a moment in every exec; an answer ignores the row
+ * if the image ends with an EXEC record, or if its successor recorded. */
+static void store_program_change(struct looked *l)
+{
+    struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_PROGRAM,
+                                       .ino = l->image->stamp};
+    char path[64];
+    if (!l->maps_anything || l->maps_agent)
+        return;
+    snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
+    ssize_t n = readlink(path, row.path, sizeof(row.path) - 1);
+    row.path[n > 0 ? n : 0] = '\0';
+    store_unrecorded_row(l, &row);
+}
+
 void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
 {
     unsigned budget = PER_LOOK;
@@ -212,13 +243,25 @@ void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
             i->unrecorded_wait_ns =
                 ips_min_u64(4 * i->unrecorded_wait_ns, LAST_NS);
             i->next_unrecorded_ns = now_ns + i->unrecorded_wait_ns;
-            struct looked l = {d, i, 0};
+            struct looked l = {.d = d, .image = i};
             store_io_uring_use(&l);
             store_mapped_activity(&l);
             store_go_program_use(&l);
+            store_program_change(&l);
             budget--;
         }
     }
+}
+
+bool slave_unrecorded_is_program(const struct ips_built *b,
+                                 const struct slave_unrecorded_row *row)
+{
+    if (row->kind != SLAVE_UNSEEN_PROGRAM)
+        return false;
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        if (b->procs[i].pid == row->pid && b->procs[i].image_stamp == row->ino)
+            return !b->procs[i].left_image;
+    return false;
 }
 
 /* ---- in words ---- */
@@ -315,6 +358,8 @@ static void describe_rows(struct words *w,
     for (uint32_t i = 0, to; i < count; i = to) {
         char name[96];
         to = i + 1;
+        if (rows[i].kind == SLAVE_UNSEEN_PROGRAM)
+            continue;
         if (rows[i].kind == SLAVE_UNSEEN_SHARED) {
             while (to < count && rows[to].kind == SLAVE_UNSEEN_SHARED &&
                    rows[to].dev == rows[i].dev && rows[to].ino == rows[i].ino)

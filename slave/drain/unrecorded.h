@@ -1,5 +1,7 @@
 /*
- * Finds communication that leaves no records: I/O by io_uring and by kernel
+ * Finds programs that record nothing although the process did before (it
+ * executed them by a system call of its own, without the agent's library), and
+ * communication that leaves no records: I/O by io_uring and by kernel
  * AIO, which programs request without calls that the agent wraps; memory that
  * processes share; and runtimes that make system calls directly (threads of
  * OpenMP wait for each other in that way, and Go programs make all their system
@@ -48,6 +50,15 @@ uint32_t slave_unrecorded_count_calls(const struct ips_built *b,
  * counts only if the process has several threads; the caller checks that. */
 bool slave_unrecorded_of_map(const char *line, const char *pool,
                              struct slave_unrecorded_row *row);
+
+/* Whether the line of /proc/PID/maps is a mapping of the agent's library or of
+ * a segment. */
+bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool);
+
+/* Whether the row says that a process went on in a program that recorded
+ * nothing, and no record of the process does. */
+bool slave_unrecorded_is_program(const struct ips_built *b,
+                                 const struct slave_unrecorded_row *row);
 
 /* Whether Go's linker made the program file `fd`, by its ELF notes. */
 bool slave_unrecorded_is_go_program(int fd);

@@ -150,6 +150,8 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
         rc = slave_run_add_or_reopen(d, name, fd, &control, &err);
         if (rc == 0)
             return;
+        snprintf(d->unopened, sizeof(d->unopened), "run %s: %.120s", name,
+                 err.msg);
     } else if (rc == IPS_E_NOT_FOUND || rc == IPS_E_CORRUPT) {
         /* Perhaps the run is just being created: the next listing tries
          * again. */
@@ -172,6 +174,7 @@ void slave_watch_list_pool(struct slave_drain *d)
         return;
     }
     struct dirent *e;
+    d->unopened[0] = '\0';
     while ((e = readdir(dir)))
         if ((e->d_type == DT_DIR || e->d_type == DT_UNKNOWN) &&
             slave_poolfs_is_run_name(e->d_name))
@@ -187,6 +190,28 @@ static bool is_segment_name(const char *name)
            strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
 }
 
+/* Whether a segment whose file is gone may have records that were not read. One
+ * that was handed back may have been used again: its writer does not see that
+ * the file is gone. */
+static bool may_have_unread_records(const struct slave_segment *s)
+{
+    switch (s->state) {
+    case SLAVE_SEG_NEW: /* in a ring, a segment is read at the end */
+        return s->stream != NULL;
+    case SLAVE_SEG_WAITING:
+        return true;
+    case SLAVE_SEG_READING:
+        return !s->row.done;
+    case SLAVE_SEG_DRAINED:
+        return !s->final;
+    case SLAVE_SEG_DONE:
+    case SLAVE_SEG_BAD:
+    case SLAVE_SEG_GONE:
+        break;
+    }
+    return false;
+}
+
 /* Marks segments that the last listing lacks as gone: another program removed
  * them, and their unread records are lost. */
 static void mark_vanished_segments_gone(struct slave_run *run)
@@ -194,7 +219,7 @@ static void mark_vanished_segments_gone(struct slave_run *run)
     for (struct slave_segment *s = run->segments; s; s = s->next) {
         if (s->scan == run->scan || s->state == SLAVE_SEG_GONE)
             continue;
-        if (s->state == SLAVE_SEG_READING || s->state == SLAVE_SEG_WAITING) {
+        if (may_have_unread_records(s)) {
             ips_log_warn(
                 "run %s: another program removed segment %s: its unread "
                 "part is lost",

@@ -192,15 +192,35 @@ static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     return j->unrecorded_lines != NULL;
 }
 
+static void add_changed_programs(struct slave_graph_ask *j, Ips__Untraced *rows,
+                                 Ips__SyncAnswer *a)
+{
+    static char unknown[] = "unknown";
+    for (uint32_t i = 0; i < j->unrecorded_rows; i++) {
+        if (!slave_unrecorded_is_program(&j->graph->b, &j->unrecorded[i]))
+            continue;
+        Ips__Untraced *row = &rows[a->n_untraced++];
+        ips__untraced__init(row);
+        row->cause = unknown;
+        row->program = j->unrecorded[i].path;
+        row->count = 1;
+        row->pid = j->unrecorded[i].pid;
+    }
+}
+
 static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     struct ips_built *b = &j->graph->b;
-    if (b->untraced_count == 0)
+    size_t seen = 0;
+    for (uint32_t i = 0; i < j->unrecorded_rows; i++)
+        seen += slave_unrecorded_is_program(b, &j->unrecorded[i]);
+    if (b->untraced_count + seen == 0)
         return true;
     Ips__Untraced *rows =
-        slave_graph_alloc_rows(j, b->untraced_count, sizeof(*rows));
+        slave_graph_alloc_rows(j, b->untraced_count + seen, sizeof(*rows));
     if (!rows)
         return false;
+    j->state->untraced = ips_add_sat(j->state->untraced, seen);
     for (uint32_t i = 0; i < b->untraced_count; i++) {
         ips__untraced__init(&rows[i]);
         rows[i].cause = b->untraced[i].cause;
@@ -210,6 +230,7 @@ static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     }
     a->untraced = (Ips__Untraced **)j->ptrs;
     a->n_untraced = b->untraced_count;
+    add_changed_programs(j, rows, a);
     return true;
 }
 
@@ -249,6 +270,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     j->state->processes = b->proc_count;
     j->state->threads = b->g.chain_count;
     j->state->untraced = b->counts.untraced;
+    j->state->torn = ips_add_sat(j->state->torn, b->counts.missing_threads);
     a->state = j->state;
     a->nodes = b->g.node_count;
     a->generation = j->graph->generation;

@@ -46,7 +46,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     ips__run_state__init(st);
     if (!r->in_pool && !r->row.closed)
         st->trouble = gone;
-    if (*d->failing && r->in_pool) {
+    if (d->failing_since_ns && r->in_pool) {
         snprintf(out->trouble, sizeof(out->trouble), "cannot archive: %.199s",
                  d->failing);
         st->trouble = out->trouble;

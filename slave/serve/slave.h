@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/lock.h"
 #include "common/paths.h"
 #include "slave/base/work.h"
 #include "slave/drain/drain.h"
@@ -48,9 +49,8 @@ struct slave {
      * (serve/precompute.h); NULL: none yet */
     struct slave_record_queue *record_queue;
     struct slave_serve *serve;
-    int lock_fd;  /* descriptor of slave.lock, held */
-    int state_fd; /* descriptor of the state directory's lock, held */
-    int wake_fd;  /* eventfd that the worker signals when it has a result */
+    struct ips_lock pool_lock, state_lock; /* held */
+    int wake_fd; /* eventfd that the worker signals when it has a result */
     bool stopping;
     bool had_run;     /* a run has been in the pool since the start */
     uint64_t busy_ns; /* monotonic time at which there last was a request or an

@@ -107,6 +107,9 @@ enum slave_unrecorded_kind {
     SLAVE_UNSEEN_SHARED = 3,
     /* system calls made without libc; `path` names the runtime */
     SLAVE_UNSEEN_OWN = 4,
+    /* the process executed a program without an EXEC record; `ino` is the stamp
+     * of the image before, `path` the program */
+    SLAVE_UNSEEN_PROGRAM = 5,
 };
 /* an activity without records; drain/unrecorded.h */
 struct slave_unrecorded_row {

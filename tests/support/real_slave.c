@@ -71,8 +71,8 @@ struct real_slave *real_slave_start(struct event_base *base, const char *dir,
     assert_non_null(r);
     place(&r->s.opt, dir, machine, master);
     r->s.base = base;
-    r->s.lock_fd = slave_lock_take(r->s.opt.pool, &err);
-    assert_true(r->s.lock_fd >= 0);
+    if (slave_lock_take(r->s.opt.pool, &r->s.pool_lock, &err) < 0)
+        fail_msg("%s", err.msg);
     snprintf(state, sizeof(state), "%s/slave-%s", dir, machine);
     snprintf(db, sizeof(db), "%s/slave-%s/slave.db", dir, machine);
     const struct slave_drain_options opt = {.pool = r->s.opt.pool,
@@ -113,7 +113,7 @@ void real_slave_stop(struct real_slave *r)
     event_free(r->pool);
     event_free(r->worked);
     close(r->s.wake_fd);
-    slave_lock_release(r->s.lock_fd);
+    ips_lock_release(&r->s.pool_lock);
     free(r);
 }
 

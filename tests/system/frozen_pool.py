@@ -369,7 +369,8 @@ class Frozen(Told):
             made.mkdir(mode=0o700)
             for k, thread in enumerate(mine):
                 for seq, data in enumerate(self.segments(thread)):
-                    (made / f"{thread.pid}.{k}.{seq}.seg").write_bytes(data)
+                    name = f"{thread.pid}.{thread.tid}.{k:x}{seq:04x}.seg"
+                    (made / name).write_bytes(data)
             control = bytearray(self.control(
                 run, m.name, self.threads[0].pid
                 if self.threads[0].machine == number else 0))

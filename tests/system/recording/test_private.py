@@ -114,7 +114,7 @@ def test_another_state_leaves_the_pool_alone(home):
 
 def test_one_daemon_for_a_state(home, build):
     """Two slaves, or masters, on one archive would each write what the other has. Would
-    catch: the second of them begins its work."""
+    catch: the second of them begins its work; also after the lock's file was removed."""
     def start(program, *words):
         return subprocess.Popen([home.bindir / program, "--state", home.root / "state", *words],
                                 env=home.env, stdin=subprocess.DEVNULL, text=True,
@@ -132,6 +132,11 @@ def test_one_daemon_for_a_state(home, build):
         said = second.communicate(timeout=30)[1]
         assert second.returncode == 1
         assert f"is in use by another daemon (pid {first.pid})" in said and "--state" in said
+        lock.unlink()
+        second = start(program, *two)
+        said = second.communicate(timeout=30)[1]
+        assert second.returncode == 1
+        assert "is in use by another daemon" in said and "--state" in said
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=30)
         third = start(program, *two)

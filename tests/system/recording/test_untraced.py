@@ -8,6 +8,7 @@ untraced process that is silently absent, or a traced one called untraced.
 """
 import os
 import pathlib
+import platform
 import shutil
 import stat
 import subprocess
@@ -15,7 +16,7 @@ import tempfile
 
 import pytest
 
-from conftest import clean_env
+from conftest import clean_env, wait_until
 
 HELLO = r"""
 #include <stdio.h>
@@ -75,6 +76,17 @@ int main(int argc, char **argv)
         return wait(&status) < 0 ? 1 : WEXITSTATUS(status);
     execvp(argv[1 + fork_it], argv + 1 + fork_it);
     _exit(127);
+}
+"""
+# Executes `cat` by an instruction of its own, without our library.
+OWN_EXEC = r"""
+int main(void)
+{
+    char *args[] = {"cat", 0}, *env[] = {0};
+    long n = 59;
+    __asm__ volatile("syscall" : "+a"(n) : "D"("/bin/cat"), "S"(args), "d"(env)
+                     : "rcx", "r11", "memory");
+    return 1;
 }
 """
 # No C library for 32 bits is needed to build it, its loader to run it.
@@ -279,6 +291,23 @@ def test_what_an_untraced_one_starts(cluster, programs):
     c.machines[0].start_slave()
     c.wait_connected()
     assert untraced(c, "lost") == [("other-C-library", "musl-runner", 1)]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="an x86-64 instruction")
+def test_program_executed_without_a_record(cluster, programs):
+    """Would catch: a recorded process that goes on in a program that records nothing,
+    and counts as recorded because no call and no record says so."""
+    c = cluster()
+    program = compile_c(programs["where"], "own-exec", OWN_EXEC, "gcc")
+    proc = c.popen([program], name="own", stdin=subprocess.PIPE)
+
+    def named():
+        done = c.ipsq("path", "own", "--format", "json")
+        return '"cause":"unknown"' in done.stdout.replace(" ", "")
+    wait_until("the slave has noticed", named)
+    proc.stdin.close()
+    assert proc.wait(60) == 0
+    assert untraced(c, "own") == [("unknown", "cat", 1)]
 
 
 def test_all_traced(cluster, programs):

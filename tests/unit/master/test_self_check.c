@@ -205,6 +205,238 @@ static void test_self_check__requests(void **state)
     arena_release(&arena);
 }
 
+/* In an answer that `make` makes, `check` finds nothing; with each value at its
+ * place it does. */
+struct planted {
+    uint64_t *at, value;
+};
+static void plant(const struct planted *p, size_t count, void (*make)(void),
+                  void (*check)(void))
+{
+    begin();
+    make();
+    check();
+    found(0);
+    for (size_t i = 0; i < count; i++) {
+        begin();
+        make();
+        *p[i].at = p[i].value;
+        check();
+        assert_true(c.msg.n_gaps >= 1);
+        assert_false(c.msg.complete);
+        assert_non_null(strstr(c.msg.gaps[0], "contradicts itself"));
+    }
+    arena_release(&arena);
+}
+#define PLANT(planted, make, check)                                            \
+    plant(planted, sizeof(planted) / sizeof(*(planted)), make, check)
+
+static Ips__WaitsAnswer waits;
+static Ips__WaitGroup group;
+static Ips__WaitCause cause, *causes = &cause;
+static Ips__BlameRow blame, *blames = &blame;
+static Ips__IdleRow idle, *idles = &idle;
+
+static void make_waits(void)
+{
+    ips__waits_answer__init(&waits);
+    ips__wait_group__init(&group);
+    ips__wait_cause__init(&cause);
+    ips__blame_row__init(&blame);
+    ips__idle_row__init(&idle);
+    cause.ns = waits.total_ns = blame.ns = group.total_ns = 100;
+    waits.late_sender_ns = 40;
+    waits.late_receiver_ns = 60;
+    waits.left_out_ns = waits.cut_ns = group.longest_ns = 100;
+    idle.cores = 2;
+    idle.elapsed_ns = 150;
+    idle.running_ns = 40;
+    idle.spun_ns = 10;
+    idle.others_ns = idle.unknown_ns = idle.nobody_ns = 40;
+    idle.before_ns = idle.after_ns = 15;
+    waits.causes = idle.waiting = &causes;
+    waits.n_causes = idle.n_waiting = 1;
+    waits.idle = &idles;
+    waits.n_idle = 1;
+    group.blame = &blames;
+    group.n_blame = 1;
+}
+
+static void check_waits(void)
+{
+    self_check_wait_group(&arena, &c, &group);
+    self_check_waits(&arena, &c, &waits);
+}
+
+static void test_self_check__waits(void **state)
+{
+    const struct planted p[] = {
+        {&cause.ns, 101},          {&waits.late_sender_ns, 41},
+        {&waits.left_out_ns, 101}, {&waits.cut_ns, 101},
+        {&blame.ns, 99},           {&group.longest_ns, 101},
+        {&idle.running_ns, 41},    {&idle.others_ns, 39},
+        {&idle.unknown_ns, 0},     {&idle.nobody_ns, 41},
+        {&idle.before_ns, 16},     {&idle.after_ns, 14},
+        {&idle.cores, 3},          {&idle.spun_ns, 9},
+    };
+    (void)state;
+    PLANT(p, make_waits, check_waits);
+}
+
+static Ips__WhatifAnswer whatif;
+static Ips__WhatifRow edit, ranked, *edits = &edit, *ranking = &ranked;
+static Ips__NextPath next, *nexts = &next;
+
+static void make_whatif(void)
+{
+    ips__whatif_answer__init(&whatif);
+    ips__whatif_row__init(&edit);
+    ips__next_path__init(&next);
+    whatif.t_max_ns = next.ns = 100;
+    edit.bound_ns = edit.gain_ns = 30;
+    edit.t_max_ns = 70;
+    ranked = edit;
+    whatif.edits = &edits;
+    whatif.ranking = &ranking;
+    whatif.next = &nexts;
+    whatif.n_edits = whatif.n_ranking = whatif.n_next = 1;
+}
+
+static void check_whatif(void)
+{
+    self_check_whatif(&arena, &c, &whatif);
+}
+
+static void test_self_check__whatif(void **state)
+{
+    const struct planted p[] = {
+        {&edit.gain_ns, 31},   {&edit.bound_ns, 29},   {&edit.t_max_ns, 71},
+        {&ranked.gain_ns, 29}, {&ranked.bound_ns, 29}, {&next.ns, 101},
+    };
+    (void)state;
+    PLANT(p, make_whatif, check_whatif);
+}
+
+static Ips__MetricsAnswer metrics;
+static Ips__MetricsRow row_of_metrics, *metrics_rows = &row_of_metrics;
+static Ips__MatrixTotal total, *totals = &total;
+static char nobody[] = "";
+
+static void make_metrics(void)
+{
+    Ips__MetricsRow *r = &row_of_metrics;
+    ips__metrics_answer__init(&metrics);
+    ips__metrics_row__init(r);
+    ips__wait_cause__init(&cause);
+    ips__matrix_total__init(&total);
+    r->cpu_ns = 50;
+    r->blocked_ns = 40;
+    r->wait_cpu_ns = 20;
+    r->other_ns = -10;
+    r->lifetimes_ns = 100;
+    r->wait_ns = cause.ns = 45;
+    r->waits = &causes;
+    r->n_waits = 1;
+    total.object = nobody;
+    total.messages_in = total.messages_out = 7;
+    total.bytes_in = total.bytes_out = 700;
+    metrics.rows = &metrics_rows;
+    metrics.machine_totals = &totals;
+    metrics.n_rows = metrics.n_machine_totals = 1;
+}
+
+static void check_metrics(void)
+{
+    self_check_metrics(&arena, &c, &metrics);
+}
+
+static void test_self_check__metrics(void **state)
+{
+    Ips__MetricsRow *r = &row_of_metrics;
+    const struct planted p[] = {
+        {&r->cpu_ns, 51},       {&r->blocked_ns, 39},     {&r->wait_cpu_ns, 0},
+        {&r->lifetimes_ns, 99}, {&cause.ns, 44},          {&r->wait_ns, 46},
+        {&total.bytes_in, 699}, {&total.messages_out, 6},
+    };
+    (void)state;
+    PLANT(p, make_metrics, check_metrics);
+    begin();
+    make_metrics();
+    r->cpu_ns = r->wait_ns = IPS_UNMEASURED; /* nothing to add up */
+    check_metrics();
+    found(0);
+    make_metrics();
+    r->wait_cpu_ns = IPS_UNMEASURED; /* counts as nothing */
+    r->other_ns = 10;
+    check_metrics();
+    found(0);
+    arena_release(&arena);
+}
+
+static Ips__RequestsAnswer requests;
+static Ips__ServiceRow service, *services = &service;
+static Ips__StationRow station, *stations = &station;
+static Ips__RequestParts parts;
+static char service_name[] = "/m1 tcp", thread_kind[] = "thread",
+            cores_kind[] = "cores";
+
+static void make_bottleneck(void)
+{
+    ips__requests_answer__init(&requests);
+    ips__service_row__init(&service);
+    ips__station_row__init(&station);
+    service.mean_ns = IPS_UNMEASURED;
+    service.service = station.service = service_name;
+    service.from_ns = 1000000000;
+    service.to_ns = 2000000000;
+    station.kind = thread_kind;
+    station.busy_ns = 1060000000;
+    station.demand_ns = 2000000.5;
+    service.bound = 500;
+    ips__request_parts__init(&parts);
+    parts.ns = 21;
+    parts.queued_ns = 1;
+    parts.untaken_ns = 2;
+    parts.own_ns = 3;
+    parts.elsewhere_ns = 4;
+    parts.message_ns = 5;
+    parts.external_ns = 6;
+    service.all = &parts;
+    requests.services = &services;
+    requests.stations = &stations;
+    requests.n_services = requests.n_stations = 1;
+}
+
+static void check_bottleneck(void)
+{
+    self_check_requests(&arena, &c, &requests);
+}
+
+static void test_self_check__bottleneck(void **state)
+{
+    const struct planted p[] = {
+        {&station.busy_ns, 1060000001},
+        {&service.from_ns, 1000000001},
+        {&parts.queued_ns, 2},
+        {&parts.external_ns, 5},
+        {&parts.ns, 20},
+    };
+    (void)state;
+    PLANT(p, make_bottleneck, check_bottleneck);
+    begin();
+    make_bottleneck();
+    service.bound = 501; /* more than the station allows */
+    check_bottleneck();
+    found(1);
+    begin();
+    make_bottleneck();
+    station.kind = cores_kind; /* several threads may use them at once */
+    station.busy_ns *= 2;
+    check_bottleneck();
+    found(0);
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +444,10 @@ int main(void)
         cmocka_unit_test(test_self_check__path),
         cmocka_unit_test(test_self_check__predicted),
         cmocka_unit_test(test_self_check__requests),
+        cmocka_unit_test(test_self_check__waits),
+        cmocka_unit_test(test_self_check__whatif),
+        cmocka_unit_test(test_self_check__metrics),
+        cmocka_unit_test(test_self_check__bottleneck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,47 @@ static void test_unseen__maps(void **state)
     assert_false(map("", &r));
 }
 
+static bool agent(const char *line)
+{
+    return slave_unrecorded_is_map_of_agent(line, "/dev/shm/pool");
+}
+
+/* Would catch: a recorded process taken for one that went on in a program
+ * without the agent, also in a container with other paths; the reverse. */
+static void test_unseen__maps_of_the_agent(void **state)
+{
+    (void)state;
+    assert_true(agent("7f12-7f13 rw-s 0 00:19 9 /dev/shm/pool/r/spare.1\n"));
+    assert_true(agent("7f12-7f13 rw-s 0 00:19 9 /r/1.1.a.seg (deleted)\n"));
+    assert_true(agent("7f12-7f13 r-xp 0 fe:01 7 "
+                      "/opt/lib/libips-preload.so.0.1.0\n"));
+    assert_false(agent("7f12-7f13 rw-s 0 00:19 9 /dev/shm/pool2/x\n"));
+    assert_false(agent("7f12-7f13 r-xp 0 fe:01 7 /usr/lib/libc.so.6\n"));
+    assert_false(agent("7f12-7f13 r-xp 0 fe:01 7 /opt/libips/lib/a.so\n"));
+    assert_false(agent("7f12-7f13 rw-p 0 00:00 0 [heap]\n"));
+    assert_false(agent("nonsense"));
+}
+
+/* Would catch: an exec that was recorded, or a program that recorded, called
+ * unrecorded; one that was not, passed over. */
+static void test_unseen__program_without_a_record(void **state)
+{
+    (void)state;
+    struct ips_proc p[] = {{.pid = 10, .image_stamp = 100},
+                           {.pid = 10, .image_stamp = 300, .left_image = true}};
+    const struct ips_built b = {.procs = p, .proc_count = 2};
+    struct slave_unrecorded_row r = {
+        .kind = SLAVE_UNSEEN_PROGRAM, .pid = 10, .ino = 100};
+    assert_true(slave_unrecorded_is_program(&b, &r));
+    r.ino = 300; /* left by an exec of which there is a record */
+    assert_false(slave_unrecorded_is_program(&b, &r));
+    r.ino = 200; /* a later image of the process recorded */
+    assert_false(slave_unrecorded_is_program(&b, &r));
+    r.ino = 100;
+    r.kind = SLAVE_UNSEEN_OWN;
+    assert_false(slave_unrecorded_is_program(&b, &r));
+}
+
 /* A program file of one note, whose owner has `bytes` of name. */
 struct program {
     Elf64_Ehdr e;
@@ -114,6 +155,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unseen__maps),
+        cmocka_unit_test(test_unseen__maps_of_the_agent),
+        cmocka_unit_test(test_unseen__program_without_a_record),
         cmocka_unit_test(test_unseen__programs_of_go)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,30 @@ static void test_build_untraced__time_of_a_run_that_a_thread_ends(void **state)
     rec_free(r);
 }
 
+/* Would catch: a thread all of whose segments were removed, so that a join is
+ * all that is left of it; a thread that was cut off by the end of the process,
+ * or that may still be found, counted as such. */
+static void test_build_untraced__joined_thread_without_records(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        struct recorder *r = rec_new();
+        rs s = root(r), t = rec_stream(r, 10, 11, 1);
+        for (uint32_t i = 1; i <= 3; i++)
+            rec_fork(s, IPS_FORK_THREAD, 200, 200, 20, 20, 0, i);
+        rec_start(t, IPS_START_THREAD, 300, 0)->fork_seq = 1;
+        rec_end(t, IPS_END_THREAD, 900, 600, 0);
+        rec_join(s, IPS_JOIN_THREAD, 400, 1000, 30, 0, 1);
+        rec_join(s, IPS_JOIN_THREAD, 1100, 1200, 40, 0, 2);
+        if (!open)
+            rec_end(s, IPS_END_EXIT, 2000, 60, 0);
+        struct ips_built *b = rec_build(r);
+        assert_int_equal(b->counts.missing_threads, !open);
+        assert_int_equal(b->counts.untraced, 0);
+        rec_free(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_build_untraced__execs),
         cmocka_unit_test(test_build_untraced__many_and_broken),
         cmocka_unit_test(test_build_untraced__time_of_a_run_that_a_thread_ends),
+        cmocka_unit_test(test_build_untraced__joined_thread_without_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
