@@ -37,7 +37,7 @@ static void note_read(const struct aiocb *a)
 {
     struct request *slot = slot_of(a);
     int saved = errno;
-    uint64_t word = ips_chan_get_or_identify(a->aio_fildes);
+    uint64_t word = ips_fd_identified_word(a->aio_fildes);
     bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
     errno = saved;
     if (!stream && atomic_load(&slot->at) != (uint64_t)(uintptr_t)a)
@@ -79,7 +79,7 @@ static void add_request(struct awaited *w, const struct aiocb *a)
 {
     if (!a->__error_code && find_channel(a))
         w->reads++;
-    else if (ips_fd_class(ips_chan_get_or_identify(a->aio_fildes)) ==
+    else if (ips_fd_class(ips_fd_identified_word(a->aio_fildes)) ==
              IPS_FD_FILE)
         w->files++;
     else
