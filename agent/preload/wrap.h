@@ -364,7 +364,7 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
     io->chan = ips_fd_chan(word);
     io->site = site;
     ips_push_open_call(&ips_me, io, 0);
-    io->call = ips_at_call();
+    ips_moment_take(&ips_me, true, &io->call);
     ips_note_call_begin(&ips_me, io->mark,
                         IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
                         &io->call);
@@ -400,7 +400,7 @@ ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
     struct ips_thread *me = ips_here_on();
     *mark = me->open_depth;
     ips_push_open_call(me, call, IPS_OPEN_WAIT);
-    ips_moment_take(me, call);
+    ips_moment_take(me, true, call);
     ips_note_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }

@@ -593,7 +593,8 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
 static void write_end(enum ips_end_kind kind, int status)
 {
     uint64_t cpu = ips_cpu_read();
-    ips_page_faults_write_if_any(ips_core_now(), cpu);
+    if (ips_me.open_depth == 0)
+        ips_page_faults_write_if_any(ips_core_now(), cpu);
     ips_run_delay_write_last(cpu);
     ips_guessed_write_last();
     ips_calls_write_if_enough(IPS_CALLS_LEAST);

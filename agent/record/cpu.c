@@ -133,14 +133,14 @@ static void write_records_due(uint64_t t, uint64_t cpu)
         ips_guessed_write(t);
 }
 
-/* The moment (t, cpu) is that of a call; the thread's moment before it was
+/* A call begins at the moment (t, cpu); the thread's moment before it was
  * (t0, cpu0). If the thread was off its core in between, it may have slept for
- * pages. Not in a call that a handler makes: the call that was interrupted may
- * have slept. */
+ * pages. Not where a handler calls: the call that it interrupted may have
+ * slept. */
 static void look_for_page_faults(uint64_t t0, uint64_t cpu0, uint64_t t,
                                  uint64_t cpu)
 {
-    if ((int64_t)(t - t0) > 0 && ips_me.open_depth <= 1 &&
+    if ((int64_t)(t - t0) > 0 && ips_me.open_depth == 1 &&
         ips_stamps_to_ns(t - t0) >= ips_sub_sat(cpu, cpu0) + ASLEEP_NS)
         ips_page_faults_write_if_any(t, cpu);
 }
@@ -224,18 +224,19 @@ static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
                        ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
-static struct ips_moment moment_by_clock(void)
+static struct ips_moment moment_by_clock(bool of_call)
 {
     uint64_t t = ips_core_now();
     uint64_t last = ips_me.cpu_last;
     uint64_t cpu = ips_max_u64(read_thread_cpu_ns(), last);
+    if (of_call)
+        look_for_page_faults(ips_me.cpu.read_t, last, t, cpu);
     write_records_due(t, cpu);
-    look_for_page_faults(ips_me.cpu.read_t, last, t, cpu);
     ips_me.cpu.read_t = t;
     return make_moment(t, cpu, ips_core_now(), 0);
 }
 
-static struct ips_moment moment_setting_mark(void)
+static struct ips_moment moment_setting_mark(bool of_call)
 {
     uint32_t taken = ips_me.cpu_next;
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
@@ -257,8 +258,10 @@ static struct ips_moment moment_setting_mark(void)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
     start_guess_window(&r, r.t, off);
     set_baseline_by_reading(&r, last);
+    if (of_call)
+        look_for_page_faults(stamp_of_last(&line, last), last, r.t,
+                             ips_max_u64(r.cpu, last));
     write_records_due(r.t, r.cpu);
-    look_for_page_faults(stamp_of_last(&line, last), last, r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* The mark is gone again: a handler has read the clock, or there was a
      * switch. */
@@ -273,7 +276,8 @@ static struct ips_moment moment_setting_mark(void)
 /* Reads the clock, most often after a switch between two calls. If less than
  * IPS_GUESS_NS of CPU time went by since the last reading, this one shows in no
  * record (slave/build/cost.c), so its cost is reported in CALLS. */
-__attribute__((cold)) struct ips_moment ips_moment_slow(void)
+static inline __attribute__((always_inline)) struct ips_moment
+moment_slow(bool of_call)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
         return quiet_moment(ips_core_now());
@@ -284,11 +288,19 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     }
     const struct ips_apart apart = ips_agent_work_begin();
     uint64_t before = ips_me.cpu.read_cpu;
-    struct ips_moment m =
-        ips_core.cpu_marks ? moment_setting_mark() : moment_by_clock();
+    struct ips_moment m = ips_core.cpu_marks ? moment_setting_mark(of_call)
+                                             : moment_by_clock(of_call);
     if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
         ips_agent_work_end(&apart, 0);
     return m;
+}
+__attribute__((cold)) struct ips_moment ips_moment_slow(void)
+{
+    return moment_slow(false);
+}
+__attribute__((cold)) struct ips_moment ips_moment_of_call_slow(void)
+{
+    return moment_slow(true);
 }
 
 /* For moments without marks: a call shorter than a block was on the CPU all the
@@ -300,6 +312,7 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     bool brief = t < after || ips_stamps_to_ns(t - after) < IPS_BLOCKED_NS;
     uint64_t cpu = brief ? call->cpu + ips_stamps_to_ns(ips_sub_sat(t, after))
                          : read_thread_cpu_ns();
+    ips_me.cpu.read_t = t;
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 

@@ -95,6 +95,9 @@ static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 #endif
 
 struct ips_moment ips_moment_slow(void);
+/* Like ips_moment_slow, where a call that moves bytes or waits begins, after
+ * ips_push_open_call: also notices page faults (record/page_faults.c). */
+struct ips_moment ips_moment_of_call_slow(void);
 struct ips_moment ips_moment_of_return_slow(const struct ips_moment *call,
                                             uint64_t t);
 /* Takes the stamp of the return of a call whose mark is gone, and finds its CPU
@@ -108,7 +111,7 @@ ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits);
  * mark after it. */
 static inline __attribute__((always_inline)) void
 ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
-                    uint64_t t, struct ips_moment *out)
+                    uint64_t t, bool of_call, struct ips_moment *out)
 {
     if (__builtin_expect(ips_cpu_is_slot(me->slot, mark), 1)) {
         const volatile struct ips_cpu_slot *s =
@@ -126,22 +129,22 @@ ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
             return;
         }
     }
-    *out = ips_moment_slow();
+    *out = of_call ? ips_moment_of_call_slow() : ips_moment_slow();
 }
 /* Stores the current moment in `out`. On the fast path, no slot was taken from
  * before the stamp until after the mark was checked, so the mark was there all
- * the time. */
+ * the time. `of_call`: see ips_moment_of_call_slow. */
 static inline __attribute__((always_inline)) void
-ips_moment_take(struct ips_thread *me, struct ips_moment *out)
+ips_moment_take(struct ips_thread *me, bool of_call, struct ips_moment *out)
 {
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP();
-    ips_moment_at_stamp(me, *ips_cpu_mark(), taken, t, out);
+    ips_moment_at_stamp(me, *ips_cpu_mark(), taken, t, of_call, out);
 }
 static inline struct ips_moment ips_moment_now(void)
 {
     struct ips_moment m;
-    ips_moment_take(&ips_me, &m);
+    ips_moment_take(&ips_me, false, &m);
     return m;
 }
 
@@ -189,8 +192,12 @@ void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu);
 void ips_run_delay_write_last(uint64_t cpu);
 /* record/page_faults.c. ips_page_faults_write_if_any writes a PAGEFAULT if the
  * kernel counted major faults of the thread since the last look; it costs a
- * system call. ips_page_faults_begin: those before the image do not count. */
+ * system call. Only to be called outside of calls. ips_page_faults_begin: those
+ * before the image do not count; ips_page_faults_note: those up to `ru` do not.
+ */
+struct rusage;
 void ips_page_faults_begin(void);
+void ips_page_faults_note(const struct rusage *ru);
 void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
 /* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now;
  * ips_guessed_write_last writes one before END, if there is anything new. */

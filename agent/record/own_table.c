@@ -73,9 +73,11 @@ static void run_in_own_table(void *arg)
 static void wait_until_gone(long tid, const uint32_t *gone)
 {
     uint32_t v;
-    while ((v = __atomic_load_n(gone, __ATOMIC_ACQUIRE)) != 0)
+    while ((v = __atomic_load_n(gone, __ATOMIC_ACQUIRE)) != 0) {
+        ips_me.cpu.guess.switches++;
         ips_sys6(SYS_futex, (long)gone, FUTEX_WAIT_BITSET, v, 0, 0,
                  IPS_OWN_TABLE_BITSET);
+    }
     long pid = ips_sys3(SYS_getpid, 0, 0, 0);
     for (int i = 0; i < LOOKS && ips_sys3(SYS_tgkill, pid, tid, 0) == 0; i++)
         if (i > 8)

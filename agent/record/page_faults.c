@@ -3,7 +3,7 @@
  * program's own code, swapped memory). Such a sleep is no call, so it is
  * noticed afterwards: the thread was off its core outside of calls, and the
  * kernel counted major faults of it. How long it slept follows from the times
- * of the records before and after (slave/build/page_faults.c).
+ * of the records before and after (on_page_faults() in slave/build/node.c).
  */
 #include <sys/resource.h>
 
@@ -11,11 +11,13 @@
 #include "agent/record/fast.h"
 #include "agent/record/sys.h"
 
-/* A major fault sleeps once or twice: for the page, and for another thread that
- * is reading it. If the thread gave its core up more often than that, it slept
- * for other things as well (a futex without a wrapper), and how much of the
- * time was for pages is not known. */
-#define SLEEPS_OF_FAULT 2u
+/* A major fault sleeps once, rarely twice. If the thread gave its core up more
+ * often (a quarter more), it slept for other things as well, such as a futex
+ * without a wrapper, and how much of the time was for pages is not known. */
+static bool explain_sleeps(int32_t faults, int32_t sleeps)
+{
+    return sleeps <= faults + faults / 4;
+}
 
 static bool read_counts(struct rusage *ru)
 {
@@ -26,10 +28,14 @@ static bool read_counts(struct rusage *ru)
 void ips_page_faults_begin(void)
 {
     struct rusage ru;
-    if (!read_counts(&ru))
-        return;
-    ips_me.cpu.faults_seen = (uint32_t)ru.ru_majflt;
-    ips_me.cpu.guess.switches = (uint32_t)ru.ru_nvcsw;
+    if (read_counts(&ru))
+        ips_page_faults_note(&ru);
+}
+
+void ips_page_faults_note(const struct rusage *ru)
+{
+    ips_me.cpu.faults_seen = (uint32_t)ru->ru_majflt;
+    ips_me.cpu.guess.switches = (uint32_t)ru->ru_nvcsw;
 }
 
 __attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
@@ -37,22 +43,23 @@ __attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
 {
     const struct ips_stream *s = &ips_me.stream;
     struct rusage ru;
-    if (!ips_core.main_stream || ips_me.in_vfork || ips_me.own_table ||
-        s->state != IPS_STREAM_BEGUN || s->generation != ips_core.generation ||
-        !read_counts(&ru))
+    if (!ips_core.main_stream || *ips_core.alive == 0 || ips_me.in_vfork ||
+        ips_me.own_table || s->state != IPS_STREAM_BEGUN ||
+        s->generation != ips_core.generation || !read_counts(&ru))
         return;
-    uint32_t faults = (uint32_t)ru.ru_majflt - ips_me.cpu.faults_seen;
+    int32_t faults = (int32_t)((uint32_t)ru.ru_majflt - ips_me.cpu.faults_seen);
     int32_t sleeps =
         (int32_t)((uint32_t)ru.ru_nvcsw - ips_me.cpu.guess.switches);
-    ips_me.cpu.faults_seen = (uint32_t)ru.ru_majflt;
-    ips_me.cpu.guess.switches = (uint32_t)ru.ru_nvcsw;
-    if (!faults || sleeps > (int64_t)SLEEPS_OF_FAULT * faults)
+    if (faults < 0) /* a handler has looked meanwhile */
+        return;
+    ips_page_faults_note(&ru);
+    if (faults == 0 || !explain_sleeps(faults, sleeps))
         return;
     struct ips_rec_cpu *rec =
         ips_rec_begin_at(IPS_REC_PAGEFAULT, sizeof(*rec), t);
     if (!rec)
         return;
-    rec->h.a = faults;
+    rec->h.a = (uint32_t)faults;
     rec->cpu = cpu;
     ips_rec_publish(rec);
 }

@@ -277,6 +277,7 @@ static bool read_record_clocks(const struct maker *m, uint32_t type,
     case IPS_REC_EXEC:
     case IPS_REC_MARK:
     case IPS_REC_NAME:
+    case IPS_REC_PAGEFAULT:
         memcpy(&v->cpu, p + 16, 8);
         v->cpu_ret = v->cpu;
         return true;

@@ -266,6 +266,13 @@ static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
     m->have_dgram = true;
 }
 
+static void on_lost(struct maker *m, const uint8_t *p)
+{
+    struct ips_rec_head h;
+    memcpy(&h, p, sizeof(h));
+    m->lost_ns = b_stamp_to_ns(&m->s->clock, h.word, h.t);
+}
+
 /* No disk takes longer for one page, ns: the rest of the time the thread slept
  * for something else. */
 #define PAGE_NS_MAX 50000000u
@@ -280,8 +287,11 @@ static uint64_t take_run_delay(struct maker *m, uint64_t t, uint64_t most)
     struct run_delay *y = &m->run_delay;
     if (y->stream != s)
         *y = (struct run_delay){.stream = s};
+    const struct b_chain *c = &m->b->chains[m->chain];
     const bool is_new =
-        s->start_kind == IPS_START_FORK || s->start_kind == IPS_START_THREAD;
+        s == &m->b->streams[c->first_stream] &&
+        (c->fork != IPS_NONE || s->start_kind == IPS_START_FORK ||
+         s->start_kind == IPS_START_THREAD);
     for (; y->next < s->delay_count && (!y->next || d[y->next - 1].t < t);
          y->next++)
         y->left_ns = y->next  ? ips_sub_sat(d[y->next].ns, d[y->next - 1].ns)
@@ -306,7 +316,10 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     const uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     uint64_t slept = b_off_cpu_between_calls_ns(
         t, b->out->g.t_ns[before], r.cpu, b->cpu_at[before], b->off_ns);
-    slept = ips_min_u64(slept, ips_sub_sat(t, m->last_ret));
+    /* neither time of calls, nor of an image before, nor of lost records */
+    uint64_t since = ips_max_u64(m->last_ret, m->s->first_ns);
+    since = ips_max_u64(since, m->lost_ns);
+    slept = ips_min_u64(slept, ips_sub_sat(t, since));
     slept -= take_run_delay(m, t, slept);
     slept = ips_min_u64(slept, (uint64_t)r.h.a * PAGE_NS_MAX);
     uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
@@ -365,6 +378,9 @@ static int process_record(struct maker *m, uint32_t type, const uint8_t *p,
     case IPS_REC_ACQUIRE_SHORT:
     case IPS_REC_RELEASE_SHORT:
         b_on_short_sync(m, p);
+        return 0;
+    case IPS_REC_LOST:
+        on_lost(m, p);
         return 0;
     case IPS_REC_PAGEFAULT:
         on_page_faults(m, p);

@@ -105,6 +105,7 @@ struct maker {
         uint32_t next;    /* readings of the stream that are over */
         uint64_t left_ns; /* of the delay up to the newest of them */
     } run_delay;          /* of page faults: build/node.c */
+    uint64_t lost_ns;     /* when the newest LOST was written */
     /* The last call that may have waited for a signal: its return, the CPU time
      * at its call, and how long it slept, ns. */
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;

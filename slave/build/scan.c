@@ -417,6 +417,7 @@ static int scan_delay(struct scan *c, const uint8_t *p)
     c->b->delays.v[c->b->delays.n++] =
         (struct b_delay){.t = c->t, .ns = r.delay_ns};
     c->s->delay_count++;
+    c->s->paged = false;
     return 0;
 }
 
@@ -511,6 +512,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_RELEASE_SHORT:
         return scan_lock(c, type, p);
     case IPS_REC_PAGEFAULT:
+        c->s->paged = true;
         c->s->node_capacity += 2;
         scan_stamped(c, type, p, len);
         return 0;
@@ -622,6 +624,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
         c.t = b_stamp_to_ns(&s->clock, c.word, h.t);
+        /* a reading shortens the sleeps of page faults before it */
+        b->broken |= type == IPS_REC_RUNDELAY && s->paged;
         b->broken |= !b_can_add_incrementally(type, p, len) || s->end_kind ||
                      s->exec_last || s->empty || s->in->dead;
         int rc = b->broken ? 0 : scan_record(&c, type, p, len);

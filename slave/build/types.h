@@ -79,6 +79,7 @@ struct b_stream {
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
+    bool paged; /* there was a PAGEFAULT after the last reading */
     uint32_t first_delay, delay_count; /* its readings of the run delay: a range
                                           in delays */
     /* the range in delays of the readings that the last b_scan_more() added */

@@ -42,11 +42,14 @@ static IPS_TLS struct anchor {
     long switches; /* how often the thread has given up its CPU so far */
 } anchor;
 
-static long count_own_voluntary_switches(void)
+/* `within_call`: page faults up to now were in a call that is recorded. */
+static long count_own_voluntary_switches(bool within_call)
 {
     struct rusage ru;
     ru.ru_nvcsw = 0;
-    ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)&ru, 0);
+    if (ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)&ru, 0) == 0 &&
+        within_call)
+        ips_page_faults_note(&ru);
     return ru.ru_nvcsw;
 }
 
@@ -59,7 +62,7 @@ static __attribute__((noinline)) void set_anchor(void)
 {
     IPS_APART;
     anchor = (struct anchor){ips_core_now(), ips_core_cpu(),
-                             count_own_voluntary_switches()};
+                             count_own_voluntary_switches(false)};
 }
 
 struct ips_moment ips_file_call_begin(bool exact)
@@ -78,7 +81,7 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
 {
     IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
-    long switches = count_own_voluntary_switches();
+    long switches = count_own_voluntary_switches(true);
     bool gave_up = switches != anchor.switches;
     anchor = (struct anchor){ips_core_now(), ret.cpu, switches};
     /* If CPU time went backwards, the anchor is from before a fork, so it

@@ -67,7 +67,7 @@ IPS_INLINE bool ips_stream_begin_call(struct ips_io *io, enum ips_rec_type type,
         io->call.mark_number = taken;
     } else {
         io->baseline_t = 0;
-        ips_moment_at_stamp(me, mark, taken, t, &io->call);
+        ips_moment_at_stamp(me, mark, taken, t, true, &io->call);
     }
     ips_note_call_begin(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
                         site, &io->call);

@@ -7,8 +7,9 @@
  *                              and reads it
  *   i_page_faults busy FILE    as plain, and computes between the touches
  *   i_page_faults thread FILE  a thread touches the file, and ends
- *   i_page_faults futex FILE   as plain, but between the touches the thread
- *                              sleeps by system calls that are not wrapped
+ *   i_page_faults within FILE  main writes the file's mapping to memory, 16
+ * pages a call i_page_faults futex FILE   as plain, but between the touches the
+ * thread sleeps by system calls that are not wrapped
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -75,9 +76,22 @@ static void sleep_by_instruction(void)
 #endif
 }
 
+static void write_pages(void)
+{
+    int fd = memfd_create("i_page_faults", MFD_CLOEXEC);
+    for (unsigned i = 0; i + 16 <= TOUCHES; i += 16)
+        if (write(fd, (const void *)(uintptr_t)(file + (size_t)i * PAGE),
+                  16 * PAGE) != 16 * PAGE)
+            _exit(7);
+}
+
 static void touch_pages(void)
 {
     int fds[2];
+    if (strcmp(how, "within") == 0) {
+        write_pages();
+        return;
+    }
     char byte = 0;
     if (pipe(fds) < 0)
         _exit(3);

@@ -30,6 +30,13 @@ def test_sleeps_for_pages(build, trace, tmp_path, how):
     assert 0.7 * asleep - 20_000_000 <= waits <= 1.3 * asleep + 20_000_000
 
 
+def test_faults_within_calls(build, trace, tmp_path):
+    """Would catch: a sleep for pages in a call that counts twice, as one of the call and
+    as one outside of calls."""
+    asleep, waits = touch(build, trace, tmp_path, "within")
+    assert waits <= 0.3 * asleep + 10_000_000
+
+
 def test_other_sleeps(build, trace, tmp_path):
     """Would catch: sleeps in system calls that are not wrapped taken for page faults,
     because there was a page fault, too."""

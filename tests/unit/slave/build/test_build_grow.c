@@ -80,6 +80,8 @@ static void work(struct program *p, struct thread *th)
         uint64_t gap = pick(p, 20000);
         th->t += gap;
         th->queued += gap / (1 + pick(p, 3));
+        if (pick(p, 60) == 0)
+            rec_page_faults(th->s, th->t, 1 + pick(p, 3), th->cpu);
     }
 }
 
