@@ -150,6 +150,11 @@ static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
         slave_lost(m, s, why);
 }
 
+static void on_slave_drain(struct ips_peer *peer, void *arg)
+{
+    query_on_slave_drain(arg, peer);
+}
+
 static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
 /* A restarted slave may send Hello before the master has noticed that its old
@@ -186,6 +191,7 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
     snprintf(name, sizeof(name), "slave %s", s->machine);
     ips_peer_set_name(peer, name);
     ips_peer_set_ops(peer, &slave_ops, m);
+    ips_peer_set_on_drain(peer, on_slave_drain);
     ips_log_info("machine %s: slave connected (%s, %u cores)", s->machine,
                  s->version, s->cores);
     answer_hello(peer, "");

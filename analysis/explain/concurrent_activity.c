@@ -388,7 +388,7 @@ static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
     return gone ? s->ended[r].last : NO_CHAIN;
 }
 
-static struct moment classify_core_use_beside(const struct sweep *s, uint32_t c)
+static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
 {
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
@@ -484,7 +484,7 @@ static int classify_path_arc(struct sweep *s, const struct piece *p)
         if (s->next < s->changes)
             until = ips_min_u64(until, s->change[s->next].t);
         uint64_t ns = until - now;
-        const struct moment m = classify_core_use_beside(s, p->chain);
+        const struct moment m = classify_core_use_during(s, p->chain);
         if (m.of >= 0) {
             struct share *h = &share[m.of];
             h->ns += ns;

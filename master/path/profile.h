@@ -32,7 +32,8 @@ struct profile_face {
     uint64_t *weight_ns;
     /* [count] for the path: the whole ns of the piece, as an upper limit */
     uint64_t *most;
-    uint32_t count, got;
+    /* pieces in all; those asked for so far in this round; those got */
+    uint32_t count, asked, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
     Ips__Code **codes; /* rows are borrowed from kept messages */

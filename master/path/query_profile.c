@@ -175,21 +175,22 @@ static int take_profile_reply(struct query *q, struct machine_share *p,
 
 /* ---- asking ---- */
 
+/* Asks about the pieces that were not asked for yet, as many as the connection
+ * takes for now. */
 static void ask_machine(struct query *q, struct machine_share *p,
                         const struct round *r)
 {
     const Ips__PathAsk *asked = q->request->path;
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
-    const struct profile_face *f = &pp->face[r->side][p->number];
+    struct profile_face *f = &pp->face[r->side][p->number];
     Ips__Lane scenario;
-    uint32_t at = 0;
-    bool first = true;
     weighting_write_scenario(q, p, &d->scenarios[SCENARIO_MAIN].scenario,
                              &scenario);
     do {
         Ips__ProfileAsk ask = IPS__PROFILE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
+        uint32_t at = f->asked;
         uint32_t n = (uint32_t)ips_min_u64(f->count - at, IPS_PIECE_ITEMS);
         ask.generation = p->sync->generation;
         ask.by = ips_unconst_text(!r->rows                       ? ""
@@ -211,15 +212,23 @@ static void ask_machine(struct query *q, struct machine_share *p,
         /* In `wall` the window is already on the common scale. */
         if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
             query_window_of(q, p, &ask.from_ns, &ask.to_ns);
-        at += n;
-        ask.more = !ask.whole && at < f->count;
+        f->asked += n;
+        ask.more = !ask.whole && f->asked < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;
         request.profile = &ask;
-        query_ask(q, p, &request, first);
-        first = false;
+        query_ask(q, p, &request, at == 0);
         if (!ask.more)
             return;
-    } while (p->slave);
+    } while (p->slave && !query_slave_full(p));
+}
+
+static void ask_more(struct query *q, struct machine_share *p)
+{
+    unsigned rounds;
+    struct round r = this_round(q, &rounds);
+    const struct profile_face *f = &profile_of(q)->face[r.side][p->number];
+    if (r.side == PROFILE_PATH && f->asked > 0 && f->asked < f->count)
+        ask_machine(q, p, &r);
 }
 
 static void compute_profile(struct query *q)
@@ -258,8 +267,10 @@ static void next_round(struct query *q)
         return;
     }
     query_open_round(q, take_profile_reply, round_taken);
+    q->ask_more = ask_more;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
+        profile_of(q)->face[r.side][i].asked = 0;
         /* Skip a machine without pieces of the path if only the path is asked
          * for. */
         if (r.side == PROFILE_WHOLE || profile_of(q)->face[r.side][i].count)

@@ -202,6 +202,13 @@ void query_open_round(struct query *q,
     q->after = after;
     q->fail_as_group = false;
     q->on_tick = NULL;
+    q->ask_more = NULL;
+}
+
+bool query_slave_full(const struct machine_share *p)
+{
+    return p->slave && p->slave->peer &&
+           ips_peer_backlog(p->slave->peer) >= QUERY_HIGH_BYTES;
 }
 
 void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
@@ -612,6 +619,16 @@ void query_on_drain(struct master *m, const struct ips_peer *client)
             q->kind->pump(q);
     }
     query_reap_and_begin_due(m);
+}
+
+void query_on_slave_drain(struct master *m, const struct ips_peer *slave)
+{
+    for (struct query *q = m->queries; q; q = q->next)
+        for (uint32_t i = 0; q->ask_more && i < q->machine_count; i++) {
+            struct machine_share *p = &q->machines[i];
+            if (p->ask_id && p->slave && p->slave->peer == slave)
+                q->ask_more(q, p);
+        }
 }
 
 void query_unwant_all(struct master *m)

@@ -177,6 +177,9 @@ struct query {
     int (*take_reply)(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err);
     void (*after)(struct query *q);
+    /* In this round: goes on with a long request to `p`, once all that was
+     * sent to its slave is written. NULL: requests are sent whole. */
+    void (*ask_more)(struct query *q, struct machine_share *p);
     struct gather gather;
     /* the cache from which the machine_shares borrow their tables, or NULL */
     struct cached_tables *table_cache;
@@ -211,6 +214,7 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
                          const char *why);
 void query_on_client_gone(struct master *m, const struct ips_peer *client);
 void query_on_drain(struct master *m, const struct ips_peer *client);
+void query_on_slave_drain(struct master *m, const struct ips_peer *slave);
 void query_tick(struct master *m);
 /* Starts a question of the master itself, whose answer goes to no client.
  * `request` names the run and is copied. Returns false if it did not start. */
@@ -234,6 +238,9 @@ void query_open_round(struct query *q,
  * Pass first = false for all but the first. */
 void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first);
+/* Whether so much is unsent to the slave of `p` that the rest of a long request
+ * has to wait for query.ask_more. */
+bool query_slave_full(const struct machine_share *p);
 /* Closes the round; if no reply is expected, `after` is called at once. */
 void query_await(struct query *q);
 
