@@ -61,7 +61,7 @@ struct ips_clock {
     X(NESTED, 2, "nested signal")                                              \
     X(TORN, 3, "torn")                                                         \
     X(NO_SEGMENT, 4, "no segment could be made")                               \
-    X(NO_CHANNEL, 5, "descriptor table full")                                  \
+    X(NO_CHANNEL, 5, "channel table full")                                     \
     X(OVERWRITTEN, 6, "overwritten")                                           \
     X(ENDED, 7, "after the thread's end")
 enum ips_lost_cause {

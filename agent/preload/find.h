@@ -40,6 +40,9 @@ uint32_t ips_symbol_hash(const char *name);
  * ips_symbol_hash(name). NULL: not defined there. */
 const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
                                         const char *name, uint32_t hash);
+/* The name of the version `index` that `m` defines, 0: of its first one. NULL:
+ * none (preload/start/foreign.c). */
+const char *ips_module_version(const struct ips_module *m, uint32_t index);
 /* Whether one of the libraries listed so far (preload/start/find.c) defines
  * `name`. */
 bool ips_is_defined_in_noted(const char *name, uint32_t hash);

@@ -532,8 +532,8 @@ void ips_env_done(struct ips_env *env);
     } while (0)
 
 /* ips_reap_cpu_since returns the CPU time (ns) of the children reaped since
- * ips_reap_begin, or ~0 if other threads reaped children meanwhile. For system
- * and pclose, in which the C library waits. */
+ * ips_reap_begin; 0: none; ~0: other threads reaped children meanwhile. For
+ * system and pclose, in which the C library waits. */
 struct ips_reap {
     uint64_t cpu_ns;
     uint32_t count;

@@ -11,19 +11,54 @@
 #include "agent/pool/ready.h"
 #include "agent/preload/sample/sample.h"
 
-/* The channels of reads that were begun and not returned. The table is lossy: a
- * new request replaces another one in its slot, and then nothing is known of
- * that. */
+/* The channels of reads that were begun and not returned. Each is in one of
+ * several slots. If all of them are taken, the new read replaces another one,
+ * of which then nothing is known: that counts as a lost record. */
 #define REQUESTS 1024u
+#define PROBES 8u
+#define BEING_FILLED 1u /* the address of no aiocb */
 static struct request {
     _Atomic uint64_t at;   /* address of the aiocb; 0: the slot is free */
     _Atomic uint64_t chan; /* channel id | generation of the process << 32 */
 } requests[REQUESTS] IPS_TABLE;
 
-static struct request *slot_of(const struct aiocb *a)
+static struct request *slot_of(const struct aiocb *a, unsigned probe)
 {
     uint64_t hash = (uint64_t)(uintptr_t)a * 0x9e3779b97f4a7c15ull;
-    return &requests[hash >> 32 & (REQUESTS - 1)];
+    return &requests[((hash >> 32) + probe) & (REQUESTS - 1)];
+}
+
+/* Returns the slot of the request `a`, NULL: it has none. */
+static struct request *find_slot(const struct aiocb *a)
+{
+    for (unsigned i = 0; i < PROBES; i++)
+        if (atomic_load(&slot_of(a, i)->at) == (uint64_t)(uintptr_t)a)
+            return slot_of(a, i);
+    return NULL;
+}
+
+static bool is_of_this_process(const struct request *slot)
+{
+    return atomic_load(&slot->chan) >> 32 == ips_core.generation;
+}
+
+/* Takes a slot for the request `a`: one that is free, or has a request of the
+ * process that forked this one; else the first that no thread is filling.
+ * NULL: none. */
+static struct request *take_slot(const struct aiocb *a)
+{
+    for (unsigned i = 0; i < 2 * PROBES; i++) {
+        struct request *slot = slot_of(a, i % PROBES);
+        uint64_t old = atomic_load(&slot->at);
+        bool lost = old && is_of_this_process(slot);
+        if (old == BEING_FILLED || (lost && i < PROBES) ||
+            !atomic_compare_exchange_strong(&slot->at, &old, BEING_FILLED))
+            continue;
+        if (lost)
+            ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
+        return slot;
+    }
+    return NULL;
 }
 
 static bool is_pending(const struct aiocb *a)
@@ -31,42 +66,41 @@ static bool is_pending(const struct aiocb *a)
     return __atomic_load_n(&a->__error_code, __ATOMIC_ACQUIRE) == EINPROGRESS;
 }
 
+static void forget_read(const struct aiocb *a)
+{
+    uint64_t at = (uint64_t)(uintptr_t)a;
+    struct request *slot = find_slot(a);
+    if (slot)
+        atomic_compare_exchange_strong(&slot->at, &at, 0);
+}
+
 /* Notes a read that is about to be begun: the descriptor may be closed before
  * the read is done. */
 static void note_read(const struct aiocb *a)
 {
-    struct request *slot = slot_of(a);
     int saved = errno;
     uint64_t word = ips_fd_identified_word(a->aio_fildes);
     bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
     errno = saved;
-    if (!stream && atomic_load(&slot->at) != (uint64_t)(uintptr_t)a)
-        return;
-    atomic_store(&slot->at, 0);
-    if (!stream)
-        return;
-    atomic_store(&slot->chan,
-                 ips_fd_chan(word) | (uint64_t)ips_core.generation << 32);
-    atomic_store(&slot->at, (uint64_t)(uintptr_t)a);
+    forget_read(a);
+    struct request *slot = stream ? take_slot(a) : NULL;
+    if (slot) {
+        atomic_store(&slot->chan,
+                     ips_fd_chan(word) | (uint64_t)ips_core.generation << 32);
+        atomic_store(&slot->at, (uint64_t)(uintptr_t)a);
+    } else if (stream) {
+        ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
+    }
 }
 
 /* Returns the channel that the request `a` reads from; 0: none, or unknown. */
 static uint32_t find_channel(const struct aiocb *a)
 {
-    const struct request *slot = slot_of(a);
-    uint64_t at = (uint64_t)(uintptr_t)a;
-    if (atomic_load(&slot->at) != at)
+    const struct request *slot = find_slot(a);
+    if (!slot || !is_of_this_process(slot))
         return 0;
-    uint64_t chan = atomic_load(&slot->chan);
-    return chan >> 32 == ips_core.generation && atomic_load(&slot->at) == at
-               ? (uint32_t)chan
-               : 0;
-}
-
-static void forget_read(const struct aiocb *a)
-{
-    uint64_t at = (uint64_t)(uintptr_t)a;
-    atomic_compare_exchange_strong(&slot_of(a)->at, &at, 0);
+    uint32_t chan = (uint32_t)atomic_load(&slot->chan);
+    return atomic_load(&slot->at) == (uint64_t)(uintptr_t)a ? chan : 0;
 }
 
 /* What a wait for requests waited for. */
@@ -79,8 +113,7 @@ static void add_request(struct awaited *w, const struct aiocb *a)
 {
     if (!a->__error_code && find_channel(a))
         w->reads++;
-    else if (ips_fd_class(ips_fd_identified_word(a->aio_fildes)) ==
-             IPS_FD_FILE)
+    else if (ips_fd_class(ips_fd_identified_word(a->aio_fildes)) == IPS_FD_FILE)
         w->files++;
     else
         w->others++;

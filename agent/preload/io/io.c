@@ -438,7 +438,7 @@ static void record_wait_for_source(struct ips_io *out, int from, ssize_t r)
     if (ips_was_blocked(&out->call, &ret)) {
         ips_record_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
                         ips_ready_of(from, r ? POLLIN : POLLHUP), false);
-        out->call = ips_at_call();
+        out->call = ret;
     }
     errno = saved;
 }

@@ -66,21 +66,26 @@ static uint64_t first_ready_of_poll(const struct pollfd *fds, nfds_t n, int r)
     return 0;
 }
 
+/* No limit of FD_SETSIZE: programs use longer sets. */
+static bool is_in_set(const fd_set *set, unsigned fd)
+{
+    const unsigned bits = 8 * sizeof(__fd_mask);
+    const __fd_mask *words = (const __fd_mask *)set;
+    return set && (unsigned long)words[fd / bits] >> fd % bits & 1;
+}
+
+/* The kernel lowers n to the size of its table of descriptors, so the sets may
+ * be shorter than n: nothing is read behind the first descriptor that is ready.
+ */
 static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
                                       const fd_set *ex, int r)
 {
     const fd_set *sets[] = {rd, wr, ex};
     const uint32_t why[] = {IPS_READY_IN, IPS_READY_OUT, IPS_READY_IN};
-    for (int s = 0; r > 0 && s < 3; s++)
-        for (int fd = 0; sets[s] && fd < n; fd++) {
-            const unsigned bits = 8 * sizeof(__fd_mask);
-            /* no limit of FD_SETSIZE: programs use longer sets */
-            const __fd_mask *words = (const __fd_mask *)sets[s];
-            if ((unsigned long)words[(unsigned)fd / bits] >>
-                    ((unsigned)fd % bits) &
-                1)
+    for (int fd = 0; r > 0 && fd < n; fd++)
+        for (int s = 0; s < 3; s++)
+            if (is_in_set(sets[s], (unsigned)fd))
                 return ready_for(fd, why[s]);
-        }
     return 0;
 }
 

@@ -33,6 +33,8 @@ struct ips_reap ips_reap_begin(void)
 
 uint64_t ips_reap_cpu_since(struct ips_reap since)
 {
+    if (children_cpu() == since.cpu_ns)
+        return 0;
     uint32_t count = atomic_fetch_add(&reaped, 1);
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
@@ -166,7 +168,6 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
-    info->si_pid = 0;
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
         record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
@@ -222,6 +223,9 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
  * point. So libc's is called first, with WNOWAIT, then the kernel's reaps the
  * child that the first call reported. If another thread reaped that child in
  * between, both calls are made again, just as the kernel would go on waiting.
+ * Where `out` cannot be written, the kernel fails after it has reaped the
+ * child. Only the kernel writes to `out`; it sets si_pid to 0 if there is no
+ * child.
  */
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
@@ -237,8 +241,10 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     struct ips_moment call = ips_at_call();
     IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     for (;;) {
-        info->si_pid = 0;
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);
+        if (r < 0 && errno == EFAULT)
+            ips_sys6(SYS_waitid, type, (long)id, (long)info, options | WNOHANG,
+                     0, 0);
         if (r < 0)
             record_failed_wait(call, type == P_PID ? (pid_t)id : 0, site);
         else if (!info->si_pid)

@@ -400,15 +400,17 @@ IPS_EXPORT int system(const char *command)
 }
 
 /* Returns the end of the command substitution whose text begins at s: the
- * bracket that closes it, or the end of the text. */
+ * bracket that closes it, or the end of the text. Like the C library's wordexp,
+ * which knows quotes here, but no backslash. */
 static const char *skip_command(const char *s)
 {
     unsigned depth = 1;
+    char quote = '\0';
     for (; *s; s++) {
-        if (*s == '\\' && s[1])
-            s++;
-        else if (*s == '\'' && strchr(s + 1, '\''))
-            s = strchr(s + 1, '\'');
+        if (quote)
+            quote = *s == quote ? '\0' : quote;
+        else if (*s == '\'' || *s == '"')
+            quote = *s;
         else if (*s == '(')
             depth++;
         else if (*s == ')' && --depth == 0)
@@ -444,7 +446,9 @@ static unsigned count_commands(const char *s)
 }
 
 /* Records the `n` children that the call of wordexp made and waited for. That
- * it made some is known by their CPU time, ~0: unknown. */
+ * it made some is known by their CPU time, ~0: unknown. Several ran one after
+ * the other, but nothing says when each of them ended: then the call is a wait
+ * of unknown end, after which they are joined. */
 static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
                             uint64_t site)
 {
@@ -454,6 +458,8 @@ static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
         seq[i] = ips_core_fork_before();
         ips_record_fork(IPS_FORK_SYSTEM, 0, seq[i], call, 0, site);
     }
+    if (n > 1)
+        call = ips_record_wait(IPS_OP_OTHER, call, 0, 0, site, 0);
     for (unsigned i = 0; i < n; i++)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq[i], call,
                         n == 1 ? cpu_ns : ~0ull, 0, site);
@@ -470,7 +476,8 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
     (void)ips_extra();
     ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
-    bool lent = lend_environ(&env, &kept);
+    /* ${X:=v} and ${X=v} set a variable, which may replace `environ` */
+    bool lent = !strchr(words, '=') && lend_environ(&env, &kept);
     struct ips_moment call = ips_at_call();
     struct ips_reap reap = ips_reap_begin();
     int r = REAL(wordexp)(words, result, flags);

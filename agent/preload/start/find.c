@@ -82,13 +82,22 @@ enum version {
     OLD = 0x8000 /* the bit "hidden" in a symbol's version */
 };
 
+/* A function may have several old versions: only this one differs from the
+ * present one in what it does. */
+static bool is_oldest(const struct ips_module *m, uint32_t symbol)
+{
+    const char *name = ips_module_version(m, m->versions[symbol] & (OLD - 1));
+    return name && strcmp(name, IPS_OLD_VERSION) == 0;
+}
+
 static bool symbol_matches(const struct ips_module *m, uint32_t symbol,
                            const char *name, enum version v)
 {
     const Elf64_Sym *s = &m->symbols[symbol];
     return s->st_shndx != SHN_UNDEF && s->st_value &&
            (m->versions ? m->versions[symbol] & OLD : DEFAULT) == (int)v &&
-           strcmp(m->names + s->st_name, name) == 0;
+           strcmp(m->names + s->st_name, name) == 0 &&
+           (v == DEFAULT || is_oldest(m, symbol));
 }
 
 static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,

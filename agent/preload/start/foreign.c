@@ -54,7 +54,7 @@ static const struct link_map *own_map(void)
 
 /* --- versions of symbols ------------------------------------------------ */
 
-static const char *defined_version(const struct ips_module *m, uint32_t index)
+const char *ips_module_version(const struct ips_module *m, uint32_t index)
 {
     const Elf64_Verdef *d = m->defined;
     while (d) {
@@ -92,7 +92,7 @@ static uint32_t version_index(const struct ips_module *m, uint32_t symbol)
 
 bool ips_module_is_libc(const struct ips_module *m)
 {
-    const char *first = defined_version(m, 0);
+    const char *first = ips_module_version(m, 0);
     return first && strncmp(first, "GLIBC_", 6) == 0;
 }
 
@@ -190,7 +190,7 @@ static const char *asked_version(const struct object *o, uint32_t symbol)
     if (index <= 1)
         return NULL;
     const char *version = needed_version(&o->m, o->needed, index);
-    return version ? version : defined_version(&o->m, index);
+    return version ? version : ips_module_version(&o->m, index);
 }
 
 static bool names_symbol(const struct object *o, uint32_t symbol,
@@ -297,7 +297,7 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
     uint32_t index = version_index(m, (uint32_t)(s - m->symbols));
     struct foreign_name g = {
         .name = name,
-        .version = index > 1 ? defined_version(m, index) : NULL,
+        .version = index > 1 ? ips_module_version(m, index) : NULL,
         .first = !ips_is_defined_in_noted(name, hash),
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,

@@ -41,6 +41,9 @@ static void check_layout(void)
     good = good && lock.count == first && lock.word == 1;
     SREAL(funlockfile)(&f);
     good = good && lock.word == 0 && lock.owner == NULL;
+    good = SREAL(ftrylockfile)(&f) == 0 && lock.count == first && good;
+    SREAL(funlockfile)(&f);
+    good = good && lock.word == 0;
     first_count = first;
     __atomic_store_n(&layout, good && !ips_in_valgrind() ? KNOWN : UNKNOWN,
                      __ATOMIC_RELEASE);
@@ -88,11 +91,14 @@ static void record_free_lock(const FILE *f)
         ips_record_uncontended_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
-/* Fast tests for what nearly all calls find. */
-static inline bool is_plainly_free(const FILE *f)
+/* Fast ways for what nearly all calls find. Returns whether the lock was free
+ * and is taken. Another thread may take it after the look, so that the try
+ * fails: then the call waits, and has a record. */
+static inline bool take_plainly_free(FILE *f)
 {
-    return layout == KNOWN && !ips_sync_all &&
-           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) == 0;
+    return layout == KNOWN && !ips_sync_all && ips_sync_attempts &&
+           __atomic_load_n(&lock_of(f)->word, __ATOMIC_RELAXED) == 0 &&
+           SREAL(ftrylockfile)(f) == 0;
 }
 static inline bool is_plainly_unwaited(const FILE *f)
 {
@@ -118,33 +124,33 @@ static void lock_and_record(FILE *f, uint64_t site)
 
 static __attribute__((noinline)) void lock_slow(FILE *f, uint64_t site)
 {
-    bool on = is_on(f);
-    if (on && may_be_held_by_another(f)) {
-        lock_and_record(f, site);
+    if (!is_on(f)) {
+        SREAL(flockfile)(f);
         return;
     }
-    SREAL(flockfile)(f);
-    if (on)
+    if (!may_be_held_by_another(f) && ips_sync_attempts &&
+        SREAL(ftrylockfile)(f) == 0)
         record_free_lock(f);
+    else
+        lock_and_record(f, site);
 }
 
 IPS_EXPORT void flockfile(FILE *f)
 {
-    if (likely(is_plainly_free(f)))
-        SREAL(flockfile)(f);
-    else
+    if (unlikely(!take_plainly_free(f)))
         lock_slow(f, IPS_SITE);
 }
 void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 
 IPS_EXPORT int ftrylockfile(FILE *f)
 {
+    bool on = is_on(f); /* fills the slot of the real function, too */
     int r = SREAL(ftrylockfile)(f);
-    if (!is_on(f))
+    if (!on)
         return r;
     if (r != 0)
         ips_note_failed_try(f->_lock);
-    else if (is_held_once(f))
+    else if (is_held_once(f) && (!ips_sync_all || must_record_free()))
         ips_record_successful_try(IPS_SYNC_MUTEX, f->_lock, false, IPS_SITE);
     return r;
 }

@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <wordexp.h>
 
 static char self[] = "/proc/self/exe", word[] = "environment";
 static char *words[] = {self, word, NULL};
@@ -201,6 +202,16 @@ static void by_system(void)
     must(dup2(out, 1) == 1 && close(out) == 0);
     printf("system %d ", status);
 }
+static void by_wordexp(void)
+{
+    wordexp_t found;
+    int r = wordexp("$(exec env -u PWD -u SHLVL -u OLDPWD -u _ $PROGRAM "
+                    "environment)",
+                    &found, 0);
+    for (size_t i = 0; i < found.we_wordc; i++)
+        printf("%s ", found.we_wordv[i]);
+    printf("wordexp %d ", r);
+}
 static char program[600] = "PROGRAM=", path[] = "PATH=/usr/bin:/bin";
 static char *shell[] = {program, path, one, NULL},
             *shell_preloads[] = {program, other, path, NULL};
@@ -221,6 +232,22 @@ static void case_popen_preloads(void)
 {
     run_by_shell(shell_preloads, by_popen);
 }
+static void case_wordexp_few(void)
+{
+    run_by_shell(shell, by_wordexp);
+}
+/* A variable that the call sets is in `environ`, which is another one then. */
+static void case_wordexp_sets(void)
+{
+    static char *only_path[] = {path, NULL};
+    char **before = environ;
+    wordexp_t found;
+    environ = only_path;
+    CALL(wordexp("${WORD:=set}$(:)", &found, 0));
+    const char *set = getenv("WORD");
+    must(set && strcmp(set, "set") == 0);
+    environ = before;
+}
 
 const struct one_case exec_cases[] = {
     CASE(execve_none),    CASE(execve_few),     CASE(execve_preloads),
@@ -234,4 +261,5 @@ const struct one_case exec_cases[] = {
     CASE(fork_number),    CASE(spawn_none),     CASE(spawn_few),
     CASE(spawn_preloads), CASE(spawn_large),    CASE(spawnp_few),
     CASE(spawnp_lists),   CASE(system_few),     CASE(system_preloads),
-    CASE(popen_few),      CASE(popen_preloads), {NULL, NULL}};
+    CASE(popen_few),      CASE(popen_preloads), CASE(wordexp_few),
+    CASE(wordexp_sets),   {NULL, NULL}};

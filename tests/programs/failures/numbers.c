@@ -478,6 +478,12 @@ static void case_waitid_no_info(void)
     CALL(syscall(SYS_waitid, P_PID, forked, NULL, WEXITED, &usage));
 }
 ONE(waitid_no_child, syscall(SYS_waitid, P_PID, forked, NULL, WEXITED, &usage))
+static void case_waitid_fault(void) /* the child is gone nevertheless */
+{
+    must(as_fork(OLD_FORK()));
+    CALL(syscall(SYS_waitid, P_PID, forked, (void *)8, WEXITED, NULL));
+}
+ONE(waitid_reaped, syscall(SYS_waitid, P_PID, forked, NULL, WEXITED, NULL))
 static char no_program[] = "/nonexistent/program";
 static char *words[] = {no_program, NULL}, *none[] = {NULL};
 ONE(execve_number, syscall(SYS_execve, no_program, words, none))
@@ -597,6 +603,8 @@ const struct one_case number_cases[] = {CASE(write),
                                         CASE(waitid_usage),
                                         CASE(waitid_no_info),
                                         CASE(waitid_no_child),
+                                        CASE(waitid_fault),
+                                        CASE(waitid_reaped),
                                         CASE(execve_number),
                                         CASE(execveat_number),
                                         CASE(prctl_number),

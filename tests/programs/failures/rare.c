@@ -465,7 +465,27 @@ WORDS(wordexp_none, "~ '$(exit)' \\$HOME $((1 + (2)))", 0, 4)
 WORDS(wordexp_one, "$(echo ')'; (echo a))", 0, 2)
 WORDS(wordexp_three, "\"it's $(echo $(echo a))\" `echo b` '$(c' $(echo d)", 0,
       4)
+WORDS(wordexp_quotes, "$(echo \"it's\") $(echo \"that's\")", 0, 2)
 ONE(wordexp_refused, wordexp("$(echo a)", &expansion, WRDE_NOCMD))
+
+/* A wordexp that makes no child does not hide another thread's. */
+static int gate[2];
+static void refuse_and_open(void)
+{
+    wordexp_t none;
+    must(wordexp("|$(echo a)", &none, 0) == WRDE_BADCHAR);
+    must(unseen_call(SYS_write, gate[1], (long)"\n", 1, 0) == 1);
+}
+static void case_system_beside(void)
+{
+    char line[50];
+    must(pipe(gate) == 0);
+    snprintf(line, sizeof(line), "read word </proc/self/fd/%d", gate[0]);
+    its_part = refuse_and_open;
+    start_thread(&helper, second);
+    CALL(system(line));
+    must(pthread_join(helper, NULL) == 0);
+}
 
 const struct one_case rare_cases[] = {CASE(flock_free),
                                       CASE(flock_let_go),
@@ -545,5 +565,7 @@ const struct one_case rare_cases[] = {CASE(flock_free),
                                       CASE(wordexp_none),
                                       CASE(wordexp_one),
                                       CASE(wordexp_three),
+                                      CASE(wordexp_quotes),
                                       CASE(wordexp_refused),
+                                      CASE(system_beside),
                                       {NULL, NULL}};

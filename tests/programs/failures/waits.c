@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 
 static struct pollfd asks(int fd, short events)
@@ -87,6 +88,20 @@ static void case_select_write(void) /* the set of those to be written */
     FD_SET(empty[0], &rd);
     FD_SET(empty[1], &wr);
     CALL(select(empty[1] + 1, &rd, &wr, NULL, NULL));
+}
+/* More descriptors than the sets hold: the kernel looks at those that it can
+ * have. The set of those to be read ends where the memory does. */
+static void case_select_far(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fd_set wr, *rd = (fd_set *)(void *)(memory + page - sizeof(*rd));
+    must(memory != MAP_FAILED && mprotect(memory + page, page, PROT_NONE) == 0);
+    FD_ZERO(&wr);
+    FD_SET(empty[0], rd);
+    FD_SET(empty[1], &wr);
+    CALL(select(1 << 20, rd, &wr, NULL, NULL));
 }
 static void case_pselect_interrupted(void)
 {
@@ -262,6 +277,7 @@ const struct one_case wait_cases[] = {CASE(poll_none),
                                       CASE(select_timeout),
                                       CASE(select_badf),
                                       CASE(select_write),
+                                      CASE(select_far),
                                       CASE(pselect_interrupted),
                                       CASE(epoll_timeout),
                                       CASE(epoll_none),

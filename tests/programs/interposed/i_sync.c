@@ -560,6 +560,15 @@ static int uncontended(void)
     return 0;
 }
 
+/* One thread alone, whose locks are not recorded. */
+static int alone(void)
+{
+    stream_begin();
+    flockfile(stream);
+    funlockfile(stream);
+    return ftrylockfile(stream) || (funlockfile(stream), 0);
+}
+
 /* There was a second thread: the C library spares no atomic operations. */
 static int not_alone(void)
 {
@@ -681,6 +690,7 @@ int main(int argc, char **argv)
     const char *name = argv[1];
     return strcmp(name, "uncontended") == 0 ? uncontended()
            : strcmp(name, "second") == 0    ? not_alone()
+           : strcmp(name, "alone") == 0     ? alone()
            : strcmp(name, "free") == 0      ? free_ones()
            : strcmp(name, "many") == 0      ? many()
            : strcmp(name, "turns") == 0     ? turns()

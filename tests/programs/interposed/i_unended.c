@@ -2,10 +2,12 @@
  * which nothing says afterwards whose doing it was; then it computes for 50 ms
  * itself. `read`: the same with a byte that is read. `outside`: nobody in the
  * program ends the wait, but a SIGUSR1 that the test sends does. `stream`: a
- * thread computes instead of the child. `file`: nobody has to end the wait. */
+ * thread computes instead of the child. `file`: nobody has to end the wait.
+ * `words`: two commands of wordexp compute, one after the other. */
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +20,7 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include "asleep.h"
 #include "compute.h"
@@ -70,10 +73,10 @@ static void *print(void *unused)
 
 static void *make_room(void *unused)
 {
-    compute(100);
     while (!atomic_load(&waiter))
         sched_yield();
     until_asleep(waiter);
+    compute(100);
     (void)!read(p[0], block, sizeof(block));
     return unused;
 }
@@ -132,8 +135,21 @@ static int wait_for_list(void)
     return lio_listio(LIO_WAIT, list, 2, NULL) || byte != 'x';
 }
 
+/* Which part of the wait was for which command, nobody says. */
+static int wait_for_words(void)
+{
+    char words[2 * PATH_MAX], self[PATH_MAX] = "";
+    wordexp_t found;
+    (void)!readlink("/proc/self/exe", self, sizeof(self) - 1);
+    snprintf(words, sizeof(words), "$('%s' command) $('%s' command)", self,
+             self);
+    return wordexp(words, &found, 0);
+}
+
 static int wait_for_it(const char *what, int fd)
 {
+    if (strcmp(what, "words") == 0)
+        return wait_for_words();
     if (strcmp(what, "list") == 0)
         return wait_for_list();
     if (strcmp(what, "stream") == 0)
@@ -165,6 +181,8 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     struct sigaction sa = {.sa_handler = nothing};
     sigset_t usr2;
+    if (strcmp(what, "command") == 0)
+        return compute(50), 0;
     if (pipe(p))
         return 1;
     int fd = p[0];
@@ -186,7 +204,7 @@ int main(int argc, char **argv)
         puts("ready");
         fflush(stdout);
     } else if (strcmp(what, "stream") != 0 && strcmp(what, "file") != 0 &&
-               fork() == 0) {
+               strcmp(what, "words") != 0 && fork() == 0) {
         _exit(child(what));
     }
     int r = wait_for_it(what, fd);

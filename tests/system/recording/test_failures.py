@@ -213,8 +213,9 @@ class Run:
             return "FORK %s %s%s" % (FORKS[r["kind"]], "pid" if r["a"] else 0,
                                      err)
         if kind == "JOIN":
-            return "JOIN %s %s %#x" % (JOINS[r["kind"]], "pid" if r["a"] else 0,
-                                       r["status"])
+            unknown = r["kind"] == 3 and r["child_cpu_ns"] == 2**64 - 1
+            return "JOIN %s %s %#x%s" % (JOINS[r["kind"]], "pid" if r["a"] else 0,
+                                         r["status"], " without CPU" if unknown else "")
         if kind == "EXEC":
             assert r["a"] == len(r["path"])
             return "EXEC " + r["path"]

@@ -113,7 +113,7 @@ def test_small_stacks(build, guest):
 def test_before_constructors_and_after_exit(build, guest):
     """Calls from .preinit_array, before any library's constructor and so before
     ours, and from the last destructor. Would catch a wrapper that needs its
-    constructor, one that finds no environment there and gives up for good, and
+    constructor (ftrylockfile's is called first of all), one that finds no environment there and gives up for good, and
     an end that comes too soon."""
     out = guest.run([build.program("i_guest"), "flood", "10"], 0,
                     env={"I_GUEST_EARLY": "1"})

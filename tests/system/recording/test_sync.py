@@ -156,6 +156,13 @@ def test_all_locks(cluster):
                    for said in answer["assumed"]) == (locks == "contended")
 
 
+def test_all_locks_of_one_thread(cluster):
+    """Would catch: a stream's lock that is taken on record and given back without."""
+    rows = cluster.json("events", record(cluster, "i_sync", "alone", "--locks=all"))["events"]
+    seen = collections.Counter(e["type"] for e in rows)
+    assert seen["acquire"] == seen["release"] == 0
+
+
 def test_spinning_is_no_work(cluster):
     """The CPU of a spin lock's waiter, milliseconds of it, is in no sum."""
     run = record(cluster, "i_sync", "spin")

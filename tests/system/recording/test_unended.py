@@ -27,7 +27,7 @@ def record(c, build, what):
     c.wait_closed(what)
 
 
-WAITS = ["inotify", "handler", "nameless", "write", "stream"]
+WAITS = ["inotify", "handler", "nameless", "write", "stream", "words"]
 
 
 @pytest.mark.parametrize("what", WAITS)

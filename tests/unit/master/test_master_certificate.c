@@ -233,7 +233,7 @@ static void test_certificate__what_was_lost(void **state)
                                         "torn",
                                         "no segment could be "
                                         "made",
-                                        "descriptor table full",
+                                        "channel table full",
                                         "overwritten",
                                         "after the thread's end",
                                         "other",
