@@ -182,10 +182,11 @@ static inline uint64_t b_limit_receive_coord(const struct b_op *send,
  * token a process gets is incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
-/* build/shared.c: called when all streams are matched. Sets b->contradicted if
- * a receive returned before its send began: something wrote that was not
- * recorded. Lists the sleeps of receives whose send had returned before: what
- * ended them is not known. */
+/* build/shared.c: looks for receives that cannot have got their bytes from the
+ * send found for them: something wrote or read that was not recorded. Sets
+ * b->contradicted if there is one. In a careful build, takes back the arcs of
+ * receives that slept after their send had returned: what ended their waits is
+ * not known. Called when all streams are matched. */
 int b_find_contradictions(struct build *b) IPS_MUST_USE;
 
 /* build/shared.c: in a build that is careful, does the clock

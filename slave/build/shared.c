@@ -263,8 +263,8 @@ int b_match_shared(struct build *b, uint32_t to)
 
 /* ---- matches that the clock contradicts ---- */
 
-/* A shorter sleep is not reported. */
-#define CONTRADICTION_NS 10000000u
+/* A sleep shorter than this is not worth a careful build. */
+#define CONTRADICTION_NS 5000000u
 
 /* Returns the send found for receive `i`, or NULL. `walk`: [end_count], by
  * sending end: receives that are not listed have the order of their sends. */
@@ -321,50 +321,43 @@ static uint64_t run_delay_around(const struct build *b, uint32_t chain,
     return UINT64_MAX;
 }
 
-/* Returns how long receive `i` slept although its send had returned before,
- * beyond what its thread can have waited for a core; 0: nothing shows that it
- * did. */
-static uint64_t slept_for_something_else(const struct build *b, uint32_t chain,
-                                         uint32_t i, const struct b_op *send)
+/* Did receive `i` sleep although its send had returned before, and longer than
+ * its thread can have waited for a core? */
+static bool slept_for_something_else(const struct build *b, uint32_t chain,
+                                     uint32_t i, const struct b_op *send)
 {
     uint64_t t_ret = b->out->g.t_ns[i], wait = b->out->g.wait[i];
     uint64_t since = ips_sub_sat(t_ret, wait);
     if (send->t_ret > since)
-        return 0;
+        return false;
     uint64_t delay = run_delay_around(b, chain, since, t_ret);
-    uint64_t ns = delay == UINT64_MAX ? 0 : ips_sub_sat(wait, delay);
-    return ns >= CONTRADICTION_NS ? ns : 0;
+    return delay != UINT64_MAX && wait > ips_add_sat(delay, CONTRADICTION_NS);
 }
 
-static int add_unended_sleep(struct build *b, uint32_t i, uint64_t ns)
+static void find_contradiction(struct build *b, uint32_t chain, uint32_t i,
+                               struct b_sending *walk)
 {
-    int rc = b->tables ? 0 : B_MORE(b->unended, b->err);
-    if (rc == 0 && !b->tables)
-        b->unended.v[b->unended.n++] = (struct ips_unended){ns, i, false};
-    /* only a whole build lists it */
-    b->broken |= b->incremental != NULL;
-    return rc;
-}
-
-static int find_contradiction(struct build *b, uint32_t chain, uint32_t i,
-                              struct b_sending *walk)
-{
-    const struct ips_graph *g = &b->out->g;
+    struct ips_graph *g = &b->out->g;
     uint32_t end = g->site[i];
     uint64_t t_ret = g->t_ns[i], wait = g->wait[i];
     bool known = g->xkind[i] & B_X_MATCHED;
     /* the program itself reports the times of its own channels */
     if (!known || end == IPS_NONE || !b_is_end_in_memory(b, end) ||
         b->ends[end].datagram || b->out->ends[end].kind == IPS_CHAN_USER)
-        return 0;
+        return;
     uint64_t sent = g->xkind[i] & B_X_SENT ? b_op_at(b, g->xpred[i])->t
                                            : g->t_ns[g->xpred[i]];
-    b->contradicted |= sent > t_ret;
-    if (wait < CONTRADICTION_NS || sent > ips_sub_sat(t_ret, wait))
-        return 0;
-    const struct b_op *send = sender_of(b, i, walk);
-    uint64_t ns = send ? slept_for_something_else(b, chain, i, send) : 0;
-    return ns ? add_unended_sleep(b, i, ns) : 0;
+    bool early = wait >= CONTRADICTION_NS && sent <= ips_sub_sat(t_ret, wait);
+    if (sent <= t_ret && !early)
+        return;
+    const struct b_op *send = early ? sender_of(b, i, walk) : NULL;
+    early = send && slept_for_something_else(b, chain, i, send);
+    b->contradicted |= early || sent > t_ret;
+    if (early && b->careful) {
+        g->xkind[i] = IPS_X_NONE;
+        g->xpred[i] = IPS_NO_NODE;
+        b->out->counts.unmatched++;
+    }
 }
 
 int b_find_contradictions(struct build *b)
@@ -373,15 +366,14 @@ int b_find_contradictions(struct build *b)
     struct b_sending *walk = b_calloc(b->out->end_count, sizeof(*walk), b->err);
     if (!walk)
         return IPS_E_NO_MEMORY;
-    int rc = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
-        for (uint32_t i = b_first_open_node(b, c); i < end && rc == 0; i++)
+        for (uint32_t i = b_first_open_node(b, c); i < end; i++)
             if (g->kind[i] == IPS_NODE_RECV)
-                rc = find_contradiction(b, c, i, walk);
+                find_contradiction(b, c, i, walk);
     }
     ips_free_large(walk);
-    return rc;
+    return 0;
 }
 
 void b_link_shared_poll(struct build *b, const struct b_poll *p)
