@@ -41,8 +41,9 @@ struct ips_guess {
                           latest; 0: not set yet */
     int64_t off;       /* clock minus reported CPU time, as far as known */
     int64_t off_read;  /* value of `off` at the last reading */
-    /* How often the thread gave its core up, as far as known: the kernel's count
-     * when page faults were last looked for, and one for each block since. */
+    /* How often the thread gave its core up, as far as known: the kernel's
+     * count when page faults were last looked for, and one for each block
+     * since. */
     uint32_t switches;
     uint32_t corrected_ns;
     /* Totals of the guesses: struct ips_rec_guessed. */

@@ -79,8 +79,7 @@ static void add_request(struct awaited *w, const struct aiocb *a)
 {
     if (!a->__error_code && find_channel(a))
         w->reads++;
-    else if (ips_fd_class(ips_fd_identified_word(a->aio_fildes)) ==
-             IPS_FD_FILE)
+    else if (ips_fd_class(ips_fd_identified_word(a->aio_fildes)) == IPS_FD_FILE)
         w->files++;
     else
         w->others++;
