@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/paths.h"
@@ -21,26 +22,43 @@ static void read_pid(int fd, char *out, size_t size)
         snprintf(out, size, "unknown");
 }
 
-/* Tries for `wait_ms`. Returns false if another daemon holds the lock. */
-static bool take_lock(int fd, unsigned wait_ms)
+/* Tries for `wait_ms`. Returns 0 or an errno; EWOULDBLOCK: another daemon holds
+ * the lock. */
+static int take_lock(int fd, unsigned wait_ms)
 {
     for (unsigned ms = 0;; ms += RETRY_MS) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            return true;
-        if (ms >= wait_ms)
-            return false;
+            return 0;
+        if ((errno != EWOULDBLOCK && errno != EINTR) || ms >= wait_ms)
+            return errno;
         usleep(RETRY_MS * 1000);
     }
 }
 
+static bool is_locked_by(int fd, const struct ips_lock *own)
+{
+    struct stat a, b;
+    return own && own->dir_fd >= 0 && fstat(fd, &a) == 0 &&
+           fstat(own->dir_fd, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 static int take_both(const char *dir, const char *option, unsigned wait_ms,
-                     const struct ips_lock *lock, struct ips_err *err)
+                     const struct ips_lock *own, const struct ips_lock *lock,
+                     struct ips_err *err)
 {
     char pid[32];
-    /* the file system may be unable to lock a directory */
-    bool busy = !take_lock(lock->dir_fd, wait_ms) && errno == EWOULDBLOCK;
-    if (!busy && take_lock(lock->file_fd, wait_ms))
+    int why =
+        is_locked_by(lock->dir_fd, own) ? 0 : take_lock(lock->dir_fd, wait_ms);
+    if (why != EWOULDBLOCK && why != EINTR)
+        /* locked, or the file system cannot lock a directory */
+        why = take_lock(lock->file_fd, wait_ms);
+    if (why == 0)
         return 0;
+    if (why != EWOULDBLOCK) {
+        errno = why;
+        return ips_err_errno(err, "%s cannot be locked", dir);
+    }
     read_pid(lock->file_fd, pid, sizeof(pid));
     return ips_err_set(err, IPS_E_BUSY,
                        "%s is in use by another daemon (pid %s): end it first, "
@@ -58,8 +76,8 @@ static void close_both(struct ips_lock *lock)
 }
 
 int ips_lock_directory(const char *dir, const char *name, const char *option,
-                       unsigned wait_ms, struct ips_lock *out,
-                       struct ips_err *err)
+                       unsigned wait_ms, const struct ips_lock *own,
+                       struct ips_lock *out, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32], pid[32];
     snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -69,7 +87,7 @@ int ips_lock_directory(const char *dir, const char *name, const char *option,
         return ips_err_errno(err, "%s", dir);
     out->file_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int rc = out->file_fd < 0 ? ips_err_errno(err, "%s", path)
-                              : take_both(dir, option, wait_ms, out, err);
+                              : take_both(dir, option, wait_ms, own, out, err);
     int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (rc == 0 && (ftruncate(out->file_fd, 0) < 0 ||
                     pwrite(out->file_fd, pid, (size_t)n, 0) != n))

@@ -2,8 +2,8 @@
  * Reserves a directory for one daemon at a time. The lock is on the directory
  * itself, so removing files in it does not release it. It is also on the file
  * DIR/NAME, by which others see whether a daemon runs, and which holds the
- * daemon's pid for people to read. On a file system that cannot lock
- * directories (NFS) only the file is locked.
+ * daemon's pid for people to read. Where the file system refuses to lock a
+ * directory, only the file is locked.
  */
 #ifndef IPS_COMMON_LOCK_H
 #define IPS_COMMON_LOCK_H
@@ -16,12 +16,15 @@ struct ips_lock {
 #define IPS_LOCK_NONE ((struct ips_lock){-1, -1})
 
 /* Fills *out and returns 0, or returns an error and leaves *out as
- * IPS_LOCK_NONE. Waits up to `wait_ms` for a holder that is about to end.
- * Errors: IPS_E_BUSY (the message names the holder's pid, and the `option` that
- * chooses another directory), IPS_E_IO. The directory must exist. */
+ * IPS_LOCK_NONE. Waits up to `wait_ms` for a holder that is about to end. `own`
+ * (may be NULL): a lock that the caller holds already; if it is of the same
+ * directory, only the file DIR/NAME is locked, and `own` must be held for as
+ * long. Errors: IPS_E_BUSY (the message names the holder's pid, and the
+ * `option` that chooses another directory), IPS_E_IO. The directory must exist.
+ */
 int ips_lock_directory(const char *dir, const char *name, const char *option,
-                       unsigned wait_ms, struct ips_lock *out,
-                       struct ips_err *err) IPS_MUST_USE;
+                       unsigned wait_ms, const struct ips_lock *own,
+                       struct ips_lock *out, struct ips_err *err) IPS_MUST_USE;
 /* Erases the pid and releases the lock, if it is held. */
 void ips_lock_release(struct ips_lock *lock);
 

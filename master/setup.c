@@ -76,8 +76,8 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
     int rc = ips_path_make_state(dir, err);
     if (rc == 0)
         rc = ips_lock_directory(dir, "lock", "--state",
-                                m->private_mode ? 10000 : 3000, &m->state_lock,
-                                err);
+                                m->private_mode ? 10000 : 3000, NULL,
+                                &m->state_lock, err);
     if (rc < 0)
         return rc;
     mtimes_set_directory(&m->mtimes, dir);

@@ -170,7 +170,7 @@ static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
     int rc = ips_path_make_state(state, err);
     if (rc == 0)
         rc = ips_lock_directory(state, "lock", "--state",
-                                s->opt.is_private ? 10000 : 3000,
+                                s->opt.is_private ? 10000 : 3000, &s->pool_lock,
                                 &s->state_lock, err);
     if (rc == 0)
         rc = slave_drain_open(&s->drain, &opt, err);

@@ -64,8 +64,8 @@ int slave_lock_take(const char *pool, struct ips_lock *out, struct ips_err *err)
 {
     /* Retries, because ipsrun and recorded programs take this lock for a moment
      * to see whether a slave runs. */
-    int rc =
-        ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, out, err);
+    int rc = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, NULL,
+                                out, err);
     if (rc == 0)
         lock_as_initial_namespace(out->file_fd);
     return rc;

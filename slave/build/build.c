@@ -1,7 +1,6 @@
 /* Builds the graph from the records: runs the passes in order
  * (build/internal.h). */
 #include "slave/build/internal.h"
-#include "slave/build/match.h"
 
 int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
                     struct ips_err *err)
@@ -29,9 +28,6 @@ void *b_calloc(size_t count, size_t size, struct ips_err *err)
     return v;
 }
 
-/* Returned by b_run_passes(): the run must be built again, carefully. */
-#define B_CONTRADICTED 1
-
 int b_run_passes(struct build *b)
 {
     b_set_progress(b, B_BUILT_READ);
@@ -46,7 +42,7 @@ int b_run_passes(struct build *b)
     rc = b_find_signal_causes(b);
     if (rc == 0)
         rc = b_list_untraced(b);
-    b->careful |= b->out->untraced_count > 0;
+    b->careful = b->out->untraced_count > 0;
     if (rc == 0)
         rc = b_make_ends(b);
     if (rc == 0)
@@ -72,10 +68,8 @@ int b_run_passes(struct build *b)
         return rc;
     b_make_event_arcs(b);
     rc = b_make_poll_arcs(b);
-    if (rc == 0)
-        rc = b_find_contradictions(b);
-    if (rc < 0 || (b->contradicted && (!b->careful || b->incremental)))
-        return rc < 0 ? rc : B_CONTRADICTED;
+    if (rc < 0)
+        return rc;
     b_restore_packet_bytes(b);
     b_make_lifetime_arcs(b);
     b_make_signal_arcs(b);
@@ -163,12 +157,12 @@ void b_release(struct build *b)
     ips_free_large(b->coord);
 }
 
-static int build_once(const struct ips_build_input *in, bool careful,
-                      struct ips_built *out, struct ips_err *err)
+int ips_build(const struct ips_build_input *in, struct ips_built *out,
+              struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
-    struct build b = {.in = in, .out = out, .err = err, .careful = careful};
+    struct build b = {.in = in, .out = out, .err = err};
     int rc = b_waits_begin(&b);
     if (rc == 0)
         rc = b_run_passes(&b);
@@ -177,20 +171,11 @@ static int build_once(const struct ips_build_input *in, bool careful,
     if (rc == 0 && in->waits)
         rc = b_make_lock_rows(&b);
     b_release(&b);
-    if (rc != 0)
+    if (rc < 0) {
         ips_built_release(out);
-    return rc;
-}
-
-int ips_build(const struct ips_build_input *in, struct ips_built *out,
-              struct ips_err *err)
-{
-    int rc = build_once(in, false, out, err);
-    if (rc == B_CONTRADICTED)
-        rc = build_once(in, true, out, err);
-    return rc < 0
-               ? ips_err_wrap(err, rc, "build of %u streams", in->stream_count)
-               : rc;
+        return ips_err_wrap(err, rc, "build of %u streams", in->stream_count);
+    }
+    return 0;
 }
 
 uint64_t ips_built_last_ns(const struct ips_built *b)

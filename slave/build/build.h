@@ -122,6 +122,7 @@ struct ips_proc {
     uint32_t first_chain, chain_count;
     uint64_t image_stamp; /* of its last image */
     bool left_image;      /* its last image ends with an EXEC record */
+    bool recorded_end;    /* it recorded its end itself */
 };
 struct ips_thread_row {
     uint32_t process, tid, chain;

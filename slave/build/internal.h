@@ -238,13 +238,12 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* ns asleep in calls since the last node */
     struct b_gaps gaps;
-    bool careful;      /* something may be unrecorded: build/shared.c */
-    bool contradicted; /* b_find_contradictions() found one */
-    bool doubtful;     /* an unrecorded process may have read from a stream */
-    bool spun;    /* some thread spun, so b_subtract_spin_at_node() may correct
-                     cpu_at     of a node after it was made */
-    uint8_t *far; /* [end_count] 1: the peer may be on another machine; NULL:
-                     this holds for no end */
+    bool careful;  /* some processes are not recorded: build/shared.c */
+    bool doubtful; /* an unrecorded process may have read from a stream */
+    bool spun;     /* some thread spun, so b_subtract_spin_at_node() may correct
+                      cpu_at     of a node after it was made */
+    uint8_t *far;  /* [end_count] 1: the peer may be on another machine; NULL:
+                      this holds for no end */
     bool backwards; /* some node precedes its cause in time, so the nodes are
                        not yet in a topological order */
     /* For build/wall.c: `bends`: some node may have been passed before its

@@ -182,13 +182,7 @@ static inline uint64_t b_limit_receive_coord(const struct b_op *send,
  * token a process gets is incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
-/* build/shared.c: called when all streams are matched. Sets b->contradicted if
- * a receive returned before its send began: something wrote that was not
- * recorded. Lists the sleeps of receives whose send had returned before: what
- * ended them is not known. */
-int b_find_contradictions(struct build *b) IPS_MUST_USE;
-
-/* build/shared.c: in a build that is careful, does the clock
+/* build/shared.c: in a run with processes that are not recorded, does the clock
  * contradict that `send` wrote the last byte of `r`? `send` NULL: no known send
  * wrote it; `whole`: no send can come later. */
 bool b_is_doubtful(const struct build *b, const struct b_read *r,

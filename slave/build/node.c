@@ -154,7 +154,7 @@ static bool from_timer(const struct b_signal_taken *y)
  * thread. */
 static bool needs_no_arc(const struct build *b, const struct b_signal_taken *y)
 {
-    return from_timer(y) || (y->outside && b->out->untraced_count == 0);
+    return from_timer(y) || (y->outside && !b->careful);
 }
 
 /* If `y` is the signal of mq_notify: advances m->next_sync past its b_sync, and

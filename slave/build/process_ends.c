@@ -81,6 +81,7 @@ void b_find_process_ends(struct build *b)
         const struct b_join *j =
             p->join == IPS_NONE ? NULL : &b->joins.v[p->join];
         struct ended e = collect_process_end(b, p);
+        row->recorded_end = e.kind != 0;
         row->open = !e.final && !e.dead && !j && !pid_reused(b, p);
         set_process_end_text(row, &e, j);
         b->out->open |= row->open;

@@ -143,10 +143,21 @@ static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
         o->unrecorded[o->unrecorded_count++] = new;
 }
 
+/* Whether a thread may have found no room for its START: then its records are
+ * among the lost ones. It had no segment, so the run's sums count them. */
+static bool starts_were_lost(const struct build *b)
+{
+    const struct ips_control *c = b->in->control;
+    return c && (c->lost[IPS_LOST_QUOTA] || c->lost[IPS_LOST_POOL_FULL] ||
+                 c->lost[IPS_LOST_NO_SEGMENT]);
+}
+
 /* Counts the threads that ended, as a join of them shows, and have no stream.
  * While the process lives its segments may not have been found yet. */
 static void count_missing_threads(struct build *b)
 {
+    if (starts_were_lost(b))
+        return;
     for (uint32_t j = 0; j < b->joins.n; j++) {
         const struct b_join *join = &b->joins.v[j];
         uint32_t image = b->streams[join->stream].image;

@@ -57,8 +57,6 @@ int b_waits_begin(struct build *b)
     if (!b->notes)
         return IPS_E_NO_MEMORY;
     b->notes->out = b->in->waits;
-    /* rows of a build that is made again */
-    ips_wait_rows_release(b->in->waits);
     return 0;
 }
 

@@ -168,21 +168,23 @@ static bool has_records(int fd)
 }
 
 /* Handles a file that has no header. A writer that died before it wrote one
- * leaves an empty file; after NEW_NS the file counts as such. */
+ * leaves an empty file, and one that makes its header in a spare has cleared
+ * the copy of `control` before. So the file counts as empty or damaged only
+ * after NEW_NS. */
 static void handle_missing_header(struct slave_run *run,
                                   struct slave_segment *seg, int fd,
                                   uint64_t now_ns)
 {
     struct ips_segment_header head;
+    if (ips_sub_sat(now_ns, seg->since_ns) <= NEW_NS)
+        return;
     /* The records are looked at before the header: a writer may have stored
      * both meanwhile. */
-    if (has_records(fd)) {
-        if (slave_poolfs_read_header(fd, &head, NULL) == IPS_E_INCOMPLETE)
-            slave_ingest_refuse(run, seg, "its header was overwritten");
-        return;
-    }
-    if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
+    if (!has_records(fd))
         slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
+    else if (slave_poolfs_read_header(fd, &head, NULL) == IPS_E_INCOMPLETE)
+        refuse_or_ignore_segment(run, seg, fd, IPS_E_CORRUPT,
+                                 "its header was overwritten");
 }
 
 /* Whether the header is that of the thread after which the agent named the file

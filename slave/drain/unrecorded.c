@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,20 @@ struct looked {
     bool maps_agent, maps_anything;
 };
 
+bool slave_unrecorded_has_ended(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    return pidfd >= 0 && poll(&p, 1, 0) != 0;
+}
+
+/* Stores what was read from /proc/PID. Not if the process has ended since: then
+ * the pid may have been another's when it was read. */
 static void store_unrecorded_row(struct looked *l,
                                  struct slave_unrecorded_row *row)
 {
     struct ips_err err = {0};
     row->pid = l->image->pid;
-    if (l->rows++ >= ROWS_MAX)
+    if (l->rows++ >= ROWS_MAX || slave_unrecorded_has_ended(l->image->pidfd))
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
@@ -64,9 +73,10 @@ static void store_io_uring_use(struct looked *l)
 /* GCC's OpenMP runtime waits on futexes with system calls of its own; LLVM's
  * and Intel's mostly spin on memory. If the row maps the code of such a
  * runtime, turns it into a SLAVE_UNSEEN_OWN row. */
-static bool convert_if_runtime_code(struct slave_unrecorded_row *row)
+static bool convert_if_runtime_code(struct slave_unrecorded_row *row,
+                                    const char *path, size_t len)
 {
-    const char *what = ips_runtime_of(row->path, strlen(row->path));
+    const char *what = ips_runtime_of(path, len);
     if (!what)
         return false;
     snprintf(row->path, sizeof(row->path), "%s", what);
@@ -98,7 +108,7 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
         row->dev = row->ino = 0;
         return true;
     }
-    if (perms[2] == 'x' && convert_if_runtime_code(row))
+    if (perms[2] == 'x' && convert_if_runtime_code(row, path, n))
         return true;
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
@@ -136,19 +146,19 @@ static bool has_threads(uint32_t pid)
 
 static void store_mapped_activity(struct looked *l)
 {
-    char path[64], line[512];
+    char path[64], *line = NULL;
+    size_t room = 0;
     struct slave_unrecorded_row row;
     snprintf(path, sizeof(path), "/proc/%u/maps", l->image->pid);
     FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
+    while (f && getline(&line, &room, f) > 0) {
         l->maps_anything = true;
         l->maps_agent |= slave_unrecorded_is_map_of_agent(line, l->d->pool);
         if (slave_unrecorded_of_map(line, l->d->pool, &row) &&
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
             store_unrecorded_row(l, &row);
-        while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
-            ; /* skip the rest of a line that is longer than the buffer */
     }
+    free(line);
     if (f)
         fclose(f);
 }
@@ -208,13 +218,14 @@ static void store_go_program_use(struct looked *l)
 
 /* Adds a row if the process has left the image: then nothing of the agent is
  * mapped. So it is also for a moment in every exec; an answer ignores the row
- * if the image ends with an EXEC record, or if its successor recorded. */
+ * if the image ends with an EXEC record, or if its successor recorded. Without
+ * a pidfd, nothing would show that the pid is another process's. */
 static void store_program_change(struct looked *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_PROGRAM,
                                        .ino = l->image->stamp};
     char path[64];
-    if (!l->maps_anything || l->maps_agent)
+    if (!l->maps_anything || l->maps_agent || l->image->pidfd < 0)
         return;
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     ssize_t n = readlink(path, row.path, sizeof(row.path) - 1);
@@ -260,7 +271,7 @@ bool slave_unrecorded_is_program(const struct ips_built *b,
         return false;
     for (uint32_t i = 0; i < b->proc_count; i++)
         if (b->procs[i].pid == row->pid && b->procs[i].image_stamp == row->ino)
-            return !b->procs[i].left_image;
+            return !b->procs[i].left_image && !b->procs[i].recorded_end;
     return false;
 }
 

@@ -56,9 +56,13 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
 bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool);
 
 /* Whether the row says that a process went on in a program that recorded
- * nothing, and no record of the process does. */
+ * nothing, and no record of the process says that it did, or that it ended. */
 bool slave_unrecorded_is_program(const struct ips_built *b,
                                  const struct slave_unrecorded_row *row);
+
+/* Whether the process of the pidfd has ended, so that its pid may be another
+ * process's; false without a pidfd (-1). */
+bool slave_unrecorded_has_ended(int pidfd);
 
 /* Whether Go's linker made the program file `fd`, by its ELF notes. */
 bool slave_unrecorded_is_go_program(int fd);

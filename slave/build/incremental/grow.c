@@ -1,6 +1,5 @@
 /* The calls of an incremental build (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
-#include "slave/build/match.h"
 
 void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
                   bool minus)
@@ -207,9 +206,6 @@ static int run_passes_after_nodes(struct b_incremental *k)
         k->chains[c].old = g_first_young_node(k, c, newest);
     int rc = g_match(k);
     g_add_counts(&k->built.counts, &k->matched, false);
-    if (rc == 0 && !b->broken)
-        rc = b_find_contradictions(b);
-    b->broken |= b->contradicted;
     if (rc < 0 || b->broken)
         return rc;
     b_set_end_coords(b);

@@ -78,15 +78,27 @@ int main(int argc, char **argv)
     _exit(127);
 }
 """
-# Executes `cat` by an instruction of its own, without our library.
+# Executes its argument by an instruction of its own, without our library.
 OWN_EXEC = r"""
-int main(void)
+int main(int argc, char **argv)
 {
-    char *args[] = {"cat", 0}, *env[] = {0};
+    char *env[] = {0};
     long n = 59;
-    __asm__ volatile("syscall" : "+a"(n) : "D"("/bin/cat"), "S"(args), "d"(env)
+    (void)argc;
+    __asm__ volatile("syscall" : "+a"(n) : "D"(argv[1]), "S"(argv + 1), "d"(env)
                      : "rcx", "r11", "memory");
     return 1;
+}
+"""
+# Lives until its input ends.
+READER = r"""
+#include <unistd.h>
+int main(void)
+{
+    char c;
+    while (read(0, &c, 1) > 0)
+        ;
+    return 0;
 }
 """
 # No C library for 32 bits is needed to build it, its loader to run it.
@@ -293,21 +305,24 @@ def test_what_an_untraced_one_starts(cluster, programs):
     assert untraced(c, "lost") == [("other-C-library", "musl-runner", 1)]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="an x86-64 instruction")
 def test_program_executed_without_a_record(cluster, programs):
     """Would catch: a recorded process that goes on in a program that records nothing,
     and counts as recorded because no call and no record says so."""
     c = cluster()
     program = compile_c(programs["where"], "own-exec", OWN_EXEC, "gcc")
-    proc = c.popen([program], name="own", stdin=subprocess.PIPE)
+    reader = compile_c(programs["where"], "reader", READER, "gcc", "-static")
+    proc = c.popen([program, reader], name="own", stdin=subprocess.PIPE)
 
     def named():
         done = c.ipsq("path", "own", "--format", "json")
         return '"cause":"unknown"' in done.stdout.replace(" ", "")
-    wait_until("the slave has noticed", named)
+    # It looks after 0.1, 0.4, 1.6 ... and at last every 60 s.
+    wait_until("the slave has noticed", named, seconds=400)
     proc.stdin.close()
     assert proc.wait(60) == 0
-    assert untraced(c, "own") == [("unknown", "cat", 1)]
+    assert untraced(c, "own") == [("unknown", "reader", 1)]
 
 
 def test_all_traced(cluster, programs):

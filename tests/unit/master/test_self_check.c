@@ -434,6 +434,13 @@ static void test_self_check__bottleneck(void **state)
     station.busy_ns *= 2;
     check_bottleneck();
     found(0);
+    begin();
+    make_bottleneck();
+    station.demand_ns = 0; /* it allows any rate */
+    station.busy_ns = 0;
+    service.bound = IPS_UNMEASURED_REAL;
+    check_bottleneck();
+    found(0);
     arena_release(&arena);
 }
 

@@ -105,6 +105,53 @@ static void test_ingest_lost__never_begun_is_no_loss(void **state)
     close(spare.fd);
 }
 
+/* Would catch: a file without a header that another user put into root's run
+ * directory, and that makes the run INCOMPLETE. */
+static void test_ingest_lost__planted_by_another_user(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    struct maker_segment other;
+    maker_segment(&other, &maker, "run", maker.child, 1, 0);
+    maker_mark(&other, 0, 1);
+    maker_segment(&seg, &maker, "run", maker.child, 2, 0);
+    maker_mark(&seg, 1, 1);
+    zero(0, sizeof(seg.head));
+    maker_check(fchown(seg.fd, 1000, 0) == 0, "fchown");
+    TURNS_UNTIL(run() && run()->row.events == 1);
+    expect_closed(0);
+    assert_int_equal(run()->row.events, 1);
+    close(other.fd);
+}
+
+/* Would catch: a spare that is just being taken (the copy of `control` is
+ * cleared in part) refused for ever, with all that its writer records. The
+ * clock is the test's: the header comes 4 s after the file was seen first. */
+static void test_ingest_lost__spare_that_is_being_taken(void **state)
+{
+    (void)state;
+    const struct ips_control half = {.version = IPS_POOL_VERSION};
+    uint64_t now_ns = slave_now_ns();
+    maker_segment(&seg, &maker, "run", maker.child, 1, 0);
+    const struct ips_segment_header made = seg.head;
+    seg.head = (struct ips_segment_header){.taken = 1};
+    maker_put_header(&seg);
+    maker_raw(&seg, &half, sizeof(half));
+    TURNS_UNTIL(run() && run()->segments && run()->segments->since_ns);
+    for (uint64_t end_ns = now_ns + 4 * SLAVE_SECOND_NS; now_ns < end_ns;
+         now_ns += SLAVE_SECOND_NS / 4)
+        (void)slave_drain_turn(&drain, now_ns);
+    assert_int_equal(run()->segments->state, SLAVE_SEG_NEW);
+    zero(sizeof(seg.head), sizeof(half));
+    seg.at = sizeof(seg.head);
+    maker_mark(&seg, 0, 1);
+    seg.head = made;
+    maker_put_header(&seg);
+    TURNS_UNTIL(run()->row.events == 1);
+    expect_closed(0);
+}
+
 /* Would catch: a header that names another thread, so that its records make a
  * thread that never was, and nobody misses those of its own. */
 static void test_ingest_lost__header_of_another_thread(void **state)
@@ -185,6 +232,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_ingest_lost__header_zeroed_before_it_was_seen),
         T(test_ingest_lost__never_begun_is_no_loss),
+        T(test_ingest_lost__planted_by_another_user),
+        T(test_ingest_lost__spare_that_is_being_taken),
         T(test_ingest_lost__header_of_another_thread),
         T(test_ingest_lost__removed_after_it_was_handed_back),
         T(test_ingest_lost__header_zeroed_after_it_was_handed_back),

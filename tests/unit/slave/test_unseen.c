@@ -1,11 +1,15 @@
 /* Lines of /proc/PID/maps; program files. */
 #include <elf.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -55,6 +59,24 @@ static void test_unseen__maps(void **state)
     assert_false(map("", &r));
 }
 
+/* Would catch: a library at the end of a long path, which a buffer cuts off. */
+static void test_unseen__long_paths(void **state)
+{
+    (void)state;
+    struct slave_unrecorded_row r;
+    char line[3000], dirs[2000];
+    memset(dirs, 'd', sizeof(dirs) - 1);
+    dirs[sizeof(dirs) - 1] = '\0';
+    snprintf(line, sizeof(line), "7f12-7f13 r-xp 0 fe:01 7 /%s/libomp.so.5\n",
+             dirs);
+    assert_true(map(line, &r));
+    assert_int_equal(r.kind, SLAVE_UNSEEN_OWN);
+    assert_string_equal(r.path, "OpenMP (libomp)");
+    snprintf(line, sizeof(line), "7f12-7f13 rw-s 0 fe:01 7 /%s/shared\n", dirs);
+    assert_true(map(line, &r));
+    assert_int_equal(strlen(r.path), sizeof(r.path) - 1);
+}
+
 static bool agent(const char *line)
 {
     return slave_unrecorded_is_map_of_agent(line, "/dev/shm/pool");
@@ -92,8 +114,35 @@ static void test_unseen__program_without_a_record(void **state)
     r.ino = 200; /* a later image of the process recorded */
     assert_false(slave_unrecorded_is_program(&b, &r));
     r.ino = 100;
+    p[0].recorded_end = true; /* so the pid was another's */
+    assert_false(slave_unrecorded_is_program(&b, &r));
+    p[0].recorded_end = false;
+    assert_true(slave_unrecorded_is_program(&b, &r));
     r.kind = SLAVE_UNSEEN_OWN;
     assert_false(slave_unrecorded_is_program(&b, &r));
+}
+
+/* Would catch: what /proc says of a pid taken for a process that has ended,
+ * whether its parent has waited for it or not. */
+static void test_unseen__pid_of_another(void **state)
+{
+    (void)state;
+    siginfo_t info;
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    assert_true(pid > 0);
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_true(fd >= 0);
+    assert_false(slave_unrecorded_has_ended(fd));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_true(slave_unrecorded_has_ended(fd));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(slave_unrecorded_has_ended(fd));
+    close(fd);
+    assert_false(slave_unrecorded_has_ended(-1));
 }
 
 /* A program file of one note, whose owner has `bytes` of name. */
@@ -155,8 +204,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unseen__maps),
+        cmocka_unit_test(test_unseen__long_paths),
         cmocka_unit_test(test_unseen__maps_of_the_agent),
         cmocka_unit_test(test_unseen__program_without_a_record),
+        cmocka_unit_test(test_unseen__pid_of_another),
         cmocka_unit_test(test_unseen__programs_of_go)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -450,14 +450,14 @@ static void cycle(uint32_t early, uint32_t late)
     rs a = rec_stream(r, early, early, 1), b1 = rec_stream(r, late, late, 2);
     rec_start(a, IPS_START_IMAGE, 1, 0);
     rec_start(b1, IPS_START_IMAGE, 1, 0);
-    rec_inet(a, 1, 2, IPS_CHAN_TCP, 1, LOOPBACK, 80, LOOPBACK, 4000)->flags =
-        IPS_CHAN_ACCEPTED;
-    rec_inet(b1, 1, 2, IPS_CHAN_TCP, 2, LOOPBACK, 4000, LOOPBACK, 80)->flags =
-        IPS_CHAN_CONNECTED;
+    rec_pipe(a, 1, 2, IPS_SIDE_READ, 5);
+    rec_pipe(a, 2, 2, IPS_SIDE_WRITE, 6);
+    rec_pipe(b1, 1, 2, IPS_SIDE_READ, 6);
+    rec_pipe(b1, 2, 2, IPS_SIDE_WRITE, 5);
     rec_recv(a, 1, 100, 100, 10, 1); /* each receives before it sends */
-    rec_send(a, 1, 200, 20, 1);
+    rec_send(a, 2, 200, 20, 1);
     rec_recv(b1, 1, 100, 100, 10, 1);
-    rec_send(b1, 1, 300, 20, 1);
+    rec_send(b1, 2, 300, 20, 1);
     struct ips_built *b = rec_build(r);
     assert_int_equal(b->counts.ambiguous, 1);
     /* The one that goes back further in time went. */

@@ -153,71 +153,6 @@ static void test_build_shared__positions_stay(void **state)
     }
 }
 
-/* No process is known to be unrecorded, but the clock shows that somebody wrote
- * (bytes were received before they were sent). Would catch: an arc back in
- * time, and an answer that contradicts itself, because bytes of a system call
- * that was not recorded count as those of the next send. */
-static void test_build_shared__received_before_it_was_sent(void **state)
-{
-    (void)state;
-    struct shared s = begin(false);
-    receives(&s, 10, 20);
-    sends(&s, 20);
-    receives(&s, 21, 30); /* somebody else's */
-    receives(&s, 31, 40);
-    sends(&s, 40);
-    receives(&s, 41, 50);
-    sends(&s, 50);
-    const uint32_t of[] = {0, NO_SEND, 1, 2};
-    struct ips_built *b = end(&s, 60);
-    assert_sends(b, of, 4);
-    assert_int_equal(ips_unended_ns(b, RECV(b, 10, 0), RECV(b, 10, 1)), AT(9));
-    rec_free(s.r);
-}
-
-/* Times in units of 1 ms. */
-#define MS(t) ((uint64_t)(t)*1000000)
-
-/* The bytes lie in the pipe when the reader begins to wait for 40 ms, in which
- * it queues for a core for `queued` ms. */
-static struct ips_built *waits_for_bytes_that_are_there(struct shared *s,
-                                                        int queued)
-{
-    rec_io(s->w, IPS_REC_SEND, 1, MS(10), MS(10) + 100, 10, 100, 10);
-    rec_delay(s->v, MS(15), 0);
-    rec_io(s->v, IPS_REC_RECV, 1, MS(20), MS(60), MS(20), MS(20) + 100, 10);
-    if (queued >= 0)
-        rec_delay(s->v, MS(61), MS(queued));
-    rec_close(s->w, 1, MS(70), 5000, IPS_CLOSE_FD);
-    rec_end(s->w, IPS_END_EXIT, MS(70), 5000, 0);
-    rec_end(s->v, IPS_END_EXIT, MS(70), MS(30), 0);
-    return rec_build(s->r);
-}
-
-/* Would catch: a wait that is taken as explained by a send that was over before
- * the wait began; a reader that only waited for a core called a sleeper. */
-static void test_build_shared__sent_before_the_wait(void **state)
-{
-    (void)state;
-    /* the rest of the 40 ms is too short, or nobody read the delay */
-    const int explained[] = {40, 36, -1};
-    for (size_t i = 0; i < 3; i++) {
-        struct shared s = begin(false);
-        struct ips_built *b = waits_for_bytes_that_are_there(&s, explained[i]);
-        assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 0), IPS_X_DATA);
-        assert_int_equal(b->counts.unmatched, 0);
-        assert_int_equal(b->unended_count, 0);
-        rec_free(s.r);
-    }
-    struct shared s = begin(false);
-    struct ips_built *b = waits_for_bytes_that_are_there(&s, 10);
-    uint32_t v = RECV(b, 10, 0);
-    assert_arc(b, v, SEND(b, 20, 0), IPS_X_DATA);
-    assert_int_equal(b->g.wait[v], 0); /* the arc does not explain the wait */
-    assert_in_range(ips_unended_ns(b, v - 1, v), MS(29), MS(30));
-    rec_free(s.r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,8 +160,6 @@ int main(void)
         cmocka_unit_test(test_build_shared__reader_in_turns),
         cmocka_unit_test(test_build_shared__nothing_is_guessed),
         cmocka_unit_test(test_build_shared__positions_stay),
-        cmocka_unit_test(test_build_shared__received_before_it_was_sent),
-        cmocka_unit_test(test_build_shared__sent_before_the_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

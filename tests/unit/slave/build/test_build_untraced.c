@@ -142,28 +142,41 @@ static void test_build_untraced__time_of_a_run_that_a_thread_ends(void **state)
     rec_free(r);
 }
 
+/* The threads of which only a join is left, in a process that has ended or is
+ * `open`, where one record was lost for `cause`. */
+static uint64_t missing_threads(bool open, enum ips_lost_cause cause)
+{
+    struct recorder *r = rec_new();
+    rs s = root(r), t = rec_stream(r, 10, 11, 1);
+    for (uint32_t i = 1; i <= 3; i++)
+        rec_fork(s, IPS_FORK_THREAD, 200, 200, 20, 20, 0, i);
+    rec_start(t, IPS_START_THREAD, 300, 0)->fork_seq = 1;
+    rec_end(t, IPS_END_THREAD, 900, 600, 0);
+    rec_join(s, IPS_JOIN_THREAD, 400, 1000, 30, 0, 1);
+    rec_join(s, IPS_JOIN_THREAD, 1100, 1200, 40, 0, 2);
+    if (!open)
+        rec_end(s, IPS_END_EXIT, 2000, 60, 0);
+    r->control.lost[cause] = 1;
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->counts.untraced, 0);
+    assert_int_equal(b->procs[0].recorded_end, !open);
+    uint64_t missing = b->counts.missing_threads;
+    rec_free(r);
+    return missing;
+}
+
 /* Would catch: a thread all of whose segments were removed, so that a join is
  * all that is left of it; a thread that was cut off by the end of the process,
- * or that may still be found, counted as such. */
+ * or that may still be found, or whose records are among the lost ones, counted
+ * as such. */
 static void test_build_untraced__joined_thread_without_records(void **state)
 {
     (void)state;
-    for (int open = 0; open < 2; open++) {
-        struct recorder *r = rec_new();
-        rs s = root(r), t = rec_stream(r, 10, 11, 1);
-        for (uint32_t i = 1; i <= 3; i++)
-            rec_fork(s, IPS_FORK_THREAD, 200, 200, 20, 20, 0, i);
-        rec_start(t, IPS_START_THREAD, 300, 0)->fork_seq = 1;
-        rec_end(t, IPS_END_THREAD, 900, 600, 0);
-        rec_join(s, IPS_JOIN_THREAD, 400, 1000, 30, 0, 1);
-        rec_join(s, IPS_JOIN_THREAD, 1100, 1200, 40, 0, 2);
-        if (!open)
-            rec_end(s, IPS_END_EXIT, 2000, 60, 0);
-        struct ips_built *b = rec_build(r);
-        assert_int_equal(b->counts.missing_threads, !open);
-        assert_int_equal(b->counts.untraced, 0);
-        rec_free(r);
-    }
+    assert_int_equal(missing_threads(false, IPS_LOST_NESTED), 1);
+    assert_int_equal(missing_threads(true, IPS_LOST_NESTED), 0);
+    assert_int_equal(missing_threads(false, IPS_LOST_QUOTA), 0);
+    assert_int_equal(missing_threads(false, IPS_LOST_POOL_FULL), 0);
+    assert_int_equal(missing_threads(false, IPS_LOST_NO_SEGMENT), 0);
 }
 
 int main(void)
