@@ -106,3 +106,22 @@ def test_several_requests_in_one_wait(cluster, build):
     record(c, build, "list")
     assert 145e6 < answer(c, "path", "list")["t_max_ns"] < 235e6
     assert answer(c, "why", "list")["certificate"]["unended_ns"] > 0
+
+
+PLACES = 1024 # REQUESTS in agent/preload/io/aio.c
+
+
+@pytest.mark.parametrize("count", [100, 3000])
+def test_reads_that_do_not_fit(cluster, build, count):
+    """Would catch: a read that is forgotten because another one has the same hash; one
+    that has no place, so that later receives get the wrong senders, and the answer is
+    `complete`."""
+    c = cluster()
+    c.ipsrun([build.program("i_requests"), str(count)], name="r", check=True)
+    c.wait_closed("r")
+    events = c.json("events", "r")["events"]
+    received = sum(e["type"] == "receive" for e in events)
+    certificate = c.json("path", "r", status=(0, 3))["certificate"]
+    assert received + sum(each["count"] for each in certificate["lost"]) == count
+    assert certificate["complete"] == (received == count) == (count < PLACES)
+    assert received <= PLACES

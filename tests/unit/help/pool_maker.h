@@ -157,7 +157,8 @@ static inline void maker_segment(struct maker_segment *s, const struct maker *m,
     };
     s->head.image_stamp = maker_raw_ns() / 1000000000u * 1000000000u;
     snprintf(s->file, sizeof(s->file), "%d.%u.%x.seg", pid, tid, seq);
-    snprintf(s->path, sizeof(s->path), "%s/%s/%s", m->pool, run, s->file);
+    snprintf(s->path, sizeof(s->path), "%s/%s/%d.%u.%x.seg", m->pool, run, pid,
+             tid, seq);
     s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL, 0600);
     maker_check(s->fd >= 0, s->path);
     maker_check(ftruncate(s->fd, MAKER_SEGMENT_BYTES) == 0, "ftruncate");
