@@ -364,7 +364,7 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
     io->chan = ips_fd_chan(word);
     io->site = site;
     ips_push_open_call(&ips_me, io, 0);
-    ips_moment_take(&ips_me, true, &io->call);
+    io->call = ips_moment_of_call();
     ips_note_call_begin(&ips_me, io->mark,
                         IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
                         &io->call);

@@ -19,6 +19,8 @@
 #define HOLD_MAX_NS (1u << 30)
 /* A shorter sleep between two calls is not worth asking why. */
 #define ASLEEP_NS 10000u
+/* A call as long as this may have had several page faults. */
+#define LONG_NS 50000u
 
 void ips_cpu_init(void)
 {
@@ -313,6 +315,7 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     uint64_t cpu = brief ? call->cpu + ips_stamps_to_ns(ips_sub_sat(t, after))
                          : read_thread_cpu_ns();
     ips_me.cpu.read_t = t;
+    ips_me.cpu.guess.switches += !brief;
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
@@ -341,6 +344,8 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     g->switches++;
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
+    if (elapsed >= LONG_NS) /* page faults within the call are its own */
+        ips_page_faults_begin();
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;

@@ -148,6 +148,15 @@ static inline struct ips_moment ips_moment_now(void)
     return m;
 }
 
+/* Where a call begins, after IPS_CALL_MARK or ips_push_open_call: page faults
+ * before it are looked for. */
+static inline struct ips_moment ips_moment_of_call(void)
+{
+    struct ips_moment m;
+    ips_moment_take(&ips_me, true, &m);
+    return m;
+}
+
 /* The moment of the return of a call that began at `call`. If the mark is still
  * there, there was no switch, and all of the call was CPU time. A call longer
  * than cpu_limit is an exception: a hypervisor's pause is no switch, but is not
@@ -193,11 +202,14 @@ void ips_run_delay_write_last(uint64_t cpu);
 /* record/page_faults.c. ips_page_faults_write_if_any writes a PAGEFAULT if the
  * kernel counted major faults of the thread since the last look; it costs a
  * system call. Only to be called outside of calls. ips_page_faults_begin: those
- * before the image do not count; ips_page_faults_note: those up to `ru` do not.
+ * before the image do not count; ips_page_faults_note: those up to `ru` do not;
+ * ips_page_faults_write_counted: as write_if_any, with counts just read.
  */
 struct rusage;
 void ips_page_faults_begin(void);
 void ips_page_faults_note(const struct rusage *ru);
+void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
+                                   uint64_t cpu);
 void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
 /* record/guessed_cpu.c. ips_guessed_write writes a GUESSED now;
  * ips_guessed_write_last writes one before END, if there is anything new. */

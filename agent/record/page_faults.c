@@ -38,21 +38,26 @@ void ips_page_faults_note(const struct rusage *ru)
     ips_me.cpu.guess.switches = (uint32_t)ru->ru_nvcsw;
 }
 
-__attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
-                                                        uint64_t cpu)
+/* Without readings of the run delay, the time that a thread was ready to run
+ * could not be told from its sleeps. */
+static bool is_wanted(void)
 {
     const struct ips_stream *s = &ips_me.stream;
-    struct rusage ru;
-    if (!ips_core.main_stream || *ips_core.alive == 0 || ips_me.in_vfork ||
-        ips_me.own_table || s->state != IPS_STREAM_BEGUN ||
-        s->generation != ips_core.generation || !read_counts(&ru))
-        return;
-    int32_t faults = (int32_t)((uint32_t)ru.ru_majflt - ips_me.cpu.faults_seen);
+    return ips_core.main_stream && *ips_core.alive != 0 && !ips_me.in_vfork &&
+           !ips_me.own_table && s->state == IPS_STREAM_BEGUN &&
+           s->generation == ips_core.generation && ips_core.control->delays;
+}
+
+void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
+                                   uint64_t cpu)
+{
+    int32_t faults =
+        (int32_t)((uint32_t)ru->ru_majflt - ips_me.cpu.faults_seen);
     int32_t sleeps =
-        (int32_t)((uint32_t)ru.ru_nvcsw - ips_me.cpu.guess.switches);
-    if (faults < 0) /* a handler has looked meanwhile */
+        (int32_t)((uint32_t)ru->ru_nvcsw - ips_me.cpu.guess.switches);
+    if (!is_wanted() || faults < 0) /* < 0: a handler has looked meanwhile */
         return;
-    ips_page_faults_note(&ru);
+    ips_page_faults_note(ru);
     if (faults == 0 || !explain_sleeps(faults, sleeps))
         return;
     struct ips_rec_cpu *rec =
@@ -62,4 +67,12 @@ __attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
     rec->h.a = (uint32_t)faults;
     rec->cpu = cpu;
     ips_rec_publish(rec);
+}
+
+__attribute__((cold)) void ips_page_faults_write_if_any(uint64_t t,
+                                                        uint64_t cpu)
+{
+    struct rusage ru;
+    if (is_wanted() && read_counts(&ru))
+        ips_page_faults_write_counted(&ru, t, cpu);
 }

@@ -256,6 +256,8 @@ void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why)
 {
     if (p->ask_id) {
+        /* it may have parts of a long request */
+        allow_replies_or_stop(q, p, 0);
         p->ask_id = 0;
         q->waiting--;
     }

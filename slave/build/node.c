@@ -273,9 +273,9 @@ static void on_lost(struct maker *m, const uint8_t *p)
     m->lost_ns = b_stamp_to_ns(&m->s->clock, h.word, h.t);
 }
 
-/* No disk takes longer for one page, ns: the rest of the time the thread slept
- * for something else. */
-#define PAGE_NS_MAX 50000000u
+/* Longest time for one page, on average, ns. If the thread slept longer, it was
+ * for something else as well, and how much was for pages is not known. */
+#define PAGE_NS_MAX 10000000u
 
 /* Takes up to `most` ns of the run delay that the kernel counted between the
  * readings before and after `t`, and that was not taken yet. The thread was
@@ -292,11 +292,15 @@ static uint64_t take_run_delay(struct maker *m, uint64_t t, uint64_t most)
         s == &m->b->streams[c->first_stream] &&
         (c->fork != IPS_NONE || s->start_kind == IPS_START_FORK ||
          s->start_kind == IPS_START_THREAD);
+    bool first = true;
     for (; y->next < s->delay_count && (!y->next || d[y->next - 1].t < t);
-         y->next++)
-        y->left_ns = y->next  ? ips_sub_sat(d[y->next].ns, d[y->next - 1].ns)
-                     : is_new ? d[0].ns
-                              : 0;
+         y->next++) {
+        uint64_t ns = y->next  ? ips_sub_sat(d[y->next].ns, d[y->next - 1].ns)
+                      : is_new ? d[0].ns
+                               : 0;
+        y->left_ns = first ? ns : ips_add_sat(y->left_ns, ns);
+        first = false;
+    }
     if (!y->next || d[y->next - 1].t < t)
         return 0; /* no reading after `t` */
     uint64_t taken = ips_min_u64(y->left_ns, most);
@@ -312,6 +316,9 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     struct ips_rec_cpu r;
     memcpy(&r, p, sizeof(r));
     struct build *b = m->b;
+    /* a wait that the next record takes over has no node yet */
+    if (m->spin.elapsed_ns || (m->wait.pending && m->wait.node == IPS_NO_NODE))
+        return;
     const uint32_t before = b->nodes - 1; /* at least the START of the chain */
     const uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     uint64_t slept = b_off_cpu_between_calls_ns(
@@ -321,7 +328,8 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     since = ips_max_u64(since, m->lost_ns);
     slept = ips_min_u64(slept, ips_sub_sat(t, since));
     slept -= take_run_delay(m, t, slept);
-    slept = ips_min_u64(slept, (uint64_t)r.h.a * PAGE_NS_MAX);
+    if (slept > (uint64_t)r.h.a * PAGE_NS_MAX)
+        slept = 0;
     uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
     if (slept < B_BLOCKED_NS)
         return; /* that node ends the time that was looked at */
@@ -330,7 +338,9 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     b->out->g.wait[ret] = slept;
     b_cross(b, ret, call, IPS_X_EXTERNAL, slept);
     b->out->counts.external++;
-    b_count_wait(m, IPS_WAIT_DISK, slept);
+    b_add_wait(m, IPS_WAIT_DISK, slept);
+    if (b->notes)
+        b_waits_add_row(m, IPS_WAIT_DISK, slept, t);
 }
 
 static int process_record(struct maker *m, uint32_t type, const uint8_t *p,

@@ -152,7 +152,9 @@ static bool has_records(int fd)
 {
     uint64_t words[512];
     off_t at = sizeof(struct ips_segment_header), end = at;
-    for (ssize_t n; (n = pread(fd, words, sizeof(words), at)) > 0; at += n) {
+    for (ssize_t n; at < (off_t)IPS_SEGMENT_MAX_BYTES &&
+                    (n = pread(fd, words, sizeof(words), at)) > 0;
+         at += n) {
         if (at == end && words[0] == IPS_CONTROL_MAGIC)
             return false;
         for (size_t i = 0; i < (size_t)n / sizeof(*words); i++)
@@ -561,6 +563,11 @@ static void read_and_finish_segment(struct slave_drain *d,
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
             give_up_damaged_segment(run, seg);
+        if (!seg->row.given_up && fd < 0) { /* the rest was removed unread */
+            seg->row.given_up = true;
+            run->row.given_up++;
+            slave_run_mark_dirty(run);
+        }
         if (fd < 0 || gone || run->images == NULL)
             mark_segment_done(run, seg);
         slave_ingest_schedule_poll(seg, now_ns, false);

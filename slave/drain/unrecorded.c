@@ -229,7 +229,9 @@ static void store_program_change(struct looked *l)
         return;
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     ssize_t n = readlink(path, row.path, sizeof(row.path) - 1);
-    row.path[n > 0 ? n : 0] = '\0';
+    if (n <= 0) /* it is ending: its maps were cut short */
+        return;
+    row.path[n] = '\0';
     store_unrecorded_row(l, &row);
 }
 

@@ -197,7 +197,7 @@ static bool may_have_unread_records(const struct slave_segment *s)
 {
     switch (s->state) {
     case SLAVE_SEG_NEW: /* in a ring, a segment is read at the end */
-        return s->stream != NULL;
+        return s->stream != NULL || (s->stored && !s->row.done);
     case SLAVE_SEG_WAITING:
         return true;
     case SLAVE_SEG_READING:

@@ -270,8 +270,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     j->state->processes = b->proc_count;
     j->state->threads = b->g.chain_count;
     j->state->untraced = b->counts.untraced;
-    /* segments that were given up may be those of the missing threads */
-    j->state->torn = ips_max_u64(j->state->torn, b->counts.missing_threads);
+    /* Segments that were given up may be those of the missing threads. While
+     * the run goes on, those may be found yet. */
+    if (!j->state->open)
+        j->state->torn = ips_max_u64(j->state->torn, b->counts.missing_threads);
     a->state = j->state;
     a->nodes = b->g.node_count;
     a->generation = j->graph->generation;

@@ -74,6 +74,17 @@ static void forget_read(const struct aiocb *a)
         atomic_compare_exchange_strong(&slot->at, &at, 0);
 }
 
+/* Returns the channel that the request `a` reads from; 0: none, or unknown. */
+static uint32_t find_channel(const struct aiocb *a)
+{
+    const struct request *slot = find_slot(a);
+    /* the C library sets the operation: the request may be a write by now */
+    if (!slot || a->aio_lio_opcode != LIO_READ || !is_of_this_process(slot))
+        return 0;
+    uint32_t chan = (uint32_t)atomic_load(&slot->chan);
+    return atomic_load(&slot->at) == (uint64_t)(uintptr_t)a ? chan : 0;
+}
+
 /* Notes a read that is about to be begun: the descriptor may be closed before
  * the read is done. */
 static void note_read(const struct aiocb *a)
@@ -82,6 +93,9 @@ static void note_read(const struct aiocb *a)
     uint64_t word = ips_fd_identified_word(a->aio_fildes);
     bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
     errno = saved;
+    /* nobody asked for the result of the read before */
+    if (find_channel(a))
+        ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
     forget_read(a);
     struct request *slot = stream ? take_slot(a) : NULL;
     if (slot) {
@@ -91,16 +105,6 @@ static void note_read(const struct aiocb *a)
     } else if (stream) {
         ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
     }
-}
-
-/* Returns the channel that the request `a` reads from; 0: none, or unknown. */
-static uint32_t find_channel(const struct aiocb *a)
-{
-    const struct request *slot = find_slot(a);
-    if (!slot || !is_of_this_process(slot))
-        return 0;
-    uint32_t chan = (uint32_t)atomic_load(&slot->chan);
-    return atomic_load(&slot->at) == (uint64_t)(uintptr_t)a ? chan : 0;
 }
 
 /* What a wait for requests waited for. */

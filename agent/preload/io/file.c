@@ -42,15 +42,9 @@ static IPS_TLS struct anchor {
     long switches; /* how often the thread has given up its CPU so far */
 } anchor;
 
-/* `within_call`: page faults up to now were in a call that is recorded. */
-static long count_own_voluntary_switches(bool within_call)
+static bool count_switches(struct rusage *ru)
 {
-    struct rusage ru;
-    ru.ru_nvcsw = 0;
-    if (ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)&ru, 0) == 0 &&
-        within_call)
-        ips_page_faults_note(&ru);
-    return ru.ru_nvcsw;
+    return ips_sys3(SYS_getrusage, RUSAGE_THREAD, (long)ru, 0) == 0;
 }
 
 static uint64_t stamps_of_ns(uint64_t ns)
@@ -58,11 +52,17 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return ips_wrap_blocked * (ns / 2000);
 }
 
+/* Called where a call begins: page faults up to now were before it. */
 static __attribute__((noinline)) void set_anchor(void)
 {
     IPS_APART;
-    anchor = (struct anchor){ips_core_now(), ips_core_cpu(),
-                             count_own_voluntary_switches(false)};
+    struct rusage ru;
+    anchor = (struct anchor){ips_core_now(), ips_core_cpu(), 0};
+    if (!count_switches(&ru))
+        return;
+    anchor.switches = ru.ru_nvcsw;
+    if (ips_me.open_depth == 1)
+        ips_page_faults_write_counted(&ru, anchor.t, anchor.cpu);
 }
 
 struct ips_moment ips_file_call_begin(bool exact)
@@ -81,9 +81,12 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
 {
     IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
-    long switches = count_own_voluntary_switches(true);
-    bool gave_up = switches != anchor.switches;
-    anchor = (struct anchor){ips_core_now(), ret.cpu, switches};
+    struct rusage ru;
+    if (!count_switches(&ru))
+        return;
+    ips_page_faults_note(&ru); /* those within the call are its own */
+    bool gave_up = ru.ru_nvcsw != anchor.switches;
+    anchor = (struct anchor){ips_core_now(), ret.cpu, ru.ru_nvcsw};
     /* If CPU time went backwards, the anchor is from before a fork, so it
      * belongs to another thread. */
     if (!gave_up || ret.cpu < call->cpu)

@@ -103,8 +103,8 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     /* The call site of a file access is looked up only if the call was slow. */
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_resolve(site);
     ips_push_open_call(&ips_me, io, 0);
-    io->call =
-        io->klass == IPS_FD_FILE ? ips_file_call_begin(false) : ips_at_call();
+    io->call = io->klass == IPS_FD_FILE ? ips_file_call_begin(false)
+                                        : ips_moment_of_call();
     /* A starting program reads hundreds of files; with site 0 no module is
      * looked up. */
     ips_note_call_begin(&ips_me, io->mark, begun_value_of_call(io, type),

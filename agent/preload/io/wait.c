@@ -167,7 +167,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_moment_of_call();                         \
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), IPS_SITE, call);      \
         type r;                                                                \
         IPS_UNDISTURBED(r, real_call, r == (type)-1, errno, again);            \
@@ -376,7 +376,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
-        struct ips_moment call = ips_at_call();                                \
+        struct ips_moment call = ips_moment_of_call();                         \
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), IPS_SITE, call);      \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r != 0, number, again);                  \

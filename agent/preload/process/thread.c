@@ -153,8 +153,12 @@ static struct known *find_known_thread(uint64_t thread, bool add)
 void ips_thread_store_own_tid(void)
 {
     struct known *k = find_known_thread((uint64_t)pthread_self(), true);
-    if (k)
-        atomic_store(&k->tid, ips_sys_gettid());
+    if (!k)
+        return;
+    /* An earlier thread with this handle may have been cancelled after it
+     * ended. */
+    atomic_store(&k->cancelled, 0);
+    atomic_store(&k->tid, ips_sys_gettid());
 }
 
 void ips_thread_mark_cancelled(pthread_t thread)
@@ -205,12 +209,8 @@ static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
         start_free(s);
     } else {
         struct known *k = find_known_thread(thread, true);
-        if (k) {
+        if (k)
             atomic_store(&k->seq, seq);
-            /* An earlier thread with this handle may have been cancelled after
-             * it ended. */
-            atomic_store(&k->cancelled, 0);
-        }
     }
     errno = saved;
 }

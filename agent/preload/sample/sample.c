@@ -230,6 +230,22 @@ static bool is_in_spin_loop(uint64_t pc)
                             (size_t)(pc - page));
 }
 
+/* Whether the thread is in a wrapper, or in the C library called by one. */
+static bool in_wrapper(const ucontext_t *uc)
+{
+    uint64_t frames[LIBC_FRAMES];
+    struct ips_unwind u;
+    ips_unwind_load_context(&u, uc);
+    if (!is_in_this_library(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
+        return false;
+    set_bounds(&u, &uc->uc_stack);
+    uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
+    for (uint32_t i = 0; i < n; i++)
+        if (!in_libc(frames[i]))
+            return is_in_this_library(frames[i]);
+    return true;
+}
+
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
 {
     uint64_t frames[IPS_FRAMES_MAX];
@@ -245,7 +261,8 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint32_t flags = late ? IPS_REC_F_LATE : 0;
     if (n && is_in_spin_loop(frames[0]))
         flags |= IPS_REC_F_SPINS;
-    if (ips_me.open_depth == 0) /* a call in progress may have slept */
+    /* a call in progress may have slept */
+    if (ips_me.open_depth == 0 && !in_wrapper(uc))
         ips_page_faults_write_if_any(t, cpu);
     ips_agent_work_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     write_sample_record(t, cpu, frames, n, flags);
@@ -283,22 +300,6 @@ void ips_sample_write_here(uint64_t real, bool late)
 void ips_sample_write_start(uint64_t cpu)
 {
     write_sample_record(ips_core_now(), cpu, NULL, 0, 0);
-}
-
-/* Whether the thread is in a wrapper, or in the C library called by one. */
-static bool in_wrapper(const ucontext_t *uc)
-{
-    uint64_t frames[LIBC_FRAMES];
-    struct ips_unwind u;
-    ips_unwind_load_context(&u, uc);
-    if (!is_in_this_library(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
-        return false;
-    set_bounds(&u, &uc->uc_stack);
-    uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
-    for (uint32_t i = 0; i < n; i++)
-        if (!in_libc(frames[i]))
-            return is_in_this_library(frames[i]);
-    return true;
 }
 
 /* A signal that is not of our timers belongs to the C library: call its
