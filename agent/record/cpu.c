@@ -344,7 +344,8 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     g->switches++;
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
-    if (elapsed >= LONG_NS) /* page faults within the call are its own */
+    /* page faults within the call are its own */
+    if (elapsed >= LONG_NS && ips_core.control->delays)
         ips_page_faults_begin();
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;

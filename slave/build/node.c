@@ -277,10 +277,11 @@ static void on_lost(struct maker *m, const uint8_t *p)
  * for something else as well, and how much was for pages is not known. */
 #define PAGE_NS_MAX 10000000u
 
-/* Takes up to `most` ns of the run delay that the kernel counted between the
- * readings before and after `t`, and that was not taken yet. The thread was
- * ready to run then, and did not wait for a page. */
-static uint64_t take_run_delay(struct maker *m, uint64_t t, uint64_t most)
+/* Takes up to `most` ns of the run delay that the kernel counted from the last
+ * reading before `from` to the first after `t`, and that was not taken yet. The
+ * thread was ready to run then, and did not wait for a page. */
+static uint64_t take_run_delay(struct maker *m, uint64_t from, uint64_t t,
+                               uint64_t most)
 {
     const struct b_stream *s = m->s;
     const struct b_delay *d = m->b->delays.v + s->first_delay;
@@ -292,14 +293,18 @@ static uint64_t take_run_delay(struct maker *m, uint64_t t, uint64_t most)
         s == &m->b->streams[c->first_stream] &&
         (c->fork != IPS_NONE || s->start_kind == IPS_START_FORK ||
          s->start_kind == IPS_START_THREAD);
-    bool first = true;
     for (; y->next < s->delay_count && (!y->next || d[y->next - 1].t < t);
          y->next++) {
         uint64_t ns = y->next  ? ips_sub_sat(d[y->next].ns, d[y->next - 1].ns)
                       : is_new ? d[0].ns
                                : 0;
-        y->left_ns = first ? ns : ips_add_sat(y->left_ns, ns);
-        first = false;
+        const uint64_t end = d[y->next].t,
+                       begin = y->next ? d[y->next - 1].t : s->first_ns;
+        if (end <= from)
+            ns = y->left_ns = 0;
+        else if (begin < from && end < t) /* most of it may be a call's */
+            ns = (uint64_t)((ips_u128)ns * (end - from) / (end - begin));
+        y->left_ns = ips_add_sat(y->left_ns, ns);
     }
     if (!y->next || d[y->next - 1].t < t)
         return 0; /* no reading after `t` */
@@ -327,7 +332,8 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     uint64_t since = ips_max_u64(m->last_ret, m->s->first_ns);
     since = ips_max_u64(since, m->lost_ns);
     slept = ips_min_u64(slept, ips_sub_sat(t, since));
-    slept -= take_run_delay(m, t, slept);
+    since = ips_max_u64(since, b->out->g.t_ns[before]);
+    slept -= take_run_delay(m, since, t, slept);
     if (slept > (uint64_t)r.h.a * PAGE_NS_MAX)
         slept = 0;
     uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);

@@ -52,8 +52,10 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return ips_wrap_blocked * (ns / 2000);
 }
 
-/* Called where a call begins: page faults up to now were before it. */
-static __attribute__((noinline)) void set_anchor(void)
+/* Called where a call begins: page faults up to now were before it, unless a
+ * handler makes it within another call. `depth`: open_depth if no handler does.
+ */
+static __attribute__((noinline)) void set_anchor(uint32_t depth)
 {
     IPS_APART;
     struct rusage ru;
@@ -61,7 +63,7 @@ static __attribute__((noinline)) void set_anchor(void)
     if (!count_switches(&ru))
         return;
     anchor.switches = ru.ru_nvcsw;
-    if (ips_me.open_depth == 1)
+    if (ips_me.open_depth == depth)
         ips_page_faults_write_counted(&ru, anchor.t, anchor.cpu);
 }
 
@@ -69,7 +71,7 @@ struct ips_moment ips_file_call_begin(bool exact)
 {
     uint64_t t = ips_core_now();
     if (exact || unlikely(t - anchor.t > stamps_of_ns(ANCHOR_NS))) {
-        set_anchor();
+        set_anchor(exact ? 0 : 1); /* an exact call is not noted as open */
         t = ips_core_now();
     }
     return (struct ips_moment){.t = t, .cpu = anchor.cpu};

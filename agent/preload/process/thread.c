@@ -50,6 +50,7 @@ static void start_free(struct start *s)
 
 static bool clear_own_entry_was_cancelled(void);
 static void clear_own_cancellation(void);
+static void store_own_seq(uint64_t seq);
 
 /* Destructors run in rounds. Ours asks for another round up to the last, so
  * that what other destructors do is still recorded for this thread. */
@@ -94,6 +95,7 @@ static struct start begin_thread_stream(void *p)
     ips_core_thread_start(copy.seq, copy.ptid);
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
+    store_own_seq(copy.seq);
     ips_thread_store_own_tid();
     /* a thread's start is covered by a measured probe cost */
     ips_reset_overhead_counts();
@@ -126,7 +128,9 @@ static struct known {
     _Atomic uint64_t thread;
     _Atomic uint64_t seq;
     _Atomic uint32_t tid; /* thread id; 0: not running yet, or ended */
-    /* 1: pthread_cancel was called for the thread */
+    /* pthread_cancel was called for the thread with this cancel_mark(): an
+     * earlier one with the same handle may have been cancelled after it ended
+     */
     _Atomic uint32_t cancelled;
 } known[KNOWN] IPS_TABLE,
     first_known; /* first_known: an extra entry, mostly for the main thread */
@@ -153,19 +157,28 @@ static struct known *find_known_thread(uint64_t thread, bool add)
 void ips_thread_store_own_tid(void)
 {
     struct known *k = find_known_thread((uint64_t)pthread_self(), true);
-    if (!k)
-        return;
-    /* An earlier thread with this handle may have been cancelled after it
-     * ended. */
-    atomic_store(&k->cancelled, 0);
-    atomic_store(&k->tid, ips_sys_gettid());
+    if (k)
+        atomic_store(&k->tid, ips_sys_gettid());
+}
+
+/* The value of `cancelled` for the thread that has the entry now. */
+static uint32_t cancel_mark(const struct known *k)
+{
+    return (uint32_t)atomic_load(&k->seq) + 1;
+}
+
+static void store_own_seq(uint64_t seq)
+{
+    struct known *k = find_known_thread((uint64_t)pthread_self(), true);
+    if (k)
+        atomic_store(&k->seq, seq);
 }
 
 void ips_thread_mark_cancelled(pthread_t thread)
 {
     struct known *k = find_known_thread((uint64_t)thread, false);
     if (k)
-        atomic_store(&k->cancelled, 1);
+        atomic_store(&k->cancelled, cancel_mark(k));
 }
 
 /* Clears the mark that the calling thread was cancelled: it returned by itself
@@ -184,7 +197,7 @@ static bool clear_own_entry_was_cancelled(void)
     if (!k)
         return false;
     atomic_store(&k->tid, 0);
-    return atomic_exchange(&k->cancelled, 0) != 0;
+    return atomic_exchange(&k->cancelled, 0) == cancel_mark(k);
 }
 
 uint32_t ips_thread_tid(pthread_t thread)

@@ -163,6 +163,27 @@ static void test_build_causes__page_faults(void **state)
     rec_free(r);
 }
 
+/* Would catch: the run delay of a call, or of long ago, taken for one of the
+ * page faults that follow. */
+static void test_build_causes__delay_before_page_faults(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs p = process(r, 20);
+    rec_delay(p, 1000, 0);
+    put(p, IPS_OP_DISK, 2000, 902000, 1980, 1990, 0);
+    rec_delay(p, 903000, 300000);
+    put(p, IPS_OP_DISK, 904000, 1904000, 2990, 3000, 0);
+    rec_delay(p, 1904001, 700000); /* read at the return */
+    rec_page_faults(p, 2004000, 1, 3000);
+    rec_delay(p, 2004001, 700400);
+    rec_end(p, IPS_END_EXIT, 2010000, 9000, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_DISK),
+                     899990 + 999990 + 100000 - 400);
+    rec_free(r);
+}
+
 /* Would catch: no arc to a read of an eventfd whose wait was a poll; an arc to
  * one that nobody waited for; its sleep called idle. */
 static void test_build_causes__eventfd(void **state)
@@ -476,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_build_causes__other_success),
         cmocka_unit_test(test_build_causes__disk_and_terminal),
         cmocka_unit_test(test_build_causes__page_faults),
+        cmocka_unit_test(test_build_causes__delay_before_page_faults),
         cmocka_unit_test(test_build_causes__eventfd),
         cmocka_unit_test(test_build_causes__file_lock),
         cmocka_unit_test(test_build_causes__fifo),
