@@ -12,8 +12,8 @@
 #include "agent/preload/sample/sample.h"
 
 /* The channels of reads that were begun and not returned. Each is in one of
- * several slots. If all of them are taken, the new read replaces another one,
- * of which then nothing is known: that counts as a lost record. */
+ * several slots. If all of them are taken, the new read replaces another one:
+ * that one will leave no record, which counts as lost. */
 #define REQUESTS 1024u
 #define PROBES 8u
 #define BEING_FILLED 1u /* the address of no aiocb */
@@ -93,7 +93,7 @@ static void note_read(const struct aiocb *a)
     uint64_t word = ips_fd_identified_word(a->aio_fildes);
     bool stream = ips_fd_class(word) == IPS_FD_STREAM && a->aio_nbytes;
     errno = saved;
-    /* nobody asked for the result of the read before */
+    /* the program never asked for the result of its last read with `a` */
     if (find_channel(a))
         ips_core_count_lost(IPS_LOST_NO_CHANNEL, 1);
     forget_read(a);
@@ -107,7 +107,7 @@ static void note_read(const struct aiocb *a)
     }
 }
 
-/* What a wait for requests waited for. */
+/* The requests of a wait, by kind. */
 struct awaited {
     /* reads that have channels and did not fail; requests for files; others */
     unsigned reads, files, others;
@@ -191,7 +191,7 @@ IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 
 /* --- waiting -------------------------------------------------------------- */
 
-/* What a poll would have said of the descriptor: enum ips_ready_why. */
+/* Why a poll of the descriptor would have returned: enum ips_ready_why. */
 static uint32_t why_done(const struct aiocb *a)
 {
     return a->__return_value == 0 ? IPS_READY_IN | IPS_READY_HUP : IPS_READY_IN;
@@ -307,8 +307,8 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
 }
 
 #if defined(__x86_64__)
-/* Programs that were linked before glibc 2.4 have a version of their own. That
- * of glibc 2.4 is the present one; it is no alias, for which the linker would
+/* The earlier versions: GLIBC_2.2.5 has an implementation of its own, GLIBC_2.4
+ * the present one. They are functions, since with aliases the linker would
  * leave out the present name. */
 #define OLD_LIST(suffix, type, version, real_function)                         \
     int ips_old_lio_listio##suffix(int, type *const[], int,                    \

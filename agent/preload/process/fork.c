@@ -446,9 +446,10 @@ static unsigned count_commands(const char *s)
 }
 
 /* Records the `n` children that the call of wordexp made and waited for. That
- * it made some is known by their CPU time, ~0: unknown. Several ran one after
- * the other, but nothing says when each of them ended: then the call is a wait
- * of unknown end, after which they are joined. */
+ * it made some is known by their CPU time, ~0: unknown. If there are
+ * several, they ran one after the other, but nothing says when each of them
+ * ended: the call is then recorded as a wait of unknown end, and the joins
+ * after it. */
 static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
                             uint64_t site)
 {

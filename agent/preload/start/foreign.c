@@ -281,8 +281,8 @@ void ips_report_foreign_names(void)
 }
 
 /* Notes `name` if the library `l` defines it; sets *foreign if `l` is a library
- * of the program. False: `l` is no library
- * of the program; then none of its names matters. */
+ * of the program. Returns false if `l` is
+ * no library of the program, so that none of its names matters. */
 static bool note_name(const struct link_map *l, const struct ips_module *m,
                       const char *name, uint32_t symbol, bool *foreign)
 {
