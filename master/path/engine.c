@@ -40,6 +40,48 @@ void engine_count_traffic(struct query *q, bool mark)
     d->cost.bytes = ips_sub_sat(all.bytes, d->mark.bytes);
 }
 
+/* ---- the nodes of all machines ----------------------------------------- */
+
+static int set_nothing_recorded_error(const struct query *q, const char *what,
+                                      struct ips_err *err)
+{
+    char missing[400];
+    gather_missing_text(q, missing, sizeof(missing));
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct machine_share *p = q->gather.active[i];
+        const char *trouble = p->sync->state->trouble;
+        size_t at = strlen(missing);
+        if (*trouble)
+            snprintf(missing + at, sizeof(missing) - at,
+                     "%smachine %s %.200s", at ? "; " : "", p->machine,
+                     trouble);
+    }
+    return ips_err_set(err, IPS_E_INCOMPLETE,
+                       "run %s has recorded nothing yet: no %s%s%s", q->run,
+                       what, *missing ? "; " : "", missing);
+}
+
+int engine_number_nodes(struct query *q, const char *what, struct ips_err *err)
+{
+    struct path_data *d = path_of(q);
+    d->nodes = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = p->own = calloc(1, sizeof(*e));
+        if (!e)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        e->base = d->nodes;
+        d->nodes = ips_add_sat(d->nodes, p->sync->nodes);
+    }
+    if (d->nodes == 0)
+        return set_nothing_recorded_error(q, what, err);
+    return d->nodes < IPS_NO_NODE
+               ? 0
+               : ips_err_set(err, IPS_E_LIMIT,
+                             "run %s has more nodes than one graph may have",
+                             q->run);
+}
+
 /* ---- subgraphs arriving ------------------------------------------------ */
 
 static void free_machine_graph(struct engine_machine *e)

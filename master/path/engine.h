@@ -215,6 +215,14 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
 /* In the worker: returns the received joins as ips_joined_solve expects them,
  * malloc'd; NULL: d->err has the reason. */
 struct ips_machine_joins *engine_collect_joins(struct query *q);
+/* To be called once when the machines have answered: sets `own` of each of them
+ * and numbers the nodes of all machines (`base`, and `nodes` of the question).
+ * Errors: IPS_E_INCOMPLETE: there are none, so there is no `what` (such as
+ * "path"); the message says which machines are missing or have trouble;
+ * IPS_E_LIMIT: more than a graph may have; IPS_E_NO_MEMORY. */
+int engine_number_nodes(struct query *q, const char *what,
+                        struct ips_err *err) IPS_MUST_USE;
+
 /* Asks every machine of the run for its whole subgraph (SubgraphAsk), then
  * calls `after`. */
 void engine_fetch_subgraphs(struct query *q, bool detail,

@@ -214,26 +214,8 @@ static void profile_then_stream(struct query *q)
 
 static void path_gathered(struct query *q)
 {
-    struct path_data *d = path_of(q);
     struct ips_err err = {0};
-    d->nodes = 0;
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct machine_share *p = q->gather.active[i];
-        struct engine_machine *e = calloc(1, sizeof(*e));
-        if (!e) {
-            ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
-            query_fail(q, &err);
-            return;
-        }
-        p->own = e;
-        e->base = d->nodes;
-        d->nodes = ips_add_sat(d->nodes, p->sync->nodes);
-    }
-    if (d->nodes == 0 || d->nodes >= IPS_NO_NODE) {
-        ips_err_set(&err, d->nodes ? IPS_E_LIMIT : IPS_E_INCOMPLETE,
-                    d->nodes ? "run %s has more nodes than one graph may have"
-                             : "run %s has recorded nothing yet: no path",
-                    q->run);
+    if (engine_number_nodes(q, "path", &err) < 0) {
         query_fail(q, &err);
         return;
     }

@@ -248,27 +248,7 @@ static void on_gathered(struct query *q)
     struct path_data *d = path_of(q);
     struct ips_err err = {0};
     mtimes_plan_set_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
-    d->nodes = 0;
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct machine_share *p = q->gather.active[i];
-        struct engine_machine *e = calloc(1, sizeof(*e));
-        if (!e) {
-            no_memory(q);
-            return;
-        }
-        p->own = e;
-        e->base = d->nodes;
-        d->nodes = ips_add_sat(d->nodes, p->sync->nodes);
-    }
-    int rc = 0;
-    if (d->nodes == 0)
-        rc = ips_err_set(&err, IPS_E_INCOMPLETE,
-                         "run %s has recorded nothing yet: nothing to estimate",
-                         q->run);
-    else if (d->nodes >= IPS_NO_NODE)
-        rc = ips_err_set(&err, IPS_E_LIMIT,
-                         "run %s has more nodes than one graph may have",
-                         q->run);
+    int rc = engine_number_nodes(q, "estimate", &err);
     if (rc == 0)
         rc = query_check_memory(
             q,

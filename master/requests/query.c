@@ -61,44 +61,21 @@ static void convert_window_and_fetch_graphs(struct query *q)
     engine_fetch_subgraphs(q, true, on_request_graphs_fetched);
 }
 
-static int check_size(struct query *q, struct ips_err *err)
-{
-    struct requests_data *d = requests_of(q);
-    if (d->path.nodes == 0)
-        return ips_err_set(err, IPS_E_INCOMPLETE,
-                           "run %s has recorded nothing yet: no requests",
-                           q->run);
-    if (d->path.nodes >= IPS_NO_NODE)
-        return ips_err_set(err, IPS_E_LIMIT,
-                           "run %s has more nodes than one graph may have",
-                           q->run);
-    return query_check_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, err);
-}
-
 static void on_gathered(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     struct ips_err err = {0};
     mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
-    d->path.nodes = 0;
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct machine_share *p = q->gather.active[i];
-        struct engine_machine *e = calloc(1, sizeof(*e));
-        if (!e) {
-            no_memory(q);
-            return;
-        }
-        p->own = e;
-        e->base = d->path.nodes;
-        d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
+    if (engine_number_nodes(q, "requests", &err) < 0 ||
+        query_check_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) < 0) {
+        query_fail(q, &err);
+        return;
     }
     bool fine = requests_find_services(q);
     if (d->reported_by != REQUESTS_BY_CONNECTION)
         d->service_count = d->end_count = 0;
     if (!fine)
         no_memory(q);
-    else if (check_size(q, &err) < 0)
-        query_fail(q, &err);
     else
         weighting_align_clocks(q, convert_window_and_fetch_graphs);
 }

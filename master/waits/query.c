@@ -316,25 +316,7 @@ static void on_gathered(struct query *q)
 {
     struct waits_data *d = waits_of(q);
     struct ips_err err = {0};
-    int rc = 0;
-    d->path.nodes = 0;
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct machine_share *p = q->gather.active[i];
-        struct engine_machine *e = p->own = calloc(1, sizeof(*e));
-        if (!e) {
-            no_memory(q);
-            return;
-        }
-        e->base = d->path.nodes;
-        d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
-    }
-    if (d->path.nodes == 0)
-        rc = ips_err_set(&err, IPS_E_INCOMPLETE,
-                         "run %s has recorded nothing yet: no waits", q->run);
-    else if (d->path.nodes >= IPS_NO_NODE)
-        rc = ips_err_set(&err, IPS_E_LIMIT,
-                         "run %s has more nodes than one graph may have",
-                         q->run);
+    int rc = engine_number_nodes(q, "waits", &err);
     if (rc == 0)
         rc = query_check_memory(q, d->path.nodes * WAITS_NODE_BYTES, &err);
     if (rc < 0)

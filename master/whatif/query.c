@@ -162,34 +162,15 @@ static void on_gathered(struct query *q)
     if (d->gathered && d->gathered(q))
         return;
     mtimes_plan_set_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
-    d->path.nodes = 0;
     d->arc_profile =
         calloc((size_t)q->gather.count + 1, sizeof(*d->arc_profile));
-    for (uint32_t i = 0; i < q->gather.count && d->arc_profile; i++) {
-        struct machine_share *p = q->gather.active[i];
-        struct engine_machine *e = calloc(1, sizeof(*e));
-        if (!e) {
-            no_memory(q);
-            return;
-        }
-        p->own = e;
-        e->base = d->path.nodes;
-        d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
-    }
     if (d->ask->from_ns || d->ask->to_ns)
         d->node_bytes += WHATIF_WINDOW_BYTES;
     if (!d->arc_profile) {
         no_memory(q);
         return;
     }
-    int rc = 0;
-    if (d->path.nodes == 0)
-        rc = ips_err_set(&err, IPS_E_INCOMPLETE,
-                         "run %s has recorded nothing yet: no path", q->run);
-    else if (d->path.nodes >= IPS_NO_NODE)
-        rc = ips_err_set(&err, IPS_E_LIMIT,
-                         "run %s has more nodes than one graph may have",
-                         q->run);
+    int rc = engine_number_nodes(q, "path", &err);
     if (rc == 0)
         rc = query_check_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)

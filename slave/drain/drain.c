@@ -309,16 +309,13 @@ static void restore_run_after_rollback(struct slave_run *run)
     slave_archive_rollback(&run->archive);
     if (run->record_queue)
         slave_record_queue_rollback(run->record_queue, run->archive.length);
-    if (run->dirty) {
-        int64_t id = run->saved.id;
+    if (run->dirty)
         run->row = run->saved;
-        run->row.id = id;
-    }
-    run->dirty = false;
+    /* A run or stream that was never stored must be stored next time. */
+    run->dirty = !run->row.id;
     for (struct slave_stream *st = run->streams; st; st = st->next) {
         if (st->dirty)
             st->row = st->saved;
-        /* A stream that was never stored must be stored next time. */
         st->dirty = !st->stored;
     }
     for (struct slave_segment *s = run->segments; s; s = s->next) {

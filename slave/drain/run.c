@@ -375,7 +375,6 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->last_ns == 0)
             slave_liveness_track(d, i, 0);
-    slave_run_mark_dirty(run);
     if (missing) {
         ips_log_error("run %s: %llu bytes of its archive are missing (did the "
                       "machine stop before they reached the disk?)",
@@ -385,6 +384,8 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
     }
     merge_control(run, control);
     run->row.closed = false;
+    /* Only now: if it cannot be stored, the row returns to what it is now. */
+    slave_run_mark_dirty(run);
     run->dirfd = dirfd;
     run->in_pool = true;
     run->scan_now = true;

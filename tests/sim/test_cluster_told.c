@@ -315,7 +315,7 @@ static void test_told__nodes(void **state)
 {
     (void)state;
     check_nodes(CONTRACT, "no path\n");
-    check_nodes(ESTIMATE, "nothing to estimate\n");
+    check_nodes(ESTIMATE, "no estimate\n");
     check_nodes(WHATIF, "no path\n");
     check_nodes(WAITS, "no waits\n");
     check_nodes(REQUESTS, "no requests\n");

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -166,7 +167,8 @@ def test_pool_that_is_gone(cluster):
     assert verdict(c, "r") == ("cannot tell", 3)
 
 
-# A state directory of 3 MB that only this script and its children see.
+# A state directory of 3 MB that only this script and its children see. It is full before
+# anything of the run is archived, or when its first records are.
 FULL_STATE = r"""
 set -e
 mount -t tmpfs -o size=3m,mode=700 state "$PWD/state"
@@ -175,45 +177,69 @@ while [ ! -S state/master.sock ]; do sleep 0.05; done
 ips-slave --pool "$PWD/pool" --state "$PWD/state" --machine m1 2>slave.log & slave=$!
 trap 'kill $slave $master; wait' EXIT
 q() { ipsq --master "unix:$PWD/state/master.sock" "$@"; }
+record() { ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name "$@"; }
+fill() { dd if=/dev/zero of=state/filler bs=4k 2>dd || true; }
 while ! q status | grep -q '^m1 *yes'; do sleep 0.05; done
-ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name r -- true
+record r -- true
 while ! q runs | grep -q '^r *no'; do sleep 0.05; done
-ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name full -- sh -c '
+if [ "$1" = before ]; then
+    kill -STOP $slave
+fi
+record full -- sh -c '
     while [ ! -e filled ]; do sleep 0.05; done
     dd if=/dev/urandom bs=16 count=20000 2>dd1 | dd bs=8 2>dd2 | md5sum >sum' &
 run=$!
-while ! q runs | grep -q '^full *yes'; do sleep 0.05; done
-dd if=/dev/zero of=state/filler bs=4k 2>dd || true
+if [ "$1" = before ]; then
+    while [ ! -s pool/full/control ]; do sleep 0.05; done
+    fill
+    kill -CONT $slave
+else
+    while ! q runs | awk '$1 == "full" && $8 > 0 { there = 1 } END { exit !there }'; do
+        sleep 0.05
+    done
+    fill
+fi
 touch filled
 wait $run
 while ! grep -q "cannot archive" slave.log; do sleep 0.05; done
 while q status | grep '^m1 ' | grep -qv 'cannot\|full\|space'; do sleep 0.05; done
 q status >status
-q path full --format json >path-full || true
+q path full --format json >path-full 2>error || true
 rm state/filler
 while ! q runs | grep -q '^full *no'; do sleep 0.05; done
-q status >status-after
+while q status | grep -q "events are lost"; do sleep 0.05; done
 q path full --format json >path-after
+q runs >runs-after
 """
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_state_disk_that_is_full(build, tmp_path):
-    """The machine says so while it lasts; nothing is lost, and then all is there."""
+@pytest.mark.parametrize("when", ["before", "later"])
+def test_state_disk_that_is_full(build, tmp_path, when):
+    """The machine says so while it lasts; nothing is lost, and then all is there. Would
+    catch: a run that has no command afterwards, because what was known of it when it was
+    found went with the first transaction that failed."""
     for name in ("pool", "state"):
         (tmp_path / name).mkdir(mode=0o700)
     env = clean_env(PATH=f"{build.top}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", FULL_STATE], cwd=tmp_path,
-                          env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=120)
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", FULL_STATE, "sh", when],
+                          cwd=tmp_path, env=env, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "events are lost" in (tmp_path / "status").read_text()
-    assert "events are lost" not in (tmp_path / "status-after").read_text()
-    certificate = json.loads((tmp_path / "path-full").read_text())["certificate"]
-    assert not certificate["complete"]
-    assert any("cannot archive" in gap for gap in certificate["gaps"]), certificate
+    if when == "before":
+        error = (tmp_path / "error").read_text()
+        assert "no run 'full' is known" in error or "cannot archive" in error, error
+        assert not (tmp_path / "path-full").read_text()
+    else:
+        certificate = json.loads((tmp_path / "path-full").read_text())["certificate"]
+        assert not certificate["complete"]
+        assert any("cannot archive" in gap for gap in certificate["gaps"]), certificate
     after = json.loads((tmp_path / "path-after").read_text())["certificate"]
     assert after["complete"] and after["events"] > 60000
+    [row] = [line for line in (tmp_path / "runs-after").read_text().splitlines()
+             if line.startswith("full ")]
+    assert "while [ ! -e filled ]" in row and f" {time.strftime('%Y')}-" in row
 
 
 ENDS = r"""
