@@ -20,6 +20,10 @@ static close_slot *file_close;
 static close_slot *proc_close;
 static _Atomic(void *) proc_table; /* popen's table, once its slots are ours */
 
+/* Calls the C library's function, as REAL does. */
+#define IN_LIBC(name)                                                          \
+    (ips_sample_before_call((uint64_t)(uintptr_t)(name)), (name))
+
 #define POPENED 64
 static struct popened {
     _Atomic(FILE *) stream;
@@ -43,8 +47,8 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
     IPS_IO(io);
     if (n <= 0 ||
         !ips_io_begin(&io, IPS_REC_RECV, f->_fileno, site_of(f->_fileno)))
-        return file_read(f, buf, n);
-    ssize_t r = file_read(f, buf, n);
+        return IN_LIBC(file_read)(f, buf, n);
+    ssize_t r = IN_LIBC(file_read)(f, buf, n);
     return ips_io_record_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n),
                                   NULL, 0);
 }
@@ -56,8 +60,8 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
     IPS_IO(io);
     if (n <= 0 ||
         !ips_io_begin(&io, IPS_REC_SEND, f->_fileno, site_of(f->_fileno)))
-        return file_write(f, buf, n);
-    ssize_t r = file_write(f, buf, n);
+        return IN_LIBC(file_write)(f, buf, n);
+    ssize_t r = IN_LIBC(file_write)(f, buf, n);
     int saved = errno;
     if (r > 0)
         ips_io_record_sent(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL,
@@ -78,13 +82,13 @@ static int our_close(FILE *f)
     if (ips_wrap_on())
         ips_chan_record_close_and_forget(f->_fileno,
                                          f->_IO_buf_base ? IPS_SITE_LATER : 0);
-    return file_close(f);
+    return IN_LIBC(file_close)(f);
 }
 
 static int our_proc_close(FILE *f)
 {
     if (!ips_wrap_on())
-        return proc_close(f);
+        return IN_LIBC(proc_close)(f);
     uint64_t seq = 0;
     for (int i = 0; i < POPENED && !seq; i++)
         if (atomic_load(&popened[i].stream) == f) {
@@ -95,7 +99,7 @@ static int our_proc_close(FILE *f)
     ips_chan_record_close_and_forget(f->_fileno, site);
     struct ips_moment call = ips_at_call();
     struct ips_reap reap = ips_reap_begin();
-    int status = proc_close(f);
+    int status = IN_LIBC(proc_close)(f);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call, ips_reap_cpu_since(reap),
                         (uint32_t)status, site);

@@ -248,6 +248,56 @@ static void s_system(void)
     if (system("sleep 0.01"))
         exit(7);
 }
+/* The C library's own reads and writes, and its wait for a popened command. */
+static void s_getc(void)
+{
+    FILE *f = popen("sleep 0.02; echo", "r");
+    compute(4000);
+    if (!f || getc(f) != '\n')
+        exit(7);
+    now_in = NULL;
+    pclose(f);
+}
+static void s_fwrite(void)
+{
+    static char much[200000];
+    FILE *f = popen("sleep 0.02; cat >/dev/null", "w");
+    compute(4000);
+    if (!f || fwrite(much, sizeof(much), 1, f) != 1)
+        exit(7);
+    now_in = NULL;
+    pclose(f);
+}
+static void s_pclose(void)
+{
+    now_in = NULL;
+    FILE *f = popen("exec sleep 0.02 >&-", "r");
+    compute(4000);
+    now_in = "pclose";
+    if (!f || pclose(f) == -1)
+        exit(7);
+}
+static void *holds_stdin(void *arg)
+{
+    sem_t *has = (sem_t *)arg;
+    flockfile(stdin);
+    sem_post(has);
+    nanosleep(&pause_ts, NULL);
+    funlockfile(stdin);
+    return arg;
+}
+static void s_flockfile(void)
+{
+    pthread_t t;
+    sem_t has;
+    sem_init(&has, 0, 0);
+    pthread_create(&t, NULL, holds_stdin, &has);
+    while (sem_wait(&has))
+        ;
+    flockfile(stdin);
+    funlockfile(stdin);
+    pthread_join(t, NULL);
+}
 static void alarmed(int sig)
 {
     const struct pollfd none = {-1, 0, 0};
@@ -301,6 +351,10 @@ static const struct {
     CALL(futex),
     CALL(syscall),
     CALL(system),
+    CALL(getc),
+    CALL(fwrite),
+    CALL(pclose),
+    CALL(flockfile),
     CALL(read_restarted),
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
