@@ -6,6 +6,7 @@
 
 #include "common/large.h"
 #include "common/types.h"
+#include "master/query/gather.h"
 
 /* Pieces per batch, in scenarios whose pieces are not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
