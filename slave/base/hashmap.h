@@ -1,6 +1,7 @@
 /*
- * A small chained hash map with intrusive links; it owns only its buckets. The
- * map compares hashes; the caller compares keys. Not thread-safe.
+ * A small hash map with chaining. The caller embeds a struct slave_link in each
+ * entry and owns the entries; the map owns only its buckets. The map compares
+ * hashes; the caller compares keys. Not thread-safe.
  */
 #ifndef IPS_SLAVE_BASE_HASHMAP_H
 #define IPS_SLAVE_BASE_HASHMAP_H
@@ -40,7 +41,8 @@ static inline void slave_hashmap_reserve(struct slave_hashmap *m)
     m->buckets = n;
 }
 
-/* Returns 0, or -1 if there is no memory for the first buckets. */
+/* Adds `l` with this hash. Returns 0, or -1 if there is no memory for the first
+ * buckets. */
 static inline int slave_hashmap_put(struct slave_hashmap *m,
                                     struct slave_link *l, uint64_t hash)
 {

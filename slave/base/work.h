@@ -34,7 +34,8 @@ struct slave_job {
     struct slave_run *run; /* pinned by the loop; the worker must not use it */
     uint64_t credit;       /* number of replies that may still be sent */
     bool cancelled;        /* the client has gone or cancelled the request */
-    /* set with `cancelled`; a long step polls it in the worker thread */
+    /* set together with `cancelled`; a long step polls it on the worker thread
+     */
     atomic_bool stop;
     bool parked;
     /* the job is parked until mail comes or `wait_fd` is readable */
@@ -55,9 +56,10 @@ struct slave_job {
 
 struct slave_work;
 
-/* Starts the worker thread. The thread calls on_ready(arg), which must wake the
- * loop, whenever slave_work_take_finished has a job. `graphs` is borrowed; only
- * the worker may use it from now on. */
+/* Starts the worker thread. Whenever a step has finished, the thread calls
+ * on_ready(arg), which must wake the event loop so that it calls
+ * slave_work_take_finished(). `graphs` is borrowed; only the worker may use it
+ * from now on. */
 int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      void *arg, struct slave_work **out,
                      struct ips_err *err) IPS_MUST_USE;

@@ -2,7 +2,7 @@
  * A closed run's built graph on disk, STATE/slave-MACHINE/runs/RUN/graph, so
  * that a query about an old run does not read its records again. The file is a
  * header, then every array as in memory (struct of arrays), each on an 8-byte
- * boundary. It is mapped when it is next used.
+ * boundary. The slave maps the file when a question next needs the graph.
  *
  * The file is a cache. It is written once under another name and renamed. Its
  * key is the snapshot (archive length, streams), a format version and the sizes
@@ -12,7 +12,7 @@
  * slave_graphfile_check_part(). So a query pays only for the parts that it
  * reads.
  *
- * Thread: the worker's.
+ * Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_GRAPHS_FILE_H
 #define IPS_SLAVE_GRAPHS_FILE_H
@@ -64,8 +64,8 @@ int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          struct slave_graphfile_more *more,
                          struct ips_err *err) IPS_MUST_USE;
-/* Whether the part of the file is as it was written; true if no file is mapped.
- * Reads the part only the first time. `g`: the graph in the file. */
+/* Returns true if the part of the file is as it was written, or if no file is
+ * mapped. Reads the part only the first time. `g`: the graph in the file. */
 bool slave_graphfile_check_part(struct slave_graphfile *f,
                                 const struct ips_graph *g,
                                 enum slave_graphfile_part part);

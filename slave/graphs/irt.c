@@ -1,5 +1,5 @@
-/* Stores the IRT (intermediate results) of a build in tables: process, thread,
- * wait, channel, traffic. */
+/* Stores the results of a build in the database tables `process`, `thread`,
+ * `wait`, `channel` and `traffic`, together called IRT. */
 #include <stdlib.h>
 
 #include "common/types.h"

@@ -112,7 +112,7 @@ static void on_io(struct making *m, uint32_t type, const uint8_t *data)
     m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
 }
 
-/* Handles a record of a single moment, in which `cpu` follows the head. */
+/* Handles a record of one point in time, whose head is followed by `cpu`. */
 static void on_moment(struct making *m, const uint8_t *data)
 {
     struct {
