@@ -5,7 +5,7 @@
  * that may still change is kept in memory (build/incremental/grow.h).
  *
  * New records that were not handed over are read from the archive. Some
- * records, such as those that begin, end or name a thread, cannot be added to
+ * records, such as those that start, end or name something, cannot be added to
  * existing tables (build/incremental/grow.h has the list). Then the whole
  * archive is read again, but only when it is twice as large; so each record is
  * read at most three times in all. Until then only a question updates the

@@ -1,7 +1,7 @@
 /*
  * Finds the procedures that ran within windows of time, from samples and
- * entries. Pure, but needs costs that were made before. Source: IPS-16 (a phase
- * as the focus of other questions).
+ * entries. The caller makes the run's costs before. Pure. Source: IPS-16 (a
+ * phase as the focus of other questions).
  */
 #ifndef IPS_SLAVE_PROFILE_CODE_WINDOW_H
 #define IPS_SLAVE_PROFILE_CODE_WINDOW_H

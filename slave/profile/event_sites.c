@@ -1,4 +1,4 @@
-/* Names sites and stacks of events; see event_sites.h. */
+/* Names call sites and stacks of events; see event_sites.h. */
 #include "slave/profile/event_sites.h"
 
 #include <inttypes.h>
@@ -96,7 +96,8 @@ int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
     return rc == 0 ? add_location(s, head, address, t_ns, err) : rc;
 }
 
-/* Finds the last stack of a site. Stacks of another stream are dropped. */
+/* Returns the last stack of a call site of this stream, or NULL. Drops the
+ * stacks of any other stream first. */
 static struct slave_recent_stack *find_recent(struct slave_sites *s,
                                               uint32_t stream, uint64_t site)
 {

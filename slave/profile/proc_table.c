@@ -1,4 +1,4 @@
-/* Combines costs and names to rows; see proc_table.h. */
+/* Combines costs and names into rows; see proc_table.h. */
 #include "slave/profile/proc_table.h"
 
 #include "slave/base/wordhash.h"

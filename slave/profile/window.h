@@ -3,16 +3,16 @@
  * weighting. Pure.
  *
  * Position of a chain arc on the time axis:
- *   cpu    its CPU time lies between its two nodes as its samples say
+ *   cpu    its CPU time is spread between its two nodes as its samples show
  *          (arc_sum.h)
  *   sched  the same, plus its run delay, spread evenly over the time between
  *          the two nodes minus the time blocked
  *   wall   it starts when the preceding node was passed, and is as long as its
  *          weight
- * An arc between two threads (or from outside) lies just before the node that
- * it reaches. So adjacent windows together contain a whole path, each ns once.
- * For a path in `wall`, whose nodes lie at their clock times, a window contains
- * as much as it is long.
+ * An arc between two threads (or from outside) is placed directly before the
+ * node that it reaches. So adjacent windows together contain a whole path, each
+ * ns once. In `wall` each node is at its clock time, so a window of N ns
+ * contains N ns of the path.
  *
  * A window is from < t <= to. In `cpu` and `sched` it is given in ns since this
  * machine's first event, because clocks are not compared there; in `wall`,

@@ -1,7 +1,8 @@
 /* Answers PortionsAsk: divides the time of every arc of a graph by procedure.
- * The symbols come first, then callers and lock times if they were asked for,
- * then the shares by node. For a window (window.h): only the part of the arcs
- * in it, and the position of nodes relative to it. */
+ * The replies have the symbols first, then callers and lock times if they were
+ * asked for, then the shares of each node's arc. If the request has a window
+ * (window.h), only the parts of arcs in the window count, and the replies also
+ * have the position of nodes relative to the window. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "slave/serve/procs.h"
 #include "slave/symbols/arc_procs.h"
 
-/* symbols in a reply; a symbol has at most 5.1 KB */
+/* maximum number of symbols in a reply; a symbol has at most 5.1 KB */
 #define PIECE_SYMBOLS 1024u
 
 struct arc_profile {
@@ -22,7 +23,7 @@ struct arc_profile {
                                      request asks for them */
     uint32_t sent_callers;
     bool sent_locks;
-    uint32_t *locks; /* four columns of the page, one after the other */
+    uint32_t *locks; /* four columns of the reply, one after the other */
     uint64_t *lock_ns;
     uint32_t chain, node; /* the arc to send next leads to `node` */
     char *texts;          /* symbol texts of the page */
@@ -176,9 +177,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* Callback of slave_arc_split: adds a share of the current arc. A procedure for
- * which it is called several times gets one share.
- */
+/* Callback of slave_arc_split: adds a procedure's share of the current arc.
+ * Several calls for one procedure add up to one share. */
 static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {
     struct arc_profile *p = arg;

@@ -1,9 +1,9 @@
 /*
  * CmAsk on the worker: runs the state machines of
  * analysis/distributed/cm_async.h and cm_sync.h, driven by received letters,
- * and answers the root. A step reads its mail until a letter needs an answer,
- * runs the computation, and puts the letters to send into the mailbox. All
- * state belongs to the job and ends with it.
+ * and answers the root (the master). A step reads its mail until a letter needs
+ * an answer, runs the computation, and puts the letters to send into the
+ * mailbox. All state belongs to the job and ends with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,8 +281,9 @@ static int start_scenario(struct slave_graph_ask *j,
     return rc;
 }
 
-/* Appends a letter to its list. Returns true when the list is complete, in
- * *whole, or when it failed (*whole stays empty). */
+/* Appends a letter to the list that peer `p` sends in parts. Returns true when
+ * the list is complete (*whole is set to it) or has failed (*whole stays
+ * empty). */
 static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
                           const struct slave_letter *l,
                           struct ips_cm_bytes *whole)
@@ -356,7 +357,8 @@ static int handle_peer_letter(struct slave_graph_ask *j,
                        l->kind);
 }
 
-/* Handles a letter from the root. 1: send j's answer now. */
+/* Handles a letter from the root (the master). Returns 1 if j's answer must be
+ * sent now, 0 if not, and < 0 on error. */
 static int handle_root_letter(struct slave_graph_ask *j,
                               const struct slave_letter *l)
 {

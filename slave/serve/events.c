@@ -17,7 +17,7 @@
 #include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
-/* rows in a reply if they have call sites, which makes them longer */
+/* rows with call sites or stacks are longer, so a reply has fewer of them */
 #define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
 /* the agent records stacks only of calls longer than this */
@@ -35,7 +35,8 @@ struct stream_entry {
     uint64_t stamp_ns;
 };
 struct channel_entry {
-    uint32_t image; /* index of the first stream of the channel's image */
+    /* index of the first stream of the program image that has the channel */
+    uint32_t image;
     uint32_t id;
     const struct ips_rec_chan *rec; /* the CHAN record, in the run's records */
 };
@@ -54,7 +55,7 @@ struct events_job {
     uint32_t *image_of;
     bool begun;
     uint32_t at_entry, at_chunk;
-    /* state for expanding short records of the current stream */
+    /* state from which short records of the current stream are expanded */
     struct slave_proc_line proc_line;
     size_t at_byte;
     struct event_row *rows;
@@ -146,7 +147,8 @@ static int compare_streams_by_image(const void *a, const void *b, void *arg)
     return c ? c : (*x > *y) - (*x < *y);
 }
 
-/* Sets image_of of each stream to the first stream of its image. */
+/* Sets j->image_of for each stream: the first stream of the same program image.
+ */
 static int find_images(struct events_job *j)
 {
     const struct slave_snapshot *s = j->graph->snap;
@@ -620,7 +622,8 @@ static bool fill_page(struct events_job *j)
             const struct ips_rec_head *rec =
                 (const struct ips_rec_head *)(const void *)(c->data +
                                                             j->at_byte);
-            /* a STACK belongs to the preceding row, even on a full page */
+            /* a STACK record belongs to the row before it: handle it even if
+             * the page is full */
             if (ips_rec_type(rec) != IPS_REC_STACK) {
                 if (j->row_count >= j->piece_rows)
                     return true;

@@ -270,8 +270,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     j->state->processes = b->proc_count;
     j->state->threads = b->g.chain_count;
     j->state->untraced = b->counts.untraced;
-    /* Segments that were given up may be those of the missing threads. While
-     * the run goes on, those may be found yet. */
+    /* Segments that were given up may belong to the missing threads. While the
+     * run is open, the missing threads may still appear. */
     if (!j->state->open)
         j->state->torn = ips_max_u64(j->state->torn, b->counts.missing_threads);
     a->state = j->state;

@@ -12,8 +12,8 @@ void slave_path_sums_release(struct slave_path_sums *s)
 
 struct adding {
     struct slave_path_sums *s;
-    /* The segment seen last. Segments come in backward order, so on the path it
-     * follows the segment that comes next. */
+    /* The segment handled last. Segments come in backward order, so on the path
+     * this one is after the segment that is handled next. */
     struct ips_path_segment later;
     bool has_later;
 };

@@ -1,4 +1,4 @@
-/* Work before questions come; see serve/precompute.h. */
+/* Prepares data before questions come; see serve/precompute.h. */
 #include "slave/serve/precompute.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Shared by serve.c (connection, syncs), serve/run.c (reports, jobs, snapshots)
- * and serve/partial.c (lists that span several requests). Thread: the
- * loop's. */
+ * and serve/partial.c (lists that span several requests). Runs on the event
+ * loop's thread. */
 #ifndef IPS_SLAVE_SERVE_PRIVATE_H
 #define IPS_SLAVE_SERVE_PRIVATE_H
 
@@ -43,7 +43,7 @@ struct slave_serve {
     /* the job of serve/precompute.c that the worker has; NULL: none */
     struct slave_job *precompute;
     int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
-    /* true: questions were answered since graph files were last written */
+    /* true: questions were answered after graph files were last written */
     bool needs_write;
     struct partial *partials;
     struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */

@@ -17,7 +17,7 @@ void slave_procs_release(struct slave_graph_ask *j)
 }
 
 /* Sets the totals of the table to the CPU of the object's threads in the
- * window, and scales the table to it. The part that no sample stands for is
+ * window, and scales the table to it. CPU time that no sample represents is
  * unsampled. */
 static int set_window_cpu_totals(struct slave_graphs *gs,
                                  struct slave_graph_ask *j,

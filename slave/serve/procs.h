@@ -6,7 +6,8 @@
 #include "slave/profile/proc_table.h"
 #include "slave/serve/graph.h"
 
-#define PIECE_ROWS 2048u /* rows in a page; a row has at most 2.6 KB */
+/* maximum number of rows in a page; a row has at most 2.6 KB */
+#define PIECE_ROWS 2048u
 
 struct proc_answer { /* state of a job that sends procedures: j->procs */
     struct slave_proc_table t;

@@ -1,11 +1,11 @@
 /*
- * SqlAsk: answers an SQL question about the run's IRT, in pieces. An error in
- * the question is an answer, not a failure of this slave.
+ * SqlAsk: answers an SQL question about the run's result tables (IRT), in
+ * pieces. An error in the question is an answer, not a failure of this slave.
  *
- * SQLite checks no limit inside one call of an SQL function, so a helper
- * process (`ips-slave --sql`), which a timer kills, answers. The worker never
- * blocks on the helper, so other requests are answered meanwhile. The helper's
- * input is
+ * SQLite checks no limit inside one call of an SQL function. So a helper
+ * process (`ips-slave --sql`), which a timer can kill, runs the query. The
+ * worker never blocks on the helper, so it answers other requests meanwhile.
+ * The helper's input is
  *
  *   database \n run \n ns it may take \n rows \n 1 (there are procedures) or 0
  *   \n the question
@@ -179,8 +179,8 @@ static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
         r->error = a->error.msg;
 }
 
-/* Reads the next rows. *last: these are the last ones, or there was an
- * error. */
+/* Reads the next rows into *r. Sets *last if these are the last ones, or if
+ * there was an error. */
 static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
                      struct ips_err *err)
 {
@@ -244,7 +244,8 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     free(data);
 }
 
-/* Starts a timer whose SIGALRM ends this process after `ns`; 0: stops it. */
+/* Starts a timer whose SIGALRM ends this process after `ns`; 0 stops the timer.
+ */
 static void set_timer(uint64_t ns)
 {
     const struct itimerval t = {

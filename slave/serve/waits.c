@@ -10,7 +10,8 @@
 #include "slave/serve/graph.h"
 #include "slave/serve/procs.h"
 
-/* call sites in a reply; a site has at most 32 frames of 600 bytes each */
+/* maximum number of call sites in a reply; a site has at most 32 frames of 600
+ * bytes each */
 #define PIECE_PLACES 128u
 #define BLOCKED_MOST 1024u /* maximum number of blocked threads in a reply */
 
@@ -248,7 +249,8 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         const struct ips_lock_row *r = &w->lock[p->sent_locks];
         p->lock[n] = r->lock;
         p->lock_node[n] = r->node;
-        /* IPS_LOCK_AT_NODE, the greatest value of `w`, becomes 0 */
+        /* send `w` plus 1, so that IPS_LOCK_AT_NODE, the greatest value,
+         * becomes 0 */
         p->lock_after[n] = r->w + 1;
         p->lock_at_ns[n] = r->t;
         p->lock_does[n] = (r->gives ? 1u : 0u) + r->units * 2u;
