@@ -38,7 +38,8 @@ struct slave_graphfile { /* map NULL: no file is mapped */
     void *map;
     size_t length;
     bool checked[SLAVE_PARTS];
-    uint64_t last_ns; /* slave_last_event_ns() of the graph */
+    /* time of the graph's last event, from slave_last_event_ns() */
+    uint64_t last_ns;
 };
 
 /* Data that the file holds in addition to the graph. */
@@ -48,7 +49,7 @@ struct slave_graphfile_more {
     uint32_t peer_count;
     /* the joins computed with these peers; all 0: none */
     struct slave_joins_cached joins;
-    uint64_t join_bound; /* slave_graph.join_bound */
+    uint64_t join_bound; /* see slave_graph.join_bound */
 };
 
 /* Writes DIR/graph. If it succeeds, *bytes is set to the file's size. */
@@ -59,7 +60,8 @@ int slave_graphfile_write(const char *dir, uint64_t key,
 
 /* Maps DIR/graph if it exists, is intact and has this key; fills *b (b->more
  * NULL) and *more with pointers into the map, which the caller must not change
- * or free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: build instead. */
+ * or free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: the caller must build
+ * the graph instead. */
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          struct slave_graphfile_more *more,

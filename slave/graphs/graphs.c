@@ -49,7 +49,8 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     *gs = (struct slave_graphs){.permille = 1000};
-    /* The time is larger than any generation that an earlier slave used. */
+    /* Generations start at the time in us, which is larger than any generation
+     * of an earlier slave. */
     gs->next_generation =
         (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     snprintf(gs->db, sizeof(gs->db), "%s", db);
@@ -350,7 +351,8 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     struct ips_wait_rows rows = {0};
     ips_large_restart_peaks();
     int rc = slave_input_make(gs, g->snap, &in, err);
-    /* only a whole build can make waits, not an incremental one */
+    /* an incremental build cannot make waits, but a closed run always gets a
+     * whole build */
     if (g->snap->waits && g->snap->closed)
         in.in.waits = &rows;
     if (rc == 0) {

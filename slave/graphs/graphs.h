@@ -62,7 +62,8 @@ struct slave_snapshot {
     uint32_t unrecorded_count;
     /* the machine's load during the run; not part of the key */
     struct slave_load_row load;
-    bool waits; /* the waits will be asked for next; not part of the key */
+    /* the next request will ask for the waits; not part of the key */
+    bool waits;
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
@@ -177,8 +178,8 @@ struct slave_input {
     struct ips_stream_in *streams;
 };
 /* Fills *out with the data of the snapshot, which must outlive it; reads the
- * records that are not in memory yet. Release *out with slave_input_release(),
- * which also does no harm after a failure. */
+ * records that are not in memory yet. Release *out with slave_input_release();
+ * this is allowed after a failure, too. */
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
 /* Fills *to from the row of a stream, without the records. */

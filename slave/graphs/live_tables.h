@@ -35,12 +35,13 @@ struct slave_live_tables {
     int64_t run_id;
     uint64_t dev, ino; /* device and inode of the run's archive */
     uint64_t at;       /* number of archive bytes that the tables contain */
-    uint64_t tried;    /* archive bytes when the tables were last started */
-    uint64_t key;      /* key of the snapshot that the tables correspond to */
+    uint64_t tried; /* size of the archive when the tables were last started */
+    uint64_t key;   /* key of the snapshot that the tables correspond to */
     uint64_t stored, store_due_ns;
     /* Counters since this run was chosen: */
-    /* number of turns that started the tables, that read new records from the
-     * archive, and that used handed-over records */
+    /* number of turns that started the tables (begun), that read new records
+     * from the archive (unpacked), and that used records from the queue
+     * (queued) */
     uint64_t begun, unpacked, queued;
 };
 

@@ -123,7 +123,8 @@ static void on_moment(struct making *m, const uint8_t *data)
     add_reading(m, b_stamp_to_ns(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
-/* Handles a FORK, JOIN, ACQUIRE or RELEASE; `r` is their common beginning. */
+/* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of them begin like `r`.
+ */
 static void on_interval(struct making *m, const uint8_t *data)
 {
     struct {

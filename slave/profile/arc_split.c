@@ -140,7 +140,7 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         put(arg, IPS_NONE, rest);
 }
 
-/* maximum number of procedures of one arc that are distinguished */
+/* maximum number of procedures compared in one arc; further ones are ignored */
 #define MAIN_OF 64u
 
 uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,

@@ -203,8 +203,9 @@ char *slave_location_text(const struct ips_codemap *map,
                      (int)(f.at_file_len - cut), f.at_file + cut, f.at_line);
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
-    } else if (module != IPS_NONE) { /* unnamed code: print its address, not the
-                                        start of its procedure */
+        /* code without a name: print its address, not the start of its
+         * procedure */
+    } else if (module != IPS_NONE) {
         n = asprintf(&text, "%s+0x%" PRIx64, base,
                      map->locations[place].address);
     } else {

@@ -33,7 +33,7 @@ struct known {
     const char *name;
     size_t len;
     enum slave_lock_code code;
-    bool prefix; /* matches all names that start with `name` */
+    bool prefix; /* true: matches all names that start with `name` */
 };
 
 /* Names of procedures, without the prefixes that strip_prefixes() removes. The

@@ -14,8 +14,11 @@
 
 enum slave_lock_code {
     SLAVE_LOCK_NONE,
-    SLAVE_LOCK_FUTEX,  /* a helper of locks, conditions and semaphores */
-    SLAVE_LOCK_COND,   /* a condition: takes its mutex and an internal lock */
+    /* a helper function of locks, conditions and semaphores */
+    SLAVE_LOCK_FUTEX,
+    /* a function of condition variables: takes the mutex and an internal lock
+     */
+    SLAVE_LOCK_COND,
     SLAVE_LOCK_TAKES,  /* takes a lock, contended or not */
     SLAVE_LOCK_GIVES,  /* releases a lock, contended or not */
     SLAVE_LOCK_SLEEPS, /* called only if another thread holds the lock */

@@ -45,21 +45,21 @@ int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
                    uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
 void slave_cut_release(struct slave_cut *c);
 
-/* Length in ns of the part of the chain arc into `node` that is in the window.
- * `node` must not be the chain's first. */
+/* Returns the length in ns of the part of the chain arc into `node` that is in
+ * the window. `node` must not be the chain's first. */
 uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
                           uint32_t node);
-/* Run delay in ns, within the window, of the chain arc into `node`; 0 if
- * unknown. */
+/* Returns the run delay in ns, within the window, of the chain arc into `node`;
+ * 0 if unknown. */
 uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node);
-/* Length in ns of the part in the window of an interval of `ns` that ends at
- * `node`: a cross arc or, in `wall`, the time before a chain that no recorded
- * thread started. */
+/* Returns the length in ns of the part that is in the window, of an interval of
+ * `ns` that ends at `node`. The interval is a cross arc or, in `wall`, the time
+ * before a chain that no recorded thread started. */
 uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
                                 uint64_t ns);
-/* For a caller that learns the length `ns` of the interval later: the part of
- * it that is in the window is max(ns - *past, 0) - max(ns - *since, 0), as from
- * slave_cut_cross_arc_ns. */
+/* Does the work of slave_cut_cross_arc_ns for a caller that learns the length
+ * `ns` of the interval later: its part in the window is max(ns - *past, 0) -
+ * max(ns - *since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
 /* Whether the node's time is in the window. */

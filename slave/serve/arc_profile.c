@@ -34,8 +34,8 @@ struct arc_profile {
     /* windowed: the request has a window; cpu: only CPU time is wanted */
     bool windowed, cpu;
     struct slave_cut cut;
-    /* Only if `windowed`: the nodes after the window's start, with the ns from
-     * the window's end and start to each (PortionsAnswer). */
+    /* Set only if `windowed`: the nodes after the window's start, and the ns
+     * from the window's end and start to each node (see PortionsAnswer). */
     B_ARRAY(uint32_t) window_node;
     B_ARRAY(uint64_t) ns_after_window_end;
     B_ARRAY(uint64_t) ns_after_window_start;
@@ -135,8 +135,8 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-/* Sends the lock times in one page, at most IPS_PIECE_ITEMS / 2: there are only
- * a few for each procedure that takes a lock. */
+/* Sends the lock times in one page, and at most IPS_PIECE_ITEMS / 2 of them:
+ * there are only a few for each procedure that takes a lock. */
 static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;

@@ -38,7 +38,7 @@ struct slave_cm {
     uint64_t reported_batches;
     char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
-    /* path of the WALK that is being answered */
+    /* path for the WALK letter that is being answered */
     struct ips_path path;
     bool has_path;
     uint64_t path_left;

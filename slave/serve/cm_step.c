@@ -216,8 +216,8 @@ static void send_blame(struct slave_graph_ask *j)
     drop_engine(c);
 }
 
-/* Stores the computed values in the graph, as FinishAsk does, for phase II: the
- * walk along the path. */
+/* Stores the computed values in the graph, as FinishAsk does; the walk along
+ * the path (WALK letters) then uses them. */
 static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -375,7 +375,8 @@ static int handle_root_letter(struct slave_graph_ask *j,
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
         rc = slave_cm_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
-        /* run first, so that the reported counts are final for this state */
+        /* compute first, so that the reported counts include all letters
+         * received so far */
         rc = run_cm(j);
         send_progress(j);
         j->answer.cm.asked = true;

@@ -1,8 +1,8 @@
 /*
- * EventsAsk: sends the raw events of a run as IPS-2 defines them, stream by
- * stream, in the order of each stream. A record of an interval becomes the two
- * events it stands for: a receive becomes receive-call and receive, a wait
- * becomes block and resume.
+ * Answers EventsAsk: sends the raw events of a run, as IPS-2 defines them,
+ * stream by stream, in the order of each stream. A record of an interval
+ * becomes the two events it stands for: a receive becomes receive-call and
+ * receive, a wait becomes block and resume.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ struct events_job {
     Ips__EventRow **ptrs;
     uint32_t row_count, piece_rows;
     struct slave_sites sites;
-    /* row of the preceding record; NULL: it has no row */
+    /* row of the preceding record; NULL: that record has no row */
     struct event_row *last;
     uint64_t last_t; /* time stamp of the preceding record */
     /* arrival time of the datagram that is received next; 0: unknown */
@@ -147,8 +147,7 @@ static int compare_streams_by_image(const void *a, const void *b, void *arg)
     return c ? c : (*x > *y) - (*x < *y);
 }
 
-/* Sets j->image_of for each stream: the first stream of the same program image.
- */
+/* Sets j->image_of of each stream to the first stream of the same image. */
 static int find_images(struct events_job *j)
 {
     const struct slave_snapshot *s = j->graph->snap;
@@ -489,7 +488,8 @@ static void add_rows_of_process_record(struct events_job *j,
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
         add_plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
-    default: /* handled in add_rows_of_record, or defined by a later version */
+    /* types that add_rows_of_record handles, or that a later version defines */
+    default:
         break;
     }
 }
@@ -595,7 +595,7 @@ static void add_rows_of_record(struct events_job *j,
     case IPS_REC_RELEASE_SHORT:
         add_uncontended_lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
-    /* all other types; those that only a later version defines are ignored */
+    /* all other types; types that only a later version defines are ignored */
     default:
         add_rows_of_process_record(j, p, h, rec);
     }

@@ -151,7 +151,7 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     } else {
         const Ips__Request *r = slave_graph_request(j);
         snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
-        j->snap = NULL; /* slave_graphs_get() takes the snapshot over */
+        j->snap = NULL; /* slave_graphs_get() takes ownership of the snapshot */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
     return rc < 0 ? rc : verify_sections_of_request(j);

@@ -1,6 +1,6 @@
-/* Puts requests together whose list does not fit into one frame. Such a list
- * comes in several requests with the same id, all but the last marked `more`.
- */
+/* Collects requests whose list does not fit into one frame. Such a list comes
+ * in several requests with the same id, all but the last marked `more`; this
+ * module makes one request of them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -76,12 +76,13 @@ void slave_serve_unpark(struct slave_serve *v);
 /* Makes a deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
-/* serve/partial.c. If `q` belongs to a list that spans several requests,
- * returns true: it was stored, or it completed the list, which was dispatched,
- * or an error was sent. Returns false for any other request. */
+/* If the list of `q` spans several requests, returns true: `q` was stored, or
+ * it completed the list and the whole request was dispatched, or an error was
+ * sent. Returns false for any other request. In serve/partial.c, like the next
+ * two. */
 bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q);
-/* Call when request `id` is cancelled: drops the part of its list that has
- * come. */
+/* Call when request `id` is cancelled: drops the part of its list that was
+ * received. */
 void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);
 

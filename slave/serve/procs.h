@@ -12,7 +12,8 @@
 struct proc_answer { /* state of a job that sends procedures: j->procs */
     struct slave_proc_table t;
     char *texts; /* names and files of the page, NUL-terminated */
-    /* calls: sum of counted calls; called: number of rows that have a count */
+    /* calls: sum of the counted calls of all rows; called: number of rows whose
+     * calls were counted */
     uint64_t calls, called;
     Ips__ProcedureTotals totals;
 };

@@ -354,7 +354,8 @@ static void *copy_rows(const void *rows, size_t bytes)
     return copy;
 }
 
-/* Copies a snapshot and opens the archive again. NULL: out of memory. */
+/* Copies a snapshot; the copy has its own descriptor of the archive. NULL: out
+ * of memory. */
 static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 {
     struct slave_snapshot *copy = copy_rows(s, sizeof(*s));

@@ -1,5 +1,5 @@
-/* SeriesAsk: sends CPU, messages and waits over time, in bins that the master
- * chose. */
+/* Answers SeriesAsk: sends CPU time, messages and waits over time, in bins that
+ * the master chose. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* TableAsk: sends processes, threads and channels of a graph, in pieces. */
+/* Answers TableAsk: sends processes, threads and channels of a graph, in
+ * pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* WaitRowsAsk: sends all waits of a graph: first the call sites, then the waits
- * by node, then the lock operations. */
+/* Answers WaitRowsAsk: sends all waits of a graph. First come the call sites,
+ * then the waits by node, then the lock operations. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -100,7 +100,7 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
 }
 
 /* Takes over a malloc'd text, which is freed when the next page is made, and
- * returns it. NULL (out of memory) is returned as it is. */
+ * returns it. If `text` is NULL (out of memory), returns NULL. */
 static char *keep_text(struct wait_rows *w, char *text)
 {
     if (text && w->text_count < w->text_capacity)

@@ -93,9 +93,9 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err) IPS_MUST_USE;
-/* Call after the last stream: sorts the samples and exacts, and groups the
+/* Call after the last stream: sorts the samples and exact rows, and groups the
  * samples of similar arcs into pools. exact[chain]: whether the chain has
- * entries. */
+ * entries and exits. */
 int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
                       const bool *exact, struct ips_err *err) IPS_MUST_USE;
 void slave_arcs_release(struct slave_arcs *a);
@@ -110,10 +110,10 @@ enum slave_arc_source {
 };
 struct slave_arc_view {
     enum slave_arc_source source;
-    /* range of exacts (may be empty) or samples, for EXACT and OWN */
+    /* for EXACT and OWN: the range of exact rows (may be empty) or samples */
     uint32_t first, count;
-    uint32_t pool; /* index of the pool, for ALIKE */
-    uint64_t ns;   /* sum of the ns of the samples or exacts in the range */
+    uint32_t pool; /* for ALIKE: the index of the pool */
+    uint64_t ns;   /* sum of the ns of the samples or exact rows in the range */
 };
 /* Returns the source that decides how the CPU time of the arc to `node` of
  * `chain` is divided. `node` must not be the chain's first. O(log samples). */
@@ -121,7 +121,7 @@ struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
                                           const struct ips_graph *g,
                                           uint32_t chain, uint32_t node);
 
-/* The window from < t <= to to which arcs are cut, in ns of this machine's
+/* A window of time, from_ns < t <= to_ns, in ns of this machine's
  * CLOCK_MONOTONIC_RAW. */
 struct slave_window {
     uint64_t from_ns, to_ns;
@@ -137,8 +137,8 @@ uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
                                        uint32_t node, uint32_t k,
                                        struct slave_window window);
 
-/* Sum of slave_arc_sample_ns_in_window over all samples of the arc; 0: none
- * lies in the window. */
+/* Returns the sum of slave_arc_sample_ns_in_window over all samples of the arc;
+ * 0: no part is in the window. */
 uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
                                     const struct ips_graph *g,
                                     const struct slave_arc_view *v,

@@ -5,8 +5,8 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-/* how many ancestors of an image are searched for the one that loaded a module
- */
+/* maximum number of fork ancestors that are searched for the module at an
+ * address */
 #define PARENTS_MAX 256
 #define MEMO_SLOTS 4096u
 

@@ -25,7 +25,8 @@ struct making {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    const uint32_t *index; /* index of the chains, from slave_chain_index */
+    /* lookup table of the chains, from slave_chain_index */
+    const uint32_t *index;
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct call) calls;
     B_ARRAY(struct entered) entered; /* one entry for each row of p->exact */

@@ -67,7 +67,7 @@ bool slave_symbol_next(const char **at, struct slave_frame_name *f)
 
 /* ---- locations of one module ---- */
 
-struct batch { /* locations of one module that have no name yet */
+struct batch { /* code locations of one module that have no name yet */
     uint32_t *location;
     uint64_t *address;
     struct slave_symbol *symbol;
@@ -104,7 +104,7 @@ static void module_key(const struct ips_code_module *m, const char *run,
 
 struct slave_symbol_failure {
     char *key;      /* the module's key and its path */
-    time_t retry_s; /* no further try before this time */
+    time_t retry_s; /* the file is not tried again before this time */
     uint64_t why;   /* hash of the last error message */
 };
 
