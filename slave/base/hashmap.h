@@ -21,6 +21,7 @@ struct slave_hashmap {
     size_t count;
 };
 
+/* Doubles the number of buckets, if there is memory. */
 static inline void slave_hashmap_reserve(struct slave_hashmap *m)
 {
     size_t n = m->buckets ? m->buckets * 2 : 64;
@@ -57,6 +58,8 @@ static inline int slave_hashmap_put(struct slave_hashmap *m,
     return 0;
 }
 
+/* Returns the first entry with this hash in the chain that starts at `l`, or
+ * NULL. */
 static inline struct slave_link *slave_hashmap_skip(struct slave_link *l,
                                                     uint64_t hash)
 {

@@ -36,6 +36,7 @@ int slave_wire_send(int fd, const void *data, size_t len,
 int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
                     struct ips_err *err) IPS_MUST_USE;
 
+/* Write or read a number of `bytes` bytes (at most 8), low byte first. */
 void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
 uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 

@@ -204,6 +204,9 @@ int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
                            struct slave_symbols *names,
                            struct ips_err *err) IPS_MUST_USE;
 
+/* Sets the peers of the graph's channel ends to rows[count] and updates the
+ * graph to match. Does nothing if the peers are the same as before. After an
+ * error the graph cannot be used any more. */
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;

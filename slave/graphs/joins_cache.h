@@ -36,6 +36,7 @@ struct slave_joins_cached { /* if all 0, nothing is cached */
     struct slave_scenario_words of;
     struct ips_joins joins;
 };
+/* Empties the cache. */
 void slave_joins_drop(struct slave_joins_cached *k);
 
 struct slave_graph;
@@ -45,6 +46,7 @@ struct slave_graph;
 int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
                     struct ips_joins *own, const struct ips_joins **out,
                     bool *used, struct ips_err *err) IPS_MUST_USE;
+/* Call when the job no longer needs the cached joins. */
 void slave_joins_end_use(struct slave_joins_cached *k);
 
 #endif

@@ -29,6 +29,7 @@ struct slave_arc_sum {
     uint64_t exact_ns;
 };
 
+/* Begins an empty sum. `costs` and `b` must outlive *s. */
 int slave_arc_sum_init(struct slave_arc_sum *s,
                        const struct slave_profile_cache *costs,
                        const struct ips_built *b,

@@ -18,8 +18,8 @@ enum link_state {
      */
     LINK_IDLE,
     LINK_CALLING, /* this slave is connecting to the other one */
-    LINK_DIRECT,
-    LINK_RELAY,
+    LINK_DIRECT,  /* letters go over a connection between the two slaves */
+    LINK_RELAY,   /* letters go through the master */
 };
 
 struct wire { /* a connection with another slave */

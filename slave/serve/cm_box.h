@@ -66,6 +66,7 @@ struct slave_letter *slave_letters_get(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
 /* Functions that the loop calls: */
+/* Puts a received letter into the mailbox; takes ownership of it. */
 void slave_box_deliver(struct slave_box *b, struct slave_letter *letter);
 bool slave_box_has_mail(struct slave_box *b);
 /* Moves all letters to send to the end of `to`. */
