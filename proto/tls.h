@@ -48,9 +48,9 @@ int ips_tls_ensure_keys(struct ips_err *err) IPS_MUST_USE;
 int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
                 struct ips_err *err) IPS_MUST_USE;
 
-/* The owner of the other side's certificate; UNKNOWN and "" if it has none.
- * Until the handshake has succeeded the certificate is not verified, so use it
- * in messages only. */
+/* Sets *out to the owner of the other side's certificate; UNKNOWN and "" if it
+ * has none. Until the handshake has succeeded the certificate is not verified,
+ * so use the owner in messages only. */
 void ips_tls_get_other_owner(const struct ssl_st *tls,
                              struct ips_tls_owner *out);
 

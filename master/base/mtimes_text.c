@@ -17,7 +17,7 @@ struct reader {
     const char *name;
     unsigned line_number;
     struct mtime_pair now;
-    /* a `pair` line was read into `now`, and points for it may follow */
+    /* a `pair` line was read into `now`; `point` lines for it may follow */
     bool open;
     /* line number of the `pair` line that was read into `now` */
     unsigned open_line;

@@ -373,7 +373,7 @@ static void next_job(struct query *q)
     query_await(q);
 }
 
-/* ---- is it idle? --------------------------------------------------------- */
+/* ---- is each machine idle? ----------------------------------------------- */
 
 static void next_machine(struct query *q);
 
@@ -432,7 +432,7 @@ static void next_machine(struct query *q)
     query_await(q);
 }
 
-/* ---- the plan --------------------------------------------------------- */
+/* ---- which machines and pairs to measure ------------------------------ */
 
 static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
 {
@@ -560,5 +560,6 @@ void calibrate_release(struct query *q)
     free(c);
     q->data = NULL;
     for (uint32_t i = 0; i < q->machine_count; i++)
-        q->machines[i].own = NULL; /* `own` points into kept messages */
+        /* it points into messages that are kept elsewhere */
+        q->machines[i].own = NULL;
 }

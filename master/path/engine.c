@@ -53,9 +53,8 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
         const char *trouble = p->sync->state->trouble;
         size_t at = strlen(missing);
         if (*trouble)
-            snprintf(missing + at, sizeof(missing) - at,
-                     "%smachine %s %.200s", at ? "; " : "", p->machine,
-                     trouble);
+            snprintf(missing + at, sizeof(missing) - at, "%smachine %s %.200s",
+                     at ? "; " : "", p->machine, trouble);
     }
     return ips_err_set(err, IPS_E_INCOMPLETE,
                        "run %s has recorded nothing yet: no %s%s%s", q->run,
@@ -223,8 +222,8 @@ struct ips_machine_joins *engine_collect_joins(struct query *q)
 
 /* ---- graphs (worker) --------------------------------------------------- */
 
-/* Moves the received arrays into a graph; chains, ins and outs are converted.
- */
+/* Moves the received arrays into a graph. The chains, remote receives (in) and
+ * remote sends (out) are converted. */
 static int graph_from_wire(struct engine_machine *e, uint32_t part,
                            struct ips_err *err)
 {

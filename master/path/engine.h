@@ -94,7 +94,7 @@ struct path_data { /* stored in query.data of a path question */
     /* [machines] first node of each machine in `merged` */
     uint32_t *node_base;
     struct ips_joined joined; /* solved joins, for the contract engine */
-    /* contract engine: the path, machine by machine */
+    /* contract engine: the path as a list of visits to machines */
     struct ips_visit *visit;
     uint64_t visit_count;
     uint64_t sent; /* number of pieces sent to the client so far */
@@ -208,8 +208,8 @@ void engine_count_traffic(struct query *q, bool mark);
 enum scenario_id engine_next_scenario(const struct path_data *d,
                                       enum scenario_id at);
 
-/* The round of ReduceAsk: fetches the joins of all parts in `scenario` or,
- * with `moments`, the times of their remote sends and receives. */
+/* The round of ReduceAsk: fetches from all machines their joins in `scenario`
+ * or, with `moments`, the times of their remote sends and receives. */
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q));
 /* In the worker: returns the received joins as ips_joined_solve expects them,
@@ -217,9 +217,9 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
 struct ips_machine_joins *engine_collect_joins(struct query *q);
 /* To be called once when the machines have answered: sets `own` of each of them
  * and numbers the nodes of all machines (`base`, and `nodes` of the question).
- * Errors: IPS_E_INCOMPLETE: there are none, so there is no `what` (such as
- * "path"); the message says which machines are missing or have trouble;
- * IPS_E_LIMIT: more than a graph may have; IPS_E_NO_MEMORY. */
+ * Errors: IPS_E_INCOMPLETE: the graph has no nodes, so it has no `what` (such
+ * as "path"); the message says which machines are missing or have trouble.
+ * IPS_E_LIMIT: more nodes than a graph may have. IPS_E_NO_MEMORY. */
 int engine_number_nodes(struct query *q, const char *what,
                         struct ips_err *err) IPS_MUST_USE;
 
@@ -228,13 +228,13 @@ int engine_number_nodes(struct query *q, const char *what,
 void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q));
 
-/* In the worker: engine_make_graphs turns the received arrays of all parts into
- * checked graphs; engine_merge merges these into d->merged. If they return
+/* In the worker: engine_make_graphs turns the arrays received from all machines
+ * into checked graphs; engine_merge merges these into d->merged. If they return
  * false, d->err has the reason, and d->blame the machine whose data was wrong.
  */
 bool engine_make_graphs(struct query *q);
 bool engine_merge(struct query *q);
-/* Releases the parts' graphs and receive buffers, and what was computed from
+/* Releases the machines' graphs and receive buffers, and what was computed from
  * them: d->merged, d->node_base, d->est, d->joined and d->visit. */
 void engine_drop_graphs(struct query *q);
 /* Releases the buffers for the pieces of the path that the slaves send. To be

@@ -118,8 +118,9 @@ void cm_finish_walked_scenario(struct query *q)
         query_fail(q, &err);
 }
 
-/* All slaves have reported their latest END. The path ends at the latest of
- * all; among equal ones, at that of the first machine. */
+/* To be called when all slaves have reported their latest END. The path ends at
+ * the latest END of all machines; if several are equal, at that of the first
+ * machine. */
 static void start_walk_from_latest_end(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -280,7 +281,7 @@ static void on_tick(struct query *q)
     send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__TELL);
 }
 
-/* ---- starting --------------------------------------------------------- */
+/* ---- start of a scenario ---------------------------------------------- */
 
 static void begin_scenario(struct query *q, enum scenario_id id)
 {

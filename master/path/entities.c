@@ -55,7 +55,8 @@ static bool add_feature(struct making *m, struct entity_feature one)
     return true;
 }
 
-/* Finds the feature of (process, what), or creates it. */
+/* Sets *out to the number of the feature (process, what), which is created if
+ * it does not exist. Returns false if there is no memory. */
 static bool find_or_add_feature(struct making *m, struct ips_idmap *map,
                                 uint32_t what, struct entity_feature one,
                                 uint32_t *out)

@@ -32,17 +32,19 @@ struct profile_face {
     uint64_t *weight_ns;
     /* [count] for the path: the whole ns of the piece, as an upper limit */
     uint64_t *most;
-    /* pieces in all; those asked for so far in this round; those got */
+    /* number of pieces; how many of them were requested so far in this round,
+     * and how many were received */
     uint32_t count, asked, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
-    Ips__Code **codes; /* rows are borrowed from kept messages */
+    Ips__Code **codes; /* point into messages kept by query_keep_message() */
     uint32_t code_count;
     Ips__ProcedureTotals totals[PROFILE_LISTS];
     uint64_t alike_ns, delay_ns;
 };
 struct profile_rows {
-    Ips__ProcedureRow **rows; /* rows are borrowed from kept messages */
+    /* point into messages kept by query_keep_message() */
+    Ips__ProcedureRow **rows;
     uint32_t count;
     size_t sent;
     Ips__ProcedureTotals totals;
@@ -66,7 +68,8 @@ struct path_profile { /* stored in path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
     uint32_t machine_count;
-    struct profile_face *face[PROFILE_SIDES]; /* [parts] for each side */
+    /* [machine_count] for each side */
+    struct profile_face *face[PROFILE_SIDES];
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;

@@ -140,8 +140,8 @@ static void plan_scenarios(struct query *q)
     bare->with_shares = true;
 }
 
-/* The rate of the slowest calibrated link between the run's machines, in bytes
- * per us; 0: not known. */
+/* Returns the rate of the slowest calibrated link between the run's machines,
+ * in bytes per us; 0: not known. */
 static uint64_t link_rate(const struct query *q)
 {
     const struct gather *g = &q->gather;

@@ -3,10 +3,10 @@
  * by message pair, and by the thread that waited for something not recorded;
  * also whether these sums keep their order in every scenario. Pure.
  *
- * The first three lists (machine, process, thread) count computing, the last
- * two (message, outside) the pieces between. The sum of any of the first three
- * plus the sums of the last two is t_max, exactly. Source: ALGORITHMS 4
- * "Shares", DESIGN "The certificate".
+ * The first three lists (machine, process, thread) count the computing on the
+ * path, the last two (message, outside) the pieces between the computing. The
+ * sum of any of the first three plus the sums of the last two is t_max,
+ * exactly. Source: ALGORITHMS 4 "Shares", DESIGN "The certificate".
  */
 #ifndef IPS_MASTER_PATH_SHARES_H
 #define IPS_MASTER_PATH_SHARES_H
@@ -54,7 +54,8 @@ enum share_list {
 #define SHARE_NONE 0
 
 struct share_row {
-    uint64_t a, b; /* keys: part << 32 | process; for machines part << 32 */
+    /* keys; a: machine index << 32, plus the process except for machines */
+    uint64_t a, b;
     uint64_t ns, count;
     uint32_t rank;
     /* the rest is set by shares_compare: */

@@ -164,7 +164,9 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
-        return; /* the arc of a lock has no weight, and `t` does not know it */
+        /* the arc of a lock has no weight, and the entities have no feature for
+         * it */
+        return;
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross

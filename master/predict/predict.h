@@ -104,7 +104,7 @@ struct predict_run {
     uint64_t off_ns; /* time off the CPU for no known reason; not replayed */
 };
 void predict_run_release(struct predict_run *run);
-/* The locks whose order the replay decides, or NULL. */
+/* Returns the locks whose order the replay decides, or NULL. */
 static inline const struct ips_replay_locks *
 predict_locks(const struct predict_run *run)
 {
@@ -237,9 +237,9 @@ int predict_setup_make(const struct predict_run *run,
 
 #define PREDICT_FIT_EVENTS                                                     \
     1000000u /* for more events, loads are fitted only if needed */
-/* Estimates the load of other programs on the run's own machines, so that the
- * replay's threads wait for cores as long as the kernels measured
- * (`delay_ns`), to within 1%. Sets is.load of every machine of `own`. Needs
+/* Estimates the load of other programs on the run's own machines: the load with
+ * which the replay's threads wait for cores as long as the kernels measured
+ * (`delay_ns`). Sets is.load of every machine of `own`, to within 0.01. Needs
  * about ten replays. */
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err) IPS_MUST_USE;
@@ -340,7 +340,7 @@ void predict_adapt_message_cpu(struct predict_run *run,
                                struct predict_said *said);
 /* predict/path.c: computes the rows of the longest path of the graph with the
  * times of `replay`. `place`: [nodes of replay.g] the machine of the arc into
- * each node; NULL: as mapped. */
+ * each node; NULL: threads do not move, see predict_setup.map. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
                  const struct ips_replay *replay, const uint32_t *place,

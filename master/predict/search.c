@@ -7,8 +7,8 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* Nodes replayed in all tries, if the question gives no number of tries: some
- * tens of seconds. */
+/* Limit for the nodes replayed in all tries together, if the question gives no
+ * number of tries. They take some tens of seconds. */
 #define NODES_REPLAYED 200000000ULL
 #define TRIES_LEAST 64u
 #define TRIES_MOST 20000u

@@ -256,13 +256,13 @@ void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why)
 {
     if (p->ask_id) {
-        /* it may have parts of a long request */
+        /* the slave may have received a part of a long request */
         allow_replies_or_stop(q, p, 0);
         p->ask_id = 0;
         q->waiting--;
     }
-    /* The slave was not expected to have the run, and does not have it: the
-     * machine is no part of the answer. */
+    /* The slave was not expected to have the run, and it does not: the answer
+     * leaves the machine out. */
     if (!q->in_graph && !p->expected) {
         p->state = PART_FAILED;
         p->why[0] = '\0';
@@ -342,13 +342,13 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
             query_machine_failed(q, p, &err);
             if (q->waiting == 0)
                 end_round(q);
-            break; /* end_round() may have replaced the parts */
+            break; /* end_round() may have replaced q->machines */
         }
     }
     query_reap_and_begin_due(m);
 }
 
-/* ---- time ------------------------------------------------------------- */
+/* ---- time limits ------------------------------------------------------ */
 
 static bool timed_out(const struct master *m, const struct machine_share *p,
                       uint64_t now, struct ips_err *err)
@@ -416,7 +416,7 @@ void query_tick(struct master *m)
     query_reap_and_begin_due(m);
 }
 
-/* ---- beginning and end ------------------------------------------------ */
+/* ---- start and end of questions --------------------------------------- */
 
 static bool may_begin(const struct query *q)
 {

@@ -133,8 +133,9 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* All slaves have answered: goes on, or fails if no machine has a request of
- * the kind that the question asks for. */
+/* To be called when all slaves have answered. Calls t->after, or fails the
+ * question if no machine has a request of the kind that the question asks for.
+ */
 static void on_all_reported(struct query *q)
 {
     struct requests_data *d = requests_of(q);

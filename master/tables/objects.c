@@ -121,7 +121,7 @@ static uint64_t add_machine(struct tree *t, const struct machine_share *p)
     snprintf(object, sizeof(object), "/%s", p->machine);
     Ips__ObjectRow *row = add_object(t, object, "machine");
     if (row) {
-        /* a copy, because the part is released before the row */
+        /* a copy, because the row outlives the machine_share */
         row->name = arena_printf(t->a, "%s", p->machine);
         row->children = e.processes;
         row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));

@@ -10,8 +10,8 @@
 #include "master/query/certificate.h"
 #include "master/query/query.h"
 
-/* Number of process pairs, and of processes, that are kept: those with the
- * most bytes. */
+/* At most so many pairs of processes, and so many processes, are kept: those
+ * with the most bytes. */
 #define SUMMARY_PAIRS 1024
 
 struct summary {

@@ -85,8 +85,8 @@ static int make_entities(struct whatif_solving *s)
             d->procedures ||
             (d->path.window.is_set ? w->symbol_count : w->count) > 0;
     }
-    /* If arcs do not weigh their CPU time, limit procedures' shares to the
-     * arc's weight. */
+    /* If the weight of an arc is not its CPU time, limit the procedures' shares
+     * to the weight. */
     bool clip = s->scenario.weighting != IPS_WEIGH_CPU || s->d->remake ||
                 d->path.window.is_set;
     int rc = entities_make(s->g, d->machine, n, clip, &d->t, &blame, s->err);
@@ -195,7 +195,8 @@ static void sum_features_of_edit(const struct whatif_solving *s,
     }
 }
 
-/* Solves each edit alone, and all together as the last. */
+/* Computes the gain of each edit alone, and last the gain of all edits
+ * together. */
 static int solve_edits(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;

@@ -21,7 +21,7 @@ struct cutting {
     uint64_t *ns_after_window_start;
 };
 
-/* Returns the part inside the window of the `ns` that end at a node. */
+/* Returns how much of the last `ns` before a node is inside the window. */
 static uint64_t ns_inside_window(const struct cutting *c, uint32_t node,
                                  uint64_t ns)
 {
