@@ -342,8 +342,8 @@ static void on_time_limit(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making, sending ------------------------------------------------ */
 
-/* Opens a bufferevent for the connection; NULL: out of memory. Takes over
- * `tls` in any case. */
+/* Opens a bufferevent for the connection; NULL: out of memory. Takes ownership
+ * of `tls` even on failure. */
 static struct bufferevent *open_bufferevent(struct event_base *base, int fd,
                                             SSL *tls)
 {

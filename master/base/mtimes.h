@@ -32,7 +32,7 @@
 #define MTIMES_TEXT_MAX (8u << 20)
 
 enum mtime_over {
-    MTIME_TCP = 0, /* loopback, within one machine */
+    MTIME_TCP = 0, /* TCP: between machines, or over loopback within one */
     MTIME_UNIX,    /* pipes and Unix sockets, within one machine */
 };
 const char *mtime_over_name(enum mtime_over over);

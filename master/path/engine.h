@@ -65,7 +65,7 @@ struct scenario_result {
  * window from whatever the question specifies, once the clocks are known. No
  * other code reads from_ns and to_ns of the question. */
 struct path_window {
-    bool is_set;      /* false: the whole path */
+    bool is_set; /* whether the question gave a window; false: the whole path */
     uint64_t from_ns; /* 0: from the start of the run */
     uint64_t to_ns;   /* 0: to the end of the run */
 };
@@ -113,7 +113,8 @@ struct path_data { /* stored in query.data of a path question */
     /* goal_node: number of the node in the graph of goal_machine */
     uint32_t goal_machine, goal_node;
     char goal_text[512];
-    char clock_text[256]; /* about the clocks; "": none were compared */
+    /* the certificate's text about the clocks; "": no clocks were compared */
+    char clock_text[256];
     /* greatest known error of an aligned clock; 0: none were compared */
     uint64_t clock_bound_ns;
     uint64_t on_cpu_ns, run_delay_ns, other_ns, unended_ns;
@@ -140,7 +141,8 @@ struct engine_pair {
 };
 struct engine_reported {
     struct engine_pair *pair;
-    uint64_t pair_count, pairs; /* pairs received so far; pairs asked for */
+    /* number of pairs received so far; number of pairs requested */
+    uint64_t pair_count, pairs;
     struct path_piece *piece;
     uint64_t piece_count, cap;
     /* total ns, for scenarios of which the slave reports only sums */

@@ -53,7 +53,9 @@ struct machine_entities {
 struct entity_feature {
     /* PROCESS: the process's time that belongs to no procedure */
     enum entity_kind kind;
-    uint32_t process; /* feature of the process; MESSAGE: of the sender */
+    /* index of the process's own feature; MESSAGE: that of the sending process
+     */
+    uint32_t process;
     /* `number`: for PROCESS and PROCEDURE the index of the process on its
      * machine */
     uint32_t machine, number;

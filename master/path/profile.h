@@ -14,7 +14,8 @@ enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };
 /* In graphs with more nodes the steps of the whole graph are not fetched. */
 #define PROFILE_WHOLE_NODES 4000000u
 
-struct profile_step { /* one step, as received */
+/* one step of a piece (CPU time in one procedure), as received */
+struct profile_step {
     uint32_t piece, code;
     uint64_t ns;
 };

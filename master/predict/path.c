@@ -136,9 +136,9 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
     add_arc_profile(s, k, ns, queued, m);
 }
 
-/* Returns a node whose message has the same two ends as that of node k. With
- * reordered queues this is a message that the worker had in the recorded run.
- */
+/* Returns a node whose message goes between the same two threads as that of
+ * node k. With reordered queues it is a message that the worker had in the
+ * recorded run, so that its feature is known. */
 static uint32_t find_node_of_like_message(const struct summing *s, uint32_t k)
 {
     const struct ips_graph *g = &s->run->replay.g;

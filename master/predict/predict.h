@@ -66,7 +66,7 @@ struct predict_run {
     const struct entities *t; /* the entities of `whole`; borrowed */
     /* the graph that is replayed; it has the same chains as `whole` */
     struct ips_replay_graph replay;
-    /* for t_max and P_max; its goal is a node of replay.g */
+    /* scenario for t_max and P_max; its goal is a node of replay.g */
     struct ips_scenario scenario;
     struct ips_scenario scenario_then; /* scenario of the replay */
     /* [own_count], indexed by the chains' `machine` */
@@ -117,7 +117,8 @@ predict_locks(const struct predict_run *run)
  * everything that does not depend on this order from the original run. */
 struct predict_queued {
     struct predict_run run;
-    /* false: all else is empty, and the order stays as recorded */
+    /* whether the replay decided the order; false: the other members are empty,
+     * and the order stays as recorded */
     bool is_stable;
     /* Number of pieces of work that a dispatcher hands out or that workers take
      * under a lock. `anew`: how many of them go to another worker than in the

@@ -29,7 +29,7 @@
 #define NODE_BYTES 150u
 #define SHARED_BYTES 60u /* more bytes per node for a replay with a medium */
 
-struct estimate { /* query.data; path must be first for path_of() */
+struct estimate { /* stored in query.data; `path` must be first for path_of() */
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;

@@ -47,7 +47,8 @@ enum machine_state {
 
 struct query;
 
-/* Rows of all tables of one slave, borrowed from the kept messages. */
+/* Rows of all tables of one slave. They point into the messages kept for the
+ * slave. */
 struct machine_tables {
     Ips__ProcessRow **procs; /* [proc_count] indexed by process */
     uint32_t proc_count;
@@ -78,7 +79,8 @@ struct machine_share {
     Ips__SyncAnswer *sync;
     Ips__PeersAnswer *peers; /* the slave's answer to PeersAsk */
     struct machine_tables t;
-    struct ips_peer_end *peer; /* [peer_count] indexed by end */
+    /* [peer_count] the other side of each channel end */
+    struct ips_peer_end *peer;
     uint32_t peer_count;
     /* index among the question's active machines, in order of their names */
     uint32_t number;
@@ -141,7 +143,7 @@ struct query {
     const struct query_kind *kind;
     /* NULL: the client disconnected, or the question is internal */
     struct ips_peer *client;
-    Ips__Envelope *envelope; /* the client's question; owned */
+    Ips__Envelope *envelope; /* the client's question; owned by this query */
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];

@@ -200,8 +200,8 @@ static int compare_rows_by_service_and_chain(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* Makes an end for each thread of each service, and lists the requests, with
- * these ends, in told[]. */
+/* Makes a served end for each thread of each service. Fills told[] with the
+ * marked requests, each with the end of its thread. */
 static int make_ends(struct query *q, struct ips_marked_request *told,
                      struct ips_err *err)
 {
