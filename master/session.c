@@ -159,7 +159,7 @@ static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
 /* A restarted slave may send Hello before the master has noticed that its old
  * connection ended. If the other side has closed the old connection, closes it
- * here too, so that it is no reason to refuse the new one. */
+ * here too, so that the master does not refuse the new one. */
 static void drop_stale_connection(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);

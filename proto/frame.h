@@ -30,9 +30,9 @@
 int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Unpacks a whole frame. Returns NULL with err set if it is no Envelope with a
- * body, or memory is short. Free the result with ips__envelope__free_unpacked.
- */
+/* Unpacks a whole frame. Returns NULL with err set if the frame is not an
+ * Envelope with a body, or if memory is short. Free the result with
+ * ips__envelope__free_unpacked. */
 Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
                                 struct ips_err *err) IPS_MUST_USE;
 

@@ -44,7 +44,7 @@ struct ips_peer {
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
     bool accepted; /* true: the other side connected to us */
-    /* the other side closed the connection: a failure before its Hello is no
+    /* the other side closed the connection: a failure before its Hello is not a
      * refusal, and is not logged */
     bool left;
     struct ips_traffic_count traffic;

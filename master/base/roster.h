@@ -31,9 +31,9 @@ struct slave {
     /* number of computations in which the slave takes part, according to its
      * last report */
     uint32_t computations;
-    /* number of questions that the slave is answering, likewise */
+    /* number of questions that the slave answers now, by its last report */
     uint32_t questions;
-    /* request for which the slave builds a graph, likewise */
+    /* request for which the slave builds a graph, by its last report */
     uint64_t building_for;
     uint32_t built_permille;
     char peers[IPS_PATH_BYTES]; /* address for other slaves; "": none */

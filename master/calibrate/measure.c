@@ -403,8 +403,8 @@ static void on_ready(struct query *q)
         if (store_pair(q, NULL, &wake) < 0)
             return;
     }
-    /* If the slave could not measure the wake-up cost, that is no error here:
-     * the jobs of its pairs will fail, too, and report the reason. */
+    /* If the slave could not measure the wake-up cost, this is not an error
+     * here: the jobs of its pairs will fail, too, and report the reason. */
     p->state = PART_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;

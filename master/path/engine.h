@@ -81,7 +81,7 @@ struct path_data { /* stored in query.data of a path question */
     char pdm_note[256];
     struct path_piece *pieces; /* the path of SCENARIO_MAIN */
     uint64_t piece_count;
-    /* data of the worker's job: */
+    /* The next members are data of the worker's job. */
     struct ips_graph merged;
     struct ips_err err;
     /* the machine whose data was wrong, else NULL */
@@ -108,7 +108,7 @@ struct path_data { /* stored in query.data of a path question */
     struct ips_traffic_count mark;
     struct path_profile *profile; /* path/query_profile.h; NULL: not wanted */
     struct path_window window;
-    /* set by the functions of weighting.h: */
+    /* The next members are set by the functions of weighting.h. */
     bool has_goal;
     /* goal_node: number of the node in the graph of goal_machine */
     uint32_t goal_machine, goal_node;

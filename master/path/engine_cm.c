@@ -1,13 +1,13 @@
 /*
  * The master's side of cm-async and cm-sync. It opens a computation on every
- * slave. As the root it starts each scenario and detects its end. Then it
- * walks the path back, with one question for each change of machine. The
- * values go directly from slave to slave; the master relays messages between
- * slaves that cannot connect to each other.
+ * slave. As the root it starts each scenario and detects its end. Then it walks
+ * the path back, with one question for each change of machine. The values go
+ * directly from slave to slave; the master relays messages between slaves that
+ * cannot connect to each other.
  *
- * One CmAsk lasts for all scenarios and ends with the master's MoreAsk. So if
- * a client disconnects or a slave is lost, every slave is told to discard the
- * computation.
+ * One CmAsk lasts for all scenarios and ends with the master's MoreAsk. So if a
+ * client disconnects or a slave is lost, the master makes every slave discard
+ * the computation.
  */
 #include "master/path/engine_cm.h"
 

@@ -223,7 +223,8 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
     struct entities *t = m->t;
     const struct machine_entities *part = &t->machine[p];
     uint32_t before = 0;
-    uint64_t left = 0; /* weight of the arc that is not yet assigned */
+    /* the part of the arc's weight that is not assigned to a procedure yet */
+    uint64_t left = 0;
     for (uint64_t k = 0; k < part->arc_share_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||

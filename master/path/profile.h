@@ -23,7 +23,8 @@ struct profile_step {
  * PROFILE_PATH: an entry for each piece of the path on the machine;
  * PROFILE_WHOLE: for each chain. */
 struct profile_face {
-    uint32_t *piece; /* [count] for the path: index in the path's pieces */
+    /* [count] PROFILE_PATH only: index of the piece in the path */
+    uint32_t *piece;
     uint32_t *from, *to;
     /* [count] CPU time of the piece (with a window: of its part inside the
      * window); for a piece without arcs: 1 if its end is inside the window,
@@ -31,7 +32,8 @@ struct profile_face {
     uint64_t *ns;
     /* [count] weight of the piece inside the window; used only with a window */
     uint64_t *weight_ns;
-    /* [count] for the path: the whole ns of the piece, as an upper limit */
+    /* [count] PROFILE_PATH only: the ns of the whole piece, an upper limit for
+     * `ns` */
     uint64_t *most;
     /* number of pieces; how many of them were requested so far in this round,
      * and how many were received */

@@ -31,7 +31,7 @@ struct top {
     /* name of the procedure; belongs to a message kept by query_keep_message()
      */
     const char *name;
-    const char *module; /* module of the procedure, likewise */
+    const char *module; /* module of the procedure */
     uint32_t machine, process;
     uint64_t ns;
 };

@@ -58,7 +58,7 @@ struct share_row {
     uint64_t a, b;
     uint64_t ns, count;
     uint32_t rank;
-    /* the rest is set by shares_compare: */
+    /* The members below are set by shares_compare(). */
     bool stable;
     uint64_t ns_low, ns_high;
 };
@@ -68,7 +68,7 @@ struct shares {
     uint64_t messages; /* number of DATA arcs on the path */
     uint64_t
         resources; /* number of RESOURCE arcs on the path: locks and the like */
-    /* used only while pieces are added: */
+    /* The members below are used only while pieces are added. */
     /* the thread in which the last piece ended; before the first piece: the
      * thread in which the path starts */
     struct path_thread at;

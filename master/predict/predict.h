@@ -47,8 +47,8 @@ struct predict_own { /* one machine of the recorded run */
     uint32_t cores;    /* number of cores as recorded; 0: not known */
     uint64_t delay_ns; /* time ready to run without a core, over all threads */
     /* Load average while the run was on, without the run's own threads: number
-     * of samples, and average in thousandths. */
-    uint64_t load_samples, load_milli; /* load_samples 0: not recorded */
+     * of samples (0: not recorded), and average in thousandths. */
+    uint64_t load_samples, load_milli;
 };
 struct predict_thread { /* the thread of a chain; names are borrowed */
     const char *process, *name;
@@ -289,7 +289,7 @@ struct predict_answer {
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;
     double p, rho;
-    /* set only with setup.path: */
+    /* The members below are set only with setup.path. */
     uint64_t t_max_ns;
     double p_path;
     struct predict_row *row; /* rows by kind, largest first */

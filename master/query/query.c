@@ -393,7 +393,7 @@ void query_tick(struct master *m)
     for (struct query *q = m->queries; q; q = q->next) {
         bool failed = false;
         /* While the client does not read, the slave is not asked for more, so
-         * its silence is no failure. */
+         * its silence is not a failure. */
         bool paused = q->streaming && query_client_full(q);
         for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
             struct machine_share *p = &q->machines[i];

@@ -319,7 +319,8 @@ static void check_metrics_row(const struct checking *k,
     const uint64_t known[] = {r->cpu_ns, r->blocked_ns, queued};
     uint64_t parts = sum_ns(known, sizeof(known) / sizeof(*known));
     if (parts != IPS_UNMEASURED)
-        parts += (uint64_t)r->other_ns; /* which may be negative */
+        /* other_ns is signed and may be negative */
+        parts += (uint64_t)r->other_ns;
     const struct rule rules[] = {
         {"the parts of the threads' lives are not their lives", parts,
          r->lifetimes_ns, true},

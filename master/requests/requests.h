@@ -84,7 +84,8 @@ struct requests_data {     /* stored in query.data */
     const char *by;
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
-    /* as fetched, without waits_lay_on_graph(); with the arc profiles */
+    /* the waits and arc profiles as fetched; waits_lay_on_graph() was not
+     * called */
     struct waits waits;
     /* [services][REQUESTS_MORE] largest differences between the slowest 1% and
      * the median */

@@ -76,8 +76,8 @@ static int by_end(const void *a, const void *b)
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
-    /* Of the rows of one end, the process with more received messages comes
-     * first. */
+    /* If several processes share an end, the one with more received messages
+     * comes first. */
     return (x->recv_messages < y->recv_messages) -
            (x->recv_messages > y->recv_messages);
 }

@@ -55,9 +55,10 @@ struct whatif_data {       /* stored in query.data */
     void (*solve)(struct query *q);  /* computes; runs in the worker */
     void (*answer)(struct query *q); /* sends the answer; runs in the loop */
     struct arc_profile *arc_profile; /* [machines] arc profiles */
-    /* waits to be fetched as well, without waits_lay_on_graph(); NULL: none */
+    /* waits to fetch with the graph; waits_lay_on_graph() is not called for
+     * them. NULL: none */
     struct waits *waits;
-    /* the results: */
+    /* The members below are the results. */
     /* [machines] names, nodes and arc profile of each machine */
     struct machine_entities *machine;
     struct entities t;
