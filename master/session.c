@@ -197,7 +197,7 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
     answer_hello(peer, "");
 }
 
-/* ---- before the Hello ------------------------------------------------- */
+/* ---- connections before their Hello ----------------------------------- */
 
 static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
                              void *arg)

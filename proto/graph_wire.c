@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sending -------------------------------------------------------- */
+/* ---- cutting a graph into pieces ------------------------------------ */
 
 static uint32_t items_in_next_piece(uint32_t at, uint32_t count)
 {
@@ -142,7 +142,7 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
     return 0;
 }
 
-/* ---- receiving ------------------------------------------------------ */
+/* ---- joining received pieces ---------------------------------------- */
 
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail)

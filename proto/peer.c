@@ -152,7 +152,7 @@ void ips_peer_refuse(struct ips_peer *p, const char *why)
     ips_peer_finish(p, why);
 }
 
-/* ---- incoming ------------------------------------------------------- */
+/* ---- incoming frames ------------------------------------------------ */
 
 /* Checks the role in a Hello against the certificate. Without TLS every role is
  * accepted. */
@@ -276,7 +276,7 @@ static void on_read(struct bufferevent *bev, void *arg)
         handle_buffered_frames(p);
 }
 
-/* ---- the other events ----------------------------------------------- */
+/* ---- other events of a connection ----------------------------------- */
 
 static void on_written(struct bufferevent *bev, void *arg)
 {
@@ -340,7 +340,7 @@ static void on_time_limit(evutil_socket_t fd, short what, void *arg)
     peer_fail(p, "sent no Hello in time");
 }
 
-/* ---- making, sending ------------------------------------------------ */
+/* ---- making peers, and sending -------------------------------------- */
 
 /* Opens a bufferevent for the connection; NULL: out of memory. Takes ownership
  * of `tls` even on failure. */

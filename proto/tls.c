@@ -134,7 +134,7 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
     return 0;
 }
 
-/* ---- roles ---------------------------------------------------------- */
+/* ---- roles in certificates ------------------------------------------ */
 
 static const struct {
     const char *unit, *word, *keys;

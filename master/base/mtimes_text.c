@@ -10,7 +10,7 @@
 
 #define HEAD "ips-message-times 1"
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading the text --------------------------------------------------- */
 
 struct reader {
     struct mtimes *t;
@@ -230,7 +230,7 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
     return rc;
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing the text --------------------------------------------------- */
 
 static void put_number(FILE *f, uint64_t n)
 {

@@ -94,7 +94,7 @@ static void report_progress(struct query *q, uint64_t bytes)
     query_send(q, &reply);
 }
 
-/* ---- measuring ---------------------------------------------------------- */
+/* ---- measuring the pairs ------------------------------------------------ */
 
 static void next_job(struct query *q);
 

@@ -29,7 +29,7 @@ struct alignment {
     bool *linked;
 };
 
-/* ---- points -------------------------------------------------------------- */
+/* ---- collecting the times of messages ------------------------------------ */
 
 /* Drops every second point. The fastest messages, which bound the clocks, are
  * as frequent among the rest. */
@@ -74,7 +74,7 @@ static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
     return add_message(arg, s, sent, r, received);
 }
 
-/* ---- fits ---------------------------------------------------------------- */
+/* ---- fitting the clocks of each pair ------------------------------------- */
 
 /* Returns the fit of the same pair with its machines exchanged, which gives
  * clock A from clock B. */

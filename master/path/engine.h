@@ -66,8 +66,8 @@ struct scenario_result {
  * other code reads from_ns and to_ns of the question. */
 struct path_window {
     bool is_set; /* whether the question gave a window; false: the whole path */
-    uint64_t from_ns; /* 0: from the start of the run */
-    uint64_t to_ns;   /* 0: to the end of the run */
+    uint64_t from_ns; /* start of the window; 0: start of the run */
+    uint64_t to_ns;   /* end of the window; 0: end of the run */
 };
 
 struct path_data { /* stored in query.data of a path question */
@@ -106,7 +106,8 @@ struct path_data { /* stored in query.data of a path question */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
     struct ips_traffic_count mark;
-    struct path_profile *profile; /* path/query_profile.h; NULL: not wanted */
+    /* procedures of the path (query_profile.h); NULL: not requested */
+    struct path_profile *profile;
     struct path_window window;
     /* The next members are set by the functions of weighting.h. */
     bool has_goal;

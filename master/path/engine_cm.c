@@ -82,7 +82,7 @@ void engine_cm_relay(struct master *m, const struct slave *s,
     }
 }
 
-/* ---- a scenario --------------------------------------------------------- */
+/* ---- end of a scenario -------------------------------------------------- */
 
 static void on_scenario_shares_computed(struct query *q)
 {

@@ -72,7 +72,7 @@ static void submit_scenario_assembly(struct query *q)
         query_fail(q, &err);
 }
 
-/* ---- the pieces ---------------------------------------------------------- */
+/* ---- assembling the path from pieces ------------------------------------- */
 
 static bool is_expansion_valid(const struct machine_share *p,
                                const Ips__ExpandAnswer *a, bool sums)
@@ -310,7 +310,7 @@ static bool add_messages_and_check_sums(struct query *q)
     return fine;
 }
 
-/* ---- the requests ----------------------------------------------------- */
+/* ---- requests for the pieces ------------------------------------------ */
 
 /* The four columns of one ExpandAsk. */
 struct columns {
@@ -486,7 +486,7 @@ static void on_solved(struct query *q)
         query_await(q);
 }
 
-/* ---- solving (worker) --------------------------------------------------- */
+/* ---- solving the joins, in the worker ----------------------------------- */
 
 static void solve_scenario(struct query *q)
 {

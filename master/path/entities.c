@@ -74,7 +74,7 @@ static bool find_or_add_feature(struct making *m, struct ips_idmap *map,
     return add_feature(m, one);
 }
 
-/* ---- processes ---------------------------------------------------------- */
+/* ---- features of processes ---------------------------------------------- */
 
 static int make_processes(struct making *m, uint32_t *blame,
                           struct ips_err *err)
@@ -112,7 +112,7 @@ static int make_processes(struct making *m, uint32_t *blame,
     return 0;
 }
 
-/* ---- messages ----------------------------------------------------------- */
+/* ---- features of messages ----------------------------------------------- */
 
 static bool is_message(const struct ips_graph *g, uint32_t node)
 {
@@ -148,7 +148,7 @@ static int make_messages(struct making *m, struct ips_err *err)
     return 0;
 }
 
-/* ---- procedures --------------------------------------------------------- */
+/* ---- features of procedures --------------------------------------------- */
 
 struct named {
     const struct entity_symbol *symbol;
@@ -283,7 +283,7 @@ static int make_procedures(struct making *m, uint32_t *blame,
     return rc;
 }
 
-/* ---- entities ------------------------------------------------------------ */
+/* ---- entities, as groups of features ------------------------------------- */
 
 /* Returns the entity of the given kind to which feature `f` belongs;
  * THING_NONE: none. `message`: the number of message features before `f`. */

@@ -75,7 +75,7 @@ struct entities {
     uint32_t *chain, *cross;
     uint64_t *arc_share_first;
     struct ips_arc_share *arc_share;
-    struct entity_feature *feature; /* [f.count] one per feature */
+    struct entity_feature *feature; /* [f.count] description of each feature */
     /* number of features that are processes; they come first */
     uint32_t process_features;
     /* [machine_count] first process feature of each machine */
@@ -84,7 +84,7 @@ struct entities {
     uint32_t procedure_count;
     struct entity *entity; /* entities, ordered by kind */
     uint32_t entity_count;
-    uint32_t *member; /* features of all entities */
+    uint32_t *member; /* feature numbers of all entities, entity by entity */
 };
 
 /* Makes the features and entities. `clip`: shares that exceed the weight of an

@@ -117,7 +117,7 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
     return rc;
 }
 
-/* ---- procedures ---- */
+/* ---- rows of procedures ---- */
 
 static int make_rows(struct path_profile *pp, struct ips_err *err)
 {
@@ -218,7 +218,7 @@ static int make_whole_graph_sums(struct query *q, enum share_list list,
     return 0;
 }
 
-/* ---- sequences ---- */
+/* ---- sequences of steps ---- */
 
 struct named_step {
     struct profile_what what;

@@ -71,7 +71,7 @@ struct path_profile { /* stored in path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
     uint32_t machine_count;
-    /* [machine_count] for each side */
+    /* [machine_count] columns of each machine, for each side */
     struct profile_face *face[PROFILE_SIDES];
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];

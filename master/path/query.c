@@ -22,7 +22,7 @@
 
 #define SCALE_MAX 1000000u
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- from the question to the engine ------------------------------------ */
 
 int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
                           struct ips_err *err)
@@ -245,7 +245,7 @@ static void path_start(struct query *q)
         gather_start(q, GATHER_TABLE | GATHER_PEERS, path_gathered);
 }
 
-/* ---- the end ----------------------------------------------------------- */
+/* ---- after the engine -------------------------------------------------- */
 
 void path_done(struct query *q)
 {

@@ -102,7 +102,7 @@ static const char *channel_name(struct query *q, uint32_t part, uint32_t site)
     return site < n->count && n->name[site] ? n->name[site] : "";
 }
 
-/* ---- the window ---------------------------------------------------------- */
+/* ---- nodes inside the window --------------------------------------------- */
 
 static bool make_window(struct query *q)
 {
@@ -197,7 +197,7 @@ static int choose_nodes(struct query *q)
     return 0;
 }
 
-/* ---- nodes --------------------------------------------------------------- */
+/* ---- sending the nodes --------------------------------------------------- */
 
 /* Fills in the weights of node i in the weightings sched and wall. */
 static void fill_weightings(struct query *q, uint32_t i, bool first,

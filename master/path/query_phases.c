@@ -138,7 +138,7 @@ static void make_edges_ascending(uint64_t *edges, uint32_t bins)
         edges[i] = ips_max_u64(edges[i], ips_add_sat(edges[i - 1], 1));
 }
 
-/* ---- rounds -------------------------------------------------------------- */
+/* ---- asking the machines for series -------------------------------------- */
 
 static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
                        uint64_t (*begin)(const struct phases_data *d,
@@ -196,7 +196,7 @@ static int take_series(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* ---- phases -------------------------------------------------------------- */
+/* ---- finding the phases -------------------------------------------------- */
 
 static int compare_bin_values(const void *a, const void *b)
 {
@@ -324,7 +324,7 @@ static void set_waiter_phase_ends(struct query *q)
     query_end_without_reply(q);
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- making the answer --------------------------------------------------- */
 
 static uint64_t sum_of(const struct phases_data *d, enum series s,
                        uint32_t phase)
@@ -525,7 +525,7 @@ static void finish_phases(struct query *q)
     }
 }
 
-/* ---- starting --------------------------------------------------------- */
+/* ---- start of the question -------------------------------------------- */
 
 static void on_clocks_aligned(struct query *q)
 {

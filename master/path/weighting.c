@@ -119,7 +119,7 @@ int weighting_set_goal(struct query *q, const char *object, struct ips_err *err)
     return 0;
 }
 
-/* ---- scenarios -------------------------------------------------------- */
+/* ---- sending scenarios ------------------------------------------------ */
 
 void weighting_write_scenario(const struct query *q,
                               const struct machine_share *p,
@@ -159,7 +159,7 @@ weighting_scenario_of_merged(const struct query *q,
     return out;
 }
 
-/* ---- clocks ------------------------------------------------------------- */
+/* ---- reference clock ---------------------------------------------------- */
 
 /* Returns the machine on which the run starts: that of its command. If the
  * command was not recorded, the run starts with the first event of the first
@@ -209,7 +209,7 @@ uint64_t weighting_unattributed_ns(const struct query *q)
     return sum;
 }
 
-/* ---- split -------------------------------------------------------------- */
+/* ---- running and waiting for a CPU -------------------------------------- */
 
 static int take_split(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err)

@@ -191,7 +191,7 @@ static void add_segments(struct summing *s, const struct ips_path *path)
     }
 }
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- rows of the path ------------------------------------------------- */
 
 static enum predict_row_kind kind_of(const struct entity_feature *f)
 {

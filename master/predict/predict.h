@@ -280,7 +280,7 @@ struct predict_answer {
     /* Figures about the order of locks (struct ips_replay). */
     uint64_t resources, units_taken;
     uint32_t kept_count;
-    bool is_stable; /* see struct predict_queued */
+    bool is_stable; /* whether the replay decided the order of queues */
     uint64_t pieces, anew;
     uint32_t cores;          /* cores of the machines that have threads */
     struct predict_use *use; /* [machine_count] use of each machine */

@@ -49,7 +49,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- in the worker ---------------------------------------------------- */
+/* ---- computing the estimate, in the worker ---------------------------- */
 
 static uint64_t stretch_ns(uint64_t ns, uint32_t ppm)
 {
@@ -208,7 +208,7 @@ static void on_solved(struct query *q)
         answer_estimate(q);
 }
 
-/* ---- the question -------------------------------------------------------- */
+/* ---- gathering the data -------------------------------------------------- */
 
 static void on_fetched(struct query *q)
 {

@@ -32,7 +32,7 @@ struct asking {
     uint64_t *capacity, *weight;
 };
 
-/* ---- items ------------------------------------------------------------ */
+/* ---- items of the search ---------------------------------------------- */
 
 /* Numbers the free processes, which --map does not place, as items; the chains
  * of a process are adjacent. */
@@ -128,7 +128,7 @@ static void fill_machines_and_items(struct asking *s)
     }
 }
 
-/* ---- tries ------------------------------------------------------------ */
+/* ---- trying placements ------------------------------------------------ */
 
 static void set_map(struct predict_query *d, const uint32_t *map)
 {

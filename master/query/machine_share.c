@@ -218,7 +218,7 @@ bool query_incomplete(const struct query *q)
     return false;
 }
 
-/* ---- objects ---------------------------------------------------------- */
+/* ---- names of objects ------------------------------------------------- */
 
 size_t machine_share_program_len(const char *process)
 {

@@ -96,7 +96,7 @@ static void write_mtimes_words(const struct words *w, char *out, size_t room)
              w->too_many ? "many pairs" : w->list, doubts, more);
 }
 
-/* ---- the plan ------------------------------------------------------------ */
+/* ---- choosing the curves ------------------------------------------------- */
 
 int mtimes_plan(struct query *q, struct ips_err *err)
 {

@@ -90,7 +90,7 @@ static void query_end(struct query *q)
     q->streaming = false;
 }
 
-/* ---- answers ---------------------------------------------------------- */
+/* ---- sending answers -------------------------------------------------- */
 
 void query_send(struct query *q, Ips__Reply *reply)
 {
@@ -156,7 +156,7 @@ void query_start_streaming(struct query *q)
         q->kind->pump(q);
 }
 
-/* ---- rounds ----------------------------------------------------------- */
+/* ---- rounds of requests ----------------------------------------------- */
 
 static void query_restart(struct query *q)
 {
@@ -648,7 +648,7 @@ void query_release_all(struct master *m)
     }
 }
 
-/* ---- the worker ------------------------------------------------------- */
+/* ---- jobs of the worker ----------------------------------------------- */
 
 struct work {
     struct query *q;

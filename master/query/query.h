@@ -165,7 +165,7 @@ struct query {
     /* after the first round: a failure now restarts the question */
     bool in_graph;
     bool fail_as_group; /* in this round: if one slave fails, all are stopped */
-    /* called every second of a round; or NULL */
+    /* called every second during a round; or NULL */
     void (*on_tick)(struct query *q);
     /* called every second while the worker runs a job of the question; or NULL
      */
@@ -205,7 +205,7 @@ struct query {
     uint32_t phase_count;
 };
 
-/* ---- for session.c ---------------------------------------------------- */
+/* ---- called by session.c ---------------------------------------------- */
 
 /* Starts a client's request, already read from its peer; takes ownership of
  * it. */
@@ -228,7 +228,7 @@ bool query_start_internal(struct master *m, const struct query_kind *kind,
 void query_unwant_all(struct master *m);
 void query_release_all(struct master *m);
 
-/* ---- for the kinds of questions ----------------------------------------- */
+/* ---- called by the kinds of questions ----------------------------------- */
 
 /* Opens a round: `take` is called for each reply, `after` when no more replies
  * are expected. */

@@ -220,7 +220,7 @@ static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
     out->services[0] = busiest;
 }
 
-/* ---- the slowest, one by one ------------------------------------------ */
+/* ---- the slowest requests, one by one --------------------------------- */
 
 static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
 {

@@ -52,7 +52,7 @@ int requests_set_by(struct requests_data *d, const char *by,
         by);
 }
 
-/* ---- fetching --------------------------------------------------------- */
+/* ---- fetching the marked requests ------------------------------------- */
 
 static int take_names(struct requests_data *d, struct machine_share *p,
                       const Ips__BracketsAnswer *a, struct ips_err *err)
@@ -190,7 +190,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
     query_await(q);
 }
 
-/* ---- in the worker ---------------------------------------------------- */
+/* ---- making requests of them, in the worker --------------------------- */
 
 static int compare_rows_by_service_and_chain(const void *a, const void *b)
 {

@@ -122,7 +122,7 @@ int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
     return 0;
 }
 
-/* ---- stations ------------------------------------------------------------ */
+/* ---- making the stations ------------------------------------------------- */
 
 static void add_station(struct filling *f, char *name, const char *kind,
                         uint64_t busy, double servers)

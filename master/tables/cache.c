@@ -17,10 +17,11 @@ struct cached_tables {
     char run[QUERY_RUN_BYTES];
     uint64_t events;
     unsigned want;
-    struct machine_share *machines; /* [count] all active */
+    struct machine_share *machines; /* [count] the run's machines, all active */
     uint32_t count;
     uint64_t ambiguous, untraced_ends;
-    struct tables *tables; /* NULL: not needed so far, or too many rows */
+    /* rows made from the tables; NULL: not needed so far, or too many */
+    struct tables *tables;
 };
 
 static void drop_tables(struct cached_tables *k)
@@ -197,7 +198,7 @@ void table_cache_store(struct query *q)
     k->refs++;
 }
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- rows made from the tables ---------------------------------------- */
 
 struct tables *table_cache_acquire_tables(struct query *q)
 {

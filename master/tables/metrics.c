@@ -38,7 +38,7 @@ enum object_level {
 static const char *const level_names[LEVELS] = {"run", "machine", "process",
                                                 "thread"};
 
-/* ---- sums ------------------------------------------------------------- */
+/* ---- sums over threads ------------------------------------------------ */
 
 static void add_cause(struct sums *s, const char *name, uint64_t ns,
                       uint64_t count)
@@ -166,7 +166,7 @@ static uint64_t most_alive(const struct machine_share *p, uint64_t last)
     return most;
 }
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- filling the rows ------------------------------------------------- */
 
 char *metrics_process_name(struct metrics_maker *k,
                            const struct machine_share *p, uint32_t i)

@@ -20,7 +20,7 @@ struct metrics_maker {
     const char *object; /* pattern of the requested object */
     bool at_level[METRICS_LEVELS];
     bool is_found;
-    bool all; /* no row or cell is left out */
+    bool all; /* never leave out rows or cells */
     uint64_t cut;
     char ***names; /* names by machine number and process; made on first use */
 };

@@ -36,7 +36,7 @@ static uint64_t lifetime_ns(uint64_t start, uint64_t end, uint64_t last)
 
 struct extent { /* times of one machine, by its own clock */
     uint64_t first, last;
-    uint64_t origin; /* reference for the times in the answer */
+    uint64_t origin; /* time 0 of the answer, by this clock */
     uint32_t processes;
 };
 

@@ -17,7 +17,7 @@
 struct summary {
     struct arena a;
     struct certificate certificate;
-    Ips__MetricsAnswer answer; /* its certificate is the one above */
+    Ips__MetricsAnswer answer; /* its certificate is `certificate` */
 };
 
 /* Makes the summary from gathered data (GATHER_TABLE | GATHER_PEERS). The

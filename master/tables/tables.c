@@ -32,7 +32,7 @@ bool tables_fit(const struct query *q)
     return n <= TABLES_OBJECTS_MOST;
 }
 
-/* ---- metrics ---------------------------------------------------------- */
+/* ---- rows of metrics -------------------------------------------------- */
 
 static size_t count_waits(const Ips__MetricsAnswer *m)
 {

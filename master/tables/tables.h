@@ -21,7 +21,7 @@ struct tables {
     Ips__ObjectRow **objects;
     size_t object_count;
     bool has_metrics;
-    Ips__MetricsAnswer metrics; /* for every object at every level */
+    Ips__MetricsAnswer metrics; /* rows of every object, at every level */
     /* [metrics.n_rows + 1] index in metrics.waits of each row's first wait */
     size_t *first_wait;
 };

@@ -23,7 +23,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- checking the question ---------------------------------------------- */
 
 static int check_edit(const Ips__WhatifEdit *e, struct ips_err *err)
 {
@@ -97,7 +97,7 @@ static void free_arc_profiles(struct query *q)
     d->arc_profile = NULL;
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- rounds of requests ------------------------------------------------- */
 
 static void on_solved(struct query *q)
 {

@@ -17,7 +17,7 @@ static int no_memory(struct whatif_solving *s)
     return ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a what-if");
 }
 
-/* ---- the graph ---------------------------------------------------------- */
+/* ---- graph, entities and shares ----------------------------------------- */
 
 static int merge_graph_and_find_path(struct whatif_solving *s)
 {
@@ -119,7 +119,7 @@ static int compute_shares_and_slack(struct whatif_solving *s)
     return rc;
 }
 
-/* ---- edits -------------------------------------------------------------- */
+/* ---- gains of edits ----------------------------------------------------- */
 
 static int set_no_match_error(struct whatif_solving *s,
                               const Ips__WhatifEdit *e)

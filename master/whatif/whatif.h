@@ -67,7 +67,8 @@ struct whatif_data {       /* stored in query.data */
     uint64_t window_ns; /* the part of t_max_ns inside path.window */
     /* [nodes] time of cross arcs inside path.window */
     uint64_t *cross_ns;
-    struct whatif_row all, *edits; /* [edits] one result per edit */
+    /* all: result of all edits together; edits: [edits] result of each */
+    struct whatif_row all, *edits;
     struct whatif_row *ranking;
     size_t ranking_count, candidates, computed;
     struct whatif_slack *slacks;
