@@ -27,7 +27,7 @@ struct ips_chunk {
 };
 #define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
-    /* header of its first segment, but `begun` is zero */
+    /* header of the stream's first segment, with `begun` zeroed */
     struct ips_segment_header head;
     /* the call that the thread is in, or was in when the stream ended */
     struct ips_begun begun;
@@ -35,8 +35,9 @@ struct ips_stream_in {
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* lost records of all segments of the
                                       stream, by cause */
-    bool dead;                     /* its process is known to have ended */
-    /* status as wait() reports it | IPS_DEAD_KNOWN; 0: not known */
+    bool dead; /* the stream's process is known to have ended */
+    /* exit status of the process as wait() reports it | IPS_DEAD_KNOWN; 0: not
+     * known */
     uint32_t dead_status;
     /* when the slave noticed that the process had ended: ns of this machine's
      * CLOCK_MONOTONIC_RAW; 0: not known */
@@ -45,10 +46,10 @@ struct ips_stream_in {
      * type may occur */
     const uint64_t *types;
 };
-/* Values of ips_build_input.permille: the progress of a build, in thousandths
- * of its time, when a step is done. Measured with a run of 6 million records
- * (`bench_calls pingpong 1500000`, two cores) whose records were not in memory,
- * so that reading them is the first step. */
+/* Values of ips_build_input.permille: the share of the build's time, in
+ * thousandths, that has passed when a step is done. Measured with a run of 6
+ * million records (`bench_calls pingpong 1500000`, two cores) whose records
+ * were not in memory, so that reading them is the first step. */
 enum {
     B_BUILT_READ = 250,
     B_BUILT_NODES = 600,
@@ -79,7 +80,7 @@ struct ips_build_input {
 #define IPS_NONE UINT32_MAX
 
 enum ips_wait_cause {
-    /* receive, send that waits for space, poll that a peer ended */
+    /* receive; send into a full buffer; poll that an action of a peer ended */
     IPS_WAIT_PEER = 0,
     IPS_WAIT_CHILD,
     IPS_WAIT_TIMER, /* sleep, timed wait that expired, timerfd */
@@ -103,11 +104,11 @@ struct ips_proc {
     uint32_t pid;
     uint64_t pidns;
     uint32_t parent; /* index in procs; IPS_NONE: not known */
-    char name[64];   /* "redis-server.812", made unique with "#2" */
+    char name[64];   /* "redis-server.812"; a repeated name gets "#2" */
     char command[512];
     /* ns of CLOCK_MONOTONIC_RAW; end_ns is 0 while the process runs */
     uint64_t start_ns, end_ns;
-    bool open; /* the end is not known */
+    bool open; /* the end of the process is not known */
     bool root;
     char end[32];    /* "exit 0", "signal 9", "running", "unknown" */
     uint64_t cpu_ns; /* sum over its threads */
@@ -120,7 +121,7 @@ struct ips_proc {
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
-    uint64_t image_stamp; /* of its last image */
+    uint64_t image_stamp; /* image_stamp of the process's last image */
     bool left_image;      /* its last image ends with an EXEC record */
     bool recorded_end;    /* it recorded its end itself */
 };
@@ -147,9 +148,9 @@ struct ips_thread_row {
      * was not read */
     uint64_t unknown_ns;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    /* choices: polls that did not end by the same channel as the previous poll
-     * at the call site, or that found several channels ready. empty_polls:
-     * polls that timed out after a sleep, and spins. */
+    /* choices: polls that found several channels ready, or another channel than
+     * the previous poll at the same call site did. empty_polls: polls that
+     * timed out after a sleep, and spins. */
     uint64_t choices, empty_polls;
 };
 
@@ -267,15 +268,15 @@ struct ips_build_counts {
     /* time off the CPU outside of waits, where the kernel's run delay was not
      * read */
     uint64_t delay_unknown_ns;
-    /* Sums of the records struct ips_rec_guessed over all threads;
-     * guess_off_max_ns is their maximum, and guess_corrected sums their `h.a`.
-     */
+    /* Sums over all threads of the last GUESSED record of each (struct
+     * ips_rec_guessed). guess_corrected sums its `h.a`, guess_off_ns its
+     * off_ns; guess_off_max_ns is the largest off_max_ns. */
     uint64_t guessed_ns, guess_corrected, guess_off_ns, guess_off_max_ns;
     /* number of SAMPLE, ENTER, EXIT and COUNT records; 0: nothing is known
      * about procedures */
     uint64_t code;
-    /* threads that somebody joined, and that left no record: their segments
-     * were removed before they were read */
+    /* threads that another thread joined, but that left no record: their
+     * segments were removed before the slave read them */
     uint64_t missing_threads;
 };
 
@@ -304,15 +305,16 @@ struct ips_built {
      * on this machine */
     uint32_t goal_node;
     bool open;
-    /* private: the data of ips_built_set_peers() */
+    /* private data that ips_built_set_peers() needs */
     struct ips_build_more *more;
 };
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
               struct ips_err *err) IPS_MUST_USE;
 void ips_built_release(struct ips_built *b);
-/* Returns the sum of struct ips_unended, in ns, over the chain arcs into the
- * nodes from + 1 to `to`, which are of one chain. */
+/* Returns how long the thread slept without a recorded waker, ns: the sum of
+ * struct ips_unended over the chain arcs into the nodes from + 1 to `to`. All
+ * these nodes belong to one chain. */
 uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
 /* Returns, for each node, the ns of struct ips_unended in the arc into it: an
  * array [g.node_count], freed by ips_free_large(). NULL: out of memory. */
@@ -323,7 +325,7 @@ uint64_t *ips_unended_by_node(const struct ips_built *b,
  * moment. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
-/* The answer of other machines about one end. */
+/* The answer of the other machines about the peer of one end. */
 struct ips_peer_row {
     uint32_t end;
     bool traced;

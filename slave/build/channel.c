@@ -240,7 +240,8 @@ static int make_pipe_ends(struct build *b, const struct identity *id,
             c->end_send = pair[1];
     }
     if (pair[0] == IPS_NONE || pair[1] == IPS_NONE)
-        return 0; /* no recorded process has the other side: untraced */
+        return 0; /* no recorded process has the other side, so the peer stays
+                     UNTRACED */
     for (int i = 0; i < 2; i++) {
         b->ends[pair[i]].local = true;
         b->out->ends[pair[i]].peer = IPS_PEER_LOCAL;

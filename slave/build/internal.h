@@ -215,7 +215,7 @@ struct build {
     struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
-    uint64_t cost_ps;  /* recording overhead of all threads */
+    uint64_t cost_ps;  /* overhead of all threads, ps */
     uint64_t probe_ps; /* overhead since the last node, not yet in g.probe */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
@@ -238,7 +238,7 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* ns asleep in calls since the last node */
     struct b_gaps gaps;
-    bool careful;  /* some processes are not recorded: build/shared.c */
+    bool careful;  /* some processes are not recorded (build/shared.c) */
     bool doubtful; /* an unrecorded process may have read from a stream */
     bool spun;     /* some thread spun, so b_subtract_spin_at_node() may correct
                       cpu_at     of a node after it was made */
@@ -317,7 +317,7 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Makes room for sends of `e`; b_new_send() adds one and sets *op to it. */
+/* Makes room for a send of `e`. b_new_send() adds a send and sets *op to it. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
@@ -344,12 +344,12 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* build/incremental/tables.c: can an incremental build add this record? It must
- * not name, start or end something, or change an earlier decision. */
+/* build/incremental/tables.c: whether an incremental build can add this record:
+ * it must not name, start or end anything, nor change an earlier decision. */
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/; all but b_incremental_get_final_spun() need
+/* build/incremental/: all but b_incremental_get_final_spun() need
  * b->incremental. */
 int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
@@ -392,7 +392,8 @@ void b_early_no_more(struct build *b, uint32_t to);
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
-/* Adds naps to b->nap_runs. For each BLOCK, and any record after a nap. */
+/* Adds naps to b->nap_runs. Call it for each BLOCK and any record after a
+ * nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
@@ -438,8 +439,8 @@ bool b_sync_got(const struct b_sync *s);
  * after repeated tries; the lock was free. */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
-/* Whether `s` is the second record of a wait for a condition: that of its
- * mutex. */
+/* Whether `s` is the second record of a wait for a condition, which shows when
+ * the thread obtained the mutex again. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
@@ -513,7 +514,7 @@ static inline bool b_is_poll_of_object(const struct ips_rec_io *r)
     return b_is_poll_with_result(r) &&
            (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
 }
-/* Whether this SIGNAL is mq_notify's for a known queue. */
+/* Whether this SIGNAL is a notification by mq_notify() for a known queue. */
 static inline bool b_is_notice(int32_t code, uint64_t value)
 {
     return code == SI_MESGQ && value;

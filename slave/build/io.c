@@ -59,9 +59,9 @@ void b_count_pending_as_idle(struct maker *m)
         b_waits_add_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
-/* Did the pending poll wait for this receive? m->wait.ready, if known, is the
- * channel that the poll reported; before an accept it is the listening socket.
- */
+/* Whether the pending poll waited for this receive. m->wait.ready, if known, is
+ * the channel that the poll reported; before an accept it is the listening
+ * socket. */
 static inline bool waited_for_receive(const struct maker *m,
                                       const struct ips_rec_io *r,
                                       const struct interval *v)
@@ -463,7 +463,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     struct spin spin = b_pop_spin_before(m, v);
     count_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
-     * inner one tells which channel. */
+     * inner epoll shows which channel is ready. */
     if (b_polled_epoll(m) && r->result > 0) {
         struct wait *w = &m->wait;
         if ((y = b_pop_polled_signal(m, r))) {
@@ -481,9 +481,9 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_make_poll_node(m, r);
         return 0;
     }
-    /* A pending wait ends at the next wait. But if it is known what ended the
-     * pending wait, a poll that returns something at once is not a wait: it
-     * only asks again what is ready. */
+    /* The next wait ends a pending wait. But if the event that ended the
+     * pending wait is known, a poll that returns something at once is not a
+     * wait: the program only asks again what is ready. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
     b_count_pending_as_idle(m);
@@ -638,8 +638,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (object) {
         count_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            /* not after a nested epoll: then this poll tells why the outer
-             * epoll returned, so the pending wait goes on */
+            /* not after a nested epoll: this poll shows why the outer epoll
+             * returned, so the pending wait continues */
             b_count_pending_as_idle(m);
         return b_on_event_wait(m, object, &v);
     }

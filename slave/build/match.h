@@ -141,7 +141,7 @@ b_link_receive_at_once(struct build *b, const struct inflow *f,
                               (uint8_t)(B_X_FOUND + there * B_X_THERE)};
 }
 
-/* A value with bits above this one is negative, or damaged. */
+/* A value with a bit set at this position or above is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
 /* Does what b_link_receive_at_once() does, in the common case: all bytes up to
@@ -182,14 +182,14 @@ static inline uint64_t b_limit_receive_coord(const struct b_op *send,
  * token a process gets is incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
-/* build/shared.c: in a run with processes that are not recorded, does the clock
- * contradict that `send` wrote the last byte of `r`? `send` NULL: no known send
- * wrote it; `whole`: no send can come later. */
+/* build/shared.c, for a run with processes that are not recorded: returns
+ * whether the clock contradicts that `send` wrote the last byte of `r`. `send`
+ * NULL: no known send wrote it; `whole`: no send can come later. */
 bool b_is_doubtful(const struct build *b, const struct b_read *r,
                    const struct b_op *send, bool whole);
-/* b_is_shared(): did an unrecorded process write or read the stream, too? The
- * receives of end `to` must be listed. If so, b_match_shared() matches the
- * receives whose sends are certain, and b_link_shared_poll(), called later,
+/* b_is_shared() returns whether an unrecorded process wrote or read the stream,
+ * too. The receives of end `to` must be listed. If so, b_match_shared() matches
+ * the receives whose sends are certain, and b_link_shared_poll(), called later,
  * makes the arc to a poll. */
 bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;

@@ -299,15 +299,14 @@ static inline bool b_polled_epoll(const struct maker *m)
     return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
 }
 
-/* build/retry.c */
-/* b_make_tries_nodes() makes the nodes of BLOCKs with op MADE or FOUND.
- * b_count_if_nap() returns whether the sleep `v` is a nap between tries: either
- * a recorded thread let the last try succeed, or the tries test a condition
- * that no record shows. It counts such a nap. */
+/* build/retry.c: b_make_tries_nodes() makes the nodes of BLOCKs with op MADE or
+ * FOUND. b_count_if_nap() returns whether the sleep `v` is a nap between tries:
+ * either a recorded thread let the last try succeed, or the tries test a
+ * condition that no record shows. It counts such a nap. */
 void b_make_tries_nodes(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
 
-/* build/spin.c */
+/* Functions of build/spin.c. */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_on_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
@@ -317,8 +316,8 @@ struct spin b_pop_spin_before(struct maker *m, struct interval *v);
  * v->cpu to the wait's coordinate, and adds its spinning to *spin. */
 void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin);
-/* Records that the spinning `s` ended with node `node`, and takes the CPU burnt
- * out of cpu_at of that node. */
+/* Records that the spinning `s` ended with node `node`, and subtracts its CPU
+ * time from cpu_at of that node. Returns 0 or a negative IPS_E_ code. */
 int b_subtract_spin_at_node(struct maker *m, uint32_t node,
                             const struct spin *s) IPS_MUST_USE;
 
@@ -331,7 +330,7 @@ int b_add_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 enum ips_wait_cause b_cause_of_op(uint32_t op);
 enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 
-/* build/sync_node.c */
+/* Functions of build/sync_node.c. */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_short_sync(struct maker *m, const uint8_t *p);
 int b_on_event_wait(struct maker *m, struct b_sync *s,

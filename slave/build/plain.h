@@ -130,10 +130,10 @@ struct b_plain_slot {
     uint32_t messages, put;
     bool local, noted; /* `noted`: the slot is in `used` */
     uint64_t bytes, t, t_ret;
-    /* For sends: the place of the next send, and the end of the free places.
-     * For receives that are matched when they are made (`flow`): the next send
-     * of the peer, whose bytes begin where those of the earlier receives end,
-     * and the end of its block. */
+    /* For sends: the slot of the next send, and the end of the free slots. For
+     * receives that are matched when they are made (`flow`): the next send of
+     * the peer, whose bytes begin where those of the earlier receives end, and
+     * the end of its block. */
     struct b_op *op, *last;
     struct inflow *flow; /* the state of the end without the slot's receives;
                             NULL: pass `match` matches them */

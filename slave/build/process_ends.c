@@ -60,7 +60,7 @@ static void set_process_end_text(struct ips_proc *row, const struct ended *e,
         snprintf(row->end, sizeof(row->end), "%s %u", what, number);
 }
 
-/* Did another process get the same pid later? */
+/* Whether another process got the same pid later. */
 static bool pid_reused(const struct build *b, const struct b_proc *p)
 {
     uint32_t next = p->first_image + p->image_count;

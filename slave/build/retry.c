@@ -169,8 +169,9 @@ int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
 
 /* Least number of similar sleeps that count as naps between tries. */
 #define NAPS_MIN 3u
-/* CPU time between two naps that is not work: a fiftieth of a nap, within these
- * limits. A test of a flag takes less CPU, the work of a periodic task more. */
+/* CPU time that a thread needs between two naps to test a flag: at most a
+ * fiftieth of a nap, within these limits. The work of a periodic task takes
+ * more. */
 #define LOOK_PARTS 50u
 #define LOOK_MIN_NS 5000u
 #define LOOK_MAX_NS 50000u

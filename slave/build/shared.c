@@ -46,9 +46,9 @@ static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 
 enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 
-/* Does the clock contradict that `send` wrote the last byte of `r`? Then an
- * unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as well.
- * `send` NULL: no known send did; `whole`: none can come later. */
+/* Returns whether the clock contradicts that `send` wrote the last byte of `r`,
+ * because an unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as
+ * well. `send` NULL: no known send did; `whole`: none can come later. */
 static enum doubt doubt_of(const struct build *b, const struct b_read *r,
                            const struct b_op *send, bool whole)
 {
@@ -157,8 +157,8 @@ static void leave_unmatched(struct shared *k, const struct b_read *r)
         b->out->counts.pending++;
 }
 
-/* If there may be another reader: did `r` sleep until the send that follows
- * `send` had begun? Then the following send woke it, and another reader
+/* If there may be another reader: returns whether `r` slept until the send that
+ * follows `send` had begun. Then the following send woke it, and another reader
  * received the bytes of `send`. */
 static bool woken_later(const struct shared *k, const struct b_read *r,
                         uint32_t send)

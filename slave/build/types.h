@@ -24,11 +24,12 @@ struct b_tries {
 };
 #define B_TRIES_KEPT 4u
 
-/* Naps since the last record of another kind: b_scan_naps(). */
+/* Naps since the stream's last record of another kind (b_scan_naps()). A nap is
+ * a short sleep between two tests of a condition. */
 struct b_naps {
-    uint32_t count, odd;  /* number of naps; number of odd ones: much longer or
-                             shorter than the others, or after more CPU time than
-                             the test of a flag needs */
+    uint32_t count, odd;  /* number of naps; number of odd ones, which are much
+                             longer or shorter than the others or follow more CPU
+                             time than a test of a flag needs */
     uint32_t run;         /* index in nap_runs, once there are NAPS_MIN naps
                              (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */
@@ -51,7 +52,8 @@ struct b_stream {
     uint64_t events, node_capacity;
     uint64_t one_node; /* sends that need one node only: they did not sleep, and
                           no earlier call of the stream returned after them */
-    uint64_t cost_ret_ns; /* for b_add_record_cost(): return of the last call */
+    uint64_t cost_ret_ns; /* for b_check_cold_call(): when the stream's last
+                             recorded call returned */
     uint64_t read_cpu_ns; /* for b_add_record_cost(): CPU time at the agent's
                              last reading of the CPU clock */
     /* CPU time used in calls that blocked since the reading at read_cpu_ns;
@@ -74,8 +76,8 @@ struct b_stream {
      * retries, mades and nap_runs, which are in stream order. */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_retry, first_made, first_nap_run;
-    /* `tries`: since the last call of another kind; `napped`: those that a nap
-     * followed, until one of them succeeds. */
+    /* `tries`: failed receives since the last call of another kind. `napped`:
+     * the failed receives that a nap followed, until one succeeds. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
@@ -124,7 +126,8 @@ struct b_chain { /* data that only the build needs of the chain g.chains[] with
     int64_t end_shift;   /* coordinate of END less its cpu_at */
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
     bool read_delays;    /* its run delay was read, so `off` is in use */
-    /* pass `match` has to match its receives (build/plain/early.c) */
+    /* its receives were not matched early (build/plain/early.c), so pass
+     * `match` has to match them */
     bool late;
 };
 
@@ -148,7 +151,7 @@ struct b_join {
     uint32_t node;
     uint8_t kind;
     bool ended;      /* the child has ended; false: it was only stopped */
-    bool unrecorded; /* a thread of which the FORK is all that was recorded */
+    bool unrecorded; /* the FORK is the only record of the joined thread */
 };
 
 struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
@@ -167,7 +170,8 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
                             owner's chain; else IPS_NONE */
     uint32_t node;
     uint32_t next; /* the first node that its chain made after this record */
-    int32_t value, left; /* left: RELEASE: waiters that it may still wake */
+    int32_t value, left; /* `left`, of a RELEASE: number of waiters that it may
+                            still wake */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
@@ -178,33 +182,35 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
     bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
-/* Objects that hold no lock: an event that one thread makes and another waits
- * for. */
+/* Whether objects of this kind hold no lock: they are events that one thread
+ * causes and another waits for. */
 static inline bool b_is_event(uint32_t kind)
 {
     return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH ||
            kind == IPS_SYNC_TERMINAL;
 }
-/* `ino` of a TERMINAL: is it of what the controlling side writes? That may be a
- * person, or a program outside of the run. */
+/* Whether a TERMINAL record with this `ino` is about the input that the
+ * controlling side writes. A person may type that input, or a program outside
+ * of the run may write it. */
 static inline bool b_is_typed(uint64_t ino)
 {
     return ino & 1;
 }
-/* Programs make releases of these kinds all the time, mostly for nobody. */
+/* Whether programs make releases of this kind all the time, mostly without a
+ * waiter. */
 static inline bool b_is_common_release(uint32_t kind)
 {
     return kind == IPS_SYNC_WATCH || kind == IPS_SYNC_TERMINAL;
 }
-/* Does a wait of this kind often have no RELEASE, although nothing is missing?
- */
+/* Whether a wait of this kind often has no RELEASE, although no record is
+ * missing. */
 static inline bool b_may_lack_release(uint32_t kind)
 {
     return kind == IPS_SYNC_LISTEN || kind == IPS_SYNC_TERMINAL;
 }
-/* Failed tries with naps between, up to the one that succeeded; in stream
- * order. The event that let the last try succeed is the cause of that try's own
- * record (`sync`, `join`, `chan` or FOUND). */
+/* Failed tries with naps between, up to the try that succeeded; in stream
+ * order. The event that let the last try succeed is found as the cause of that
+ * try's own record (`sync`, `join`, `chan` or FOUND). */
 struct b_retry {
     uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
@@ -218,7 +224,8 @@ struct b_retry {
                       IPS_NONE */
     uint32_t node; /* node of the FOUND record */
 };
-/* Naps between tries of a condition that no record shows, in stream order. */
+/* A sequence of naps between which the thread tested a condition; no record
+ * shows the condition. In stream order. */
 struct b_nap_run {
     uint64_t from, to; /* call of the first nap; return of the last */
     uint32_t stream;
@@ -320,8 +327,8 @@ struct b_vain { /* a wait for children that the kernel reaped itself */
     /* pid: the child that it waited for; 0: any child */
     uint32_t node, proc, pid;
 };
-/* A send during which its process ended: it has no record, so nothing tells how
- * much it sent. */
+/* A send during which its process ended. It has no record, so how much it sent
+ * is not known. */
 struct b_unfinished_send {
     uint64_t t, t_ret; /* the call; the process's end */
     uint32_t node, end, chain;
@@ -385,8 +392,8 @@ struct b_op {
 #define B_X_FOUND 0x40u
 #define B_X_THERE 0x20u
 #define B_X_MATCHED (B_X_SENT | B_X_FOUND | B_X_THERE)
-/* The sends of one end lie in blocks of 4, 8, 16... consecutive slots of one
- * slab. So they never move, and reading them end by end is sequential. */
+/* The sends of one end are stored in blocks of 4, 8, 16... consecutive slots of
+ * one slab. So they never move, and reading them end by end is sequential. */
 #define B_SLAB_OPS (1u << 17)
 #define B_BLOCK_OPS 1024u
 struct b_block {
@@ -431,9 +438,10 @@ struct b_end {
     uint64_t deaf_ns; /* first shutdown(SHUT_RD), or UINT64_MAX */
     uint32_t deaf_node;
     uint32_t holders;
-    /* pass `node`: sends and receives of bytes; for each of the two, the chain
-     * of the first one and whether other chains have some; whether a send
-     * blocked */
+    /* From pass `node`: the sends and receives of bytes. For each direction:
+     * the chain of the first one (send_op_chain, read_chain) and whether other
+     * chains have some (send_many, read_many). send_blocked: at least one send
+     * blocked. */
     struct b_sends sends; /* pass `match` sorts them by return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;

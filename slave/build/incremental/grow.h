@@ -39,7 +39,7 @@
 
 struct b_incremental;
 
-/* The effort of one call. */
+/* How much work one call did. */
 struct ips_build_effort {
     uint64_t records; /* records read */
     uint64_t nodes;   /* nodes made, or made again */

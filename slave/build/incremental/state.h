@@ -31,7 +31,7 @@ struct g_chain {
     uint32_t space; /* node numbers reserved */
     uint32_t nodes; /* nodes made; without END while goes_on is true */
     uint32_t had;   /* nodes made before this call */
-    /* most nodes that the new records can need, with END */
+    /* upper limit of the nodes that the new records need, with END */
     uint32_t need;
     struct maker m;     /* state of pass `node` after the chain's last record */
     struct b_walk walk; /* position after its last record */
@@ -134,14 +134,16 @@ struct b_incremental {
     uint64_t *traffic_last;
     struct ips_build_counts counts;
     uint32_t traffic_count;
-    /* [traffic_count] time of the last use, at the end of the last call */
+    /* [traffic_count] when each row was last used, as of the end of the last
+     * call */
     uint64_t *used;
     uint8_t *names;
     /* [traffic_count] 1: a close counted as the end's release, because the
      * process did not use the end later */
     uint8_t *let_go;
-    /* matched: counts of pass `match` and later passes for final nodes. The
-     * others: all counts before and after the passes that make arcs. */
+    /* `matched`: counts of pass `match` and later passes, for final nodes only.
+     * `before_match` and `behind_match`: all counts before and after the passes
+     * that make arcs. */
     struct ips_build_counts matched, before_match, behind_match;
     B_ARRAY(struct ips_spun) spun;
     B_ARRAY(struct g_roomless) roomless;
