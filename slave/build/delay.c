@@ -146,8 +146,8 @@ static const struct b_delay *next_reading(const struct build *b,
     }
 }
 
-/* Was the kernel's sum zero when the chain began, because the thread was new?
- */
+/* Whether the kernel's sum was zero when the chain began, because the thread
+ * was new. */
 static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
 {
     uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;

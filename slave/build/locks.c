@@ -162,8 +162,8 @@ static int put_guessed_hold_start(struct locks *l, uint32_t chain, uint64_t t,
     return put_row(l, t, cut.node, cut.w, false, 1);
 }
 
-/* Does the record have a node at which the row can be? Only the lock may decide
- * the time of that node. */
+/* Whether the record has a node at which the row can be. Only the lock may
+ * decide the time of that node. */
 static bool has_node_timed_by_lock(const struct locks *l,
                                    const struct b_sync *s)
 {
@@ -222,9 +222,9 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
                        ips_sub_sat(asked, until - asked));
 }
 
-/* Was this lock obtained again after a wait for a condition that timed out? A
- * replay puts that wait after the work of its arc, so the lock would count as
- * held during the wait. */
+/* Whether this lock was obtained again after a wait for a condition that timed
+ * out. A replay puts that wait after the work of its arc, so the lock would
+ * count as held during the wait. */
 static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;
@@ -487,8 +487,8 @@ static int add_rwlock_rows(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* ---- all objects -------------------------------------------------------- */
 
-/* Do several chains use the object? If only one does, no thread waits for
- * another, and its rows are dropped. */
+/* Whether several chains use the object. If only one does, no thread waits for
+ * another, and the rows of the object are dropped. */
 static bool is_contended(const struct locks *l)
 {
     const struct ips_wait_rows *o = l->out;

@@ -27,9 +27,8 @@ struct b_tries {
 /* Naps since the stream's last record of another kind (b_scan_naps()). A nap is
  * a short sleep between two tests of a condition. */
 struct b_naps {
-    uint32_t count, odd;  /* number of naps; number of odd ones, which are much
-                             longer or shorter than the others or follow more CPU
-                             time than a test of a flag needs */
+    uint32_t count, odd;  /* number of naps; number of odd naps: of another
+                             length, or after too much CPU time */
     uint32_t run;         /* index in nap_runs, once there are NAPS_MIN naps
                              (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */

@@ -160,8 +160,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
     return rc;
 }
 
-/* A value with bits above this one is negative or damaged: then the group is
- * not processed by weight_even(). */
+/* A value with a bit set at this position or above is negative or damaged: then
+ * the group is not processed by weight_even(). */
 #define EVEN_BITS 56
 
 /* Processes nodes [i, i + EVEN), without the first of the chain, by the rules
@@ -333,7 +333,8 @@ static void rebuild_sums(struct build *b)
     }
 }
 
-/* `sum`: sum of the CPU times and lengths of cross arcs of all nodes. */
+/* `sum`: the CPU times and the lengths of cross arcs, added up over all
+ * nodes. */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;
