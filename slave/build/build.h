@@ -115,15 +115,15 @@ struct ips_proc {
     /* CPU time, without that of its children, as its parent's wait reported it;
      * IPS_CPU_UNKNOWN: not known */
     uint64_t rusage_cpu_ns;
-    /* the part of rusage_cpu_ns that no thread recorded, and that does not fit
-     * between the main thread's last record and the return of the parent's wait
-     */
+    /* CPU time in rusage_cpu_ns that no thread recorded, beyond what fits
+     * between the main thread's last record and the return of the parent's
+     * wait */
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
     uint64_t image_stamp; /* image_stamp of the process's last image */
-    bool left_image;      /* its last image ends with an EXEC record */
-    bool recorded_end;    /* it recorded its end itself */
+    bool left_image;   /* the process's last image ends with an EXEC record */
+    bool recorded_end; /* it recorded its end itself */
 };
 struct ips_thread_row {
     uint32_t process, tid, chain;
@@ -175,7 +175,8 @@ struct ips_end {
     /* compared bytewise; slave/build/channel.h has the format */
     uint8_t key_local[40], key_remote[40];
     uint8_t key_len;
-    uint32_t ordinal; /* number among this machine's ends with an equal key */
+    uint32_t ordinal; /* distinguishes this machine's ends that have equal keys:
+                         0, 1, ... */
     uint64_t sent_bytes, recv_bytes, sent_messages, recv_messages;
     /* time of its first and last event, ns of CLOCK_MONOTONIC_RAW */
     uint64_t first_ns, last_ns;
@@ -296,7 +297,7 @@ struct ips_built {
     struct ips_unended *unended; /* ordered by node */
     uint32_t unrecorded_count, spun_count, unended_count;
     struct ips_build_counts counts;
-    uint64_t first_ns; /* earliest event on this machine */
+    uint64_t first_ns; /* time of the earliest event on this machine, ns */
     /* start of the run's command, ns of CLOCK_MONOTONIC_RAW; 0: not on this
      * machine */
     uint64_t root_start_ns;

@@ -1,14 +1,14 @@
 /* Finds which process held which end of a channel, and when. The close after
  * which no process holds the write end causes the end-of-file
  * (docs/design/build.md, "Ends, positions, peers"). Replays all CHANs, closes,
- * forks, execs and process ends in order of time. A process holds an end from
- * the CHAN of its first descriptor, or from its fork if its parent held the
- * end. It holds the end until the CLOSE of its last descriptor with a CHAN,
- * until its exec (the new image writes CHANs for what it inherited), or until
- * it exits.
+ * forks, execs and process ends in order of time.
  *
- * Descriptors that were never used have no CHAN. So a process that closed its
- * last descriptor with a CHAN, but uses the end later, still holds it. */
+ * A process holds an end from the CHAN of its first descriptor, or from its
+ * fork if its parent held the end. It holds the end until the CLOSE of its last
+ * descriptor with a CHAN, until its exec (the new image writes CHANs for what
+ * it inherited), or until it exits. Descriptors that were never used have no
+ * CHAN. So a process that closed its last descriptor with a CHAN, but uses the
+ * end later, still holds it. */
 #include "slave/build/internal.h"
 
 #define INHERIT_MAX                                                            \

@@ -349,8 +349,8 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/: all but b_incremental_get_final_spun() need
- * b->incremental. */
+/* build/incremental/; only b_incremental_get_final_spun() works in all
+ * builds. */
 int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */
@@ -439,8 +439,7 @@ bool b_sync_got(const struct b_sync *s);
  * after repeated tries; the lock was free. */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
-/* Whether `s` is the second record of a wait for a condition, which shows when
- * the thread obtained the mutex again. */
+/* Whether `s` shows how a wait for a condition obtained the mutex again. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
@@ -514,7 +513,7 @@ static inline bool b_is_poll_of_object(const struct ips_rec_io *r)
     return b_is_poll_with_result(r) &&
            (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
 }
-/* Whether this SIGNAL is a notification by mq_notify() for a known queue. */
+/* Whether this SIGNAL is a notification by mq_notify() for a queue. */
 static inline bool b_is_notice(int32_t code, uint64_t value)
 {
     return code == SI_MESGQ && value;
@@ -533,14 +532,14 @@ static inline bool b_is_of_tries(uint16_t op)
 {
     return op == IPS_OP_RETRY || op == IPS_OP_FOUND || op == IPS_OP_MADE;
 }
-/* The channel bound to `id` in `image`, or NULL. */
+/* Returns the channel bound to `id` in `image`, or NULL. */
 struct b_chan *b_chan_search(const struct build *b, uint32_t image,
                              uint32_t id);
 static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
                                          uint32_t id)
 {
     const struct b_image *im = &b->images[image];
-    if (id - 1 < im->chan_count) { /* usually: ids count from 1 */
+    if (id - 1 < im->chan_count) { /* usual case: ids are 1, 2, 3 ... */
         struct b_chan *c = &b->chans.v[im->first_chan + id - 1];
         if (c->id == id)
             return c;
@@ -671,7 +670,7 @@ static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }
-/* The first node of a chain that the passes after pass `node` process. */
+/* Returns the first node of a chain that the passes after `node` process. */
 static inline uint32_t b_first_open_node(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;
@@ -680,7 +679,7 @@ static inline bool b_final(const struct build *b, uint32_t node)
 {
     return b->from && node < b->from[ips_chain_of(&b->out->g, node)].node;
 }
-/* The coordinate of a node. For a final node g.w has the weight already. */
+/* Returns a node's coordinate. In a final node g.w is the weight already. */
 static inline uint64_t b_coord(const struct build *b, uint32_t node)
 {
     return b_final(b, node) ? b->coord[node] : b->out->g.w[node];

@@ -30,7 +30,8 @@
 enum change_kind { ASKED, STOPPED, GOES_ON, SEEN };
 struct change {
     uint64_t t;
-    uint32_t proc;  /* IPS_NONE: all stopped processes */
+    uint32_t proc; /* the process that stops or continues; IPS_NONE: all stopped
+                      processes */
     uint32_t which; /* index in kills[]; for SEEN, in takings[] */
     uint8_t kind;
 };
@@ -38,7 +39,7 @@ struct sweep {
     struct build *b;
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
-    struct state { /* of one process */
+    struct state { /* one process: is it stopped, and which KILL did that */
         /* start of its stop; UINT64_MAX: it is not stopped */
         uint64_t since_ns;
         /* the last KILL that sent a stop signal, and the last that sent

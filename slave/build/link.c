@@ -10,11 +10,11 @@
 
 struct links {
     struct build *b;
-    uint32_t *by_seq;    /* forks by (image, seq) */
-    uint32_t *by_pid;    /* forks by (pid, t) */
-    uint32_t *by_proc;   /* forks by (process, t) */
-    uint32_t *images;    /* images by (stamp, pid) */
-    uint32_t *procs;     /* processes by (pid, start) */
+    uint32_t *by_seq;    /* indexes of forks, sorted by (image, seq) */
+    uint32_t *by_pid;    /* indexes of forks, sorted by (pid, t) */
+    uint32_t *by_proc;   /* indexes of forks, sorted by (process, t) */
+    uint32_t *images;    /* indexes of images, sorted by (stamp, pid) */
+    uint32_t *procs;     /* indexes of processes, sorted by (pid, start) */
     uint32_t *fork_proc; /* process of each fork */
 };
 

@@ -662,10 +662,9 @@ static void link_failed_wait(struct build *b, const struct b_vain *x)
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct ips_proc *row = &b->out->procs[i];
-        bool child =
-            row->parent == x->proc && !row->open &&
-            b->procs[i].join == IPS_NONE && /* no wait returned this child */
-            (!x->pid || row->pid == x->pid);
+        bool child = row->parent == x->proc && !row->open &&
+                     b->procs[i].join == IPS_NONE && /* was never waited for */
+                     (!x->pid || row->pid == x->pid);
         if (child && b->procs[i].last_ns <= x->t_ret &&
             (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))
             last = i;

@@ -20,8 +20,8 @@ struct inflow {
     bool late; /* no further receive may be matched when it is made */
 };
 
-/* The state before the first receive of end `to`; `whole` and `open` are not
- * known while nodes are made. */
+/* Returns the state before the first receive of end `to`; `whole` and `open`
+ * are not known while nodes are made. */
 static inline struct inflow b_begin_inflow(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];

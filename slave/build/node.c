@@ -327,7 +327,7 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     /* a wait that the next record takes over has no node yet */
     if (m->spin.elapsed_ns || (m->wait.pending && m->wait.node == IPS_NO_NODE))
         return;
-    const uint32_t before = b->nodes - 1; /* at least the START of the chain */
+    const uint32_t before = b->nodes - 1; /* a chain has at least START */
     const uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     uint64_t slept = b_off_cpu_between_calls_ns(
         t, b->out->g.t_ns[before], r.cpu, b->cpu_at[before], b->off_ns);

@@ -102,9 +102,11 @@ struct maker {
     uint32_t signal_node; /* node of the signal that ended the current call */
     struct run_delay {
         const struct b_stream *stream;
-        uint32_t next;    /* readings of the stream that are over */
-        uint64_t left_ns; /* of the delay up to the newest of them */
-    } run_delay;          /* of page faults: build/node.c */
+        uint32_t next;    /* number of readings processed so far */
+        uint64_t left_ns; /* delay up to the last of them that no page fault has
+                             used yet */
+    } run_delay;          /* run delay during page faults: take_run_delay() in
+                             build/node.c */
     uint64_t lost_ns;     /* when the newest LOST was written */
     /* The last call that may have waited for a signal: its return, the CPU time
      * at its call, and how long it slept, ns. */
@@ -222,7 +224,8 @@ static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
         b_apply_ending_signal(m, v);
 }
 
-/* The part of a call, in ns, that b_decode_interval() did not add to off_ns. */
+/* Returns the part of a call, in ns, that b_decode_interval() did not add to
+ * off_ns. */
 static inline uint64_t b_awake_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
@@ -325,8 +328,8 @@ int b_subtract_spin_at_node(struct maker *m, uint32_t node,
  * ended, if it was in one: adds its wait, and a node if it was a send. */
 int b_add_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
-/* build/io.c, build/sync_node.c: the cause of the wait of a BLOCK with this op,
- * or of an ACQUIRE of this kind. */
+/* build/io.c, build/sync_node.c: return the cause of the wait of a BLOCK with
+ * this op, or of an ACQUIRE of this kind. */
 enum ips_wait_cause b_cause_of_op(uint32_t op);
 enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 

@@ -95,7 +95,8 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
     return r->t <= r->t_ret;
 }
 
-/* b_blocked_ns() of a plain record, in which neither clock runs backwards. */
+/* Like b_blocked_ns(), for a plain record, in which neither clock runs
+ * backwards. */
 static inline uint64_t b_plain_slept(const struct b_plain *r)
 {
     return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);

@@ -46,8 +46,8 @@ static inline void slave_line_reset(struct slave_proc_line *line)
         line->mark_text[i].bytes = 0;
 }
 
-/* CPU time at stamp `t` of a thread that ran without a pause since stamp t0,
- * when its CPU time was cpu0. */
+/* Returns the CPU time, ns, at stamp `t` of a thread that ran without a pause
+ * since stamp t0, when its CPU time was cpu0. */
 static inline uint64_t slave_baseline_cpu(const struct ips_clock *clock,
                                           uint64_t t0, uint64_t cpu0,
                                           uint64_t t)

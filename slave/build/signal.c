@@ -21,12 +21,11 @@
 
 struct index {
     const struct build *b;
-    uint32_t *kills;    /* by (pid namespace, sender, signal, t) */
-    uint32_t *procs;    /* by (pid namespace, pid, start) */
+    uint32_t *kills; /* indexes, sorted by (pid namespace, sender, signal, t) */
+    uint32_t *procs; /* indexes, sorted by (pid namespace, pid, start) */
     bool one_namespace; /* all processes of the run share a pid namespace */
-    uint32_t
-        *forked; /* [forks.n] pids that all forks of the run returned, sorted */
-    uint64_t sent; /* a bit for each signal that a KILL of the run sent */
+    uint32_t *forked;   /* [forks.n] pids that all forks returned, sorted */
+    uint64_t sent;      /* a bit for each signal that a KILL of the run sent */
 };
 
 static const struct ips_segment_header *head_of(const struct build *b,
@@ -138,7 +137,7 @@ struct sent {
                              IPS_NONE */
 };
 struct sents {
-    struct sent *v; /* by time */
+    struct sent *v; /* sorted by time */
     uint32_t n;
 };
 

@@ -80,7 +80,7 @@ struct b_stream {
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    bool paged; /* there was a PAGEFAULT after the last reading */
+    bool paged; /* a PAGEFAULT came after the last reading of the run delay */
     uint32_t first_delay, delay_count; /* its readings of the run delay: a range
                                           in delays */
     /* the range in delays of the readings that the last b_scan_more() added */
@@ -102,15 +102,14 @@ struct b_proc { /* data of the process that only the build needs; same index as
     uint32_t first_image, image_count;
     /* chain of the thread that survives execs; or IPS_NONE */
     uint32_t main_chain;
-    uint32_t end_chain; /* chain whose END is the process's end */
-    uint32_t fork;      /* FORK that made it, or IPS_NONE */
-    uint32_t join;      /* JOIN that waited for its end, or IPS_NONE */
-    uint64_t last_ns;   /* time of its last record */
-    uint32_t
-        order_next; /* for b_link_forks_and_joins(): position, in the forks
-                       sorted by process, of the next one that may be a popen */
-    bool spawned;   /* the child of a vfork, spawn, popen or system: its first
-                       START has kind IMAGE */
+    uint32_t end_chain;  /* chain whose END is the process's end */
+    uint32_t fork;       /* FORK that made it, or IPS_NONE */
+    uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
+    uint64_t last_ns;    /* time of its last record */
+    uint32_t order_next; /* for find_open_popen_fork(): where its search starts,
+                            in the forks sorted by process */
+    bool spawned; /* the child of a vfork, spawn, popen or system: its first
+                     START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
@@ -121,7 +120,8 @@ struct b_chain { /* data that only the build needs of the chain g.chains[] with
                             IPS_NONE */
     uint64_t base;       /* coordinate of START */
     uint64_t cpu_known;  /* the thread's CPU time as far as it is known, ns */
-    uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
+    uint32_t image_aux;  /* spawned child: node at which its program started;
+                            else IPS_NO_NODE */
     int64_t end_shift;   /* coordinate of END less its cpu_at */
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
     bool read_delays;    /* its run delay was read, so `off` is in use */
@@ -175,7 +175,8 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     uint8_t kind; /* enum ips_sync */
     bool release;
     bool used;     /* RELEASE: it ended a thread's wait */
-    bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
+    bool ready;    /* ACQUIRE that did not wait: the eventfd had a value, or the
+                      lock was free */
     bool is_short; /* a short record: it gets a node only if it ended a thread's
                       wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
@@ -237,7 +238,8 @@ struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint32_t dev, stream, node;
     bool used; /* a thread waited for the file */
 };
-struct b_spin { /* CPU burnt between a node and the next of its chain */
+struct b_spin { /* CPU time that a thread spent spinning between a node and the
+                   next node of its chain */
     uint32_t node;
     uint64_t ns;
 };
@@ -255,9 +257,10 @@ struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
  * reading (build/delay.c). */
 struct b_window {
     uint32_t node;         /* first node in the window */
-    uint32_t stream, next; /* the reading that ends it: its stream and index */
+    uint32_t stream, next; /* the reading that ends the window */
     /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
-     * `left`: delay of earlier windows that fitted into no gap. */
+     * `left`: delay of earlier windows that was longer than their gaps and
+     * sleeps. */
     uint64_t known, left, last_t;
     bool has_base, read; /* `known` is valid; there was a previous reading */
     /* Sums that earlier windows added to the thread's row and to the counts. */
@@ -360,7 +363,8 @@ struct b_chan {
     uint64_t t;
     const uint8_t *rec;
     uint32_t image, id, stream;
-    uint32_t end_recv, end_send; /* differ only for pipes; or IPS_NONE */
+    uint32_t end_recv, end_send; /* the receiving and the sending end: two ends
+                                    for pipes, else the same end; or IPS_NONE */
     bool open;                   /* pass `hold`: its descriptor is open */
 };
 
@@ -397,7 +401,7 @@ struct b_op {
 #define B_BLOCK_OPS 1024u
 struct b_block {
     uint32_t at, n; /* first slot; number of sends */
-    uint32_t next;  /* block, or IPS_NONE */
+    uint32_t next;  /* the next block of the end, or IPS_NONE */
 };
 struct b_sends {
     uint32_t first, last; /* first and last block, or IPS_NONE */
@@ -479,7 +483,8 @@ struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
  * external actions (DPM-4 in docs/paper-map.md). */
 struct b_ext {
     uint64_t pos, len, t_ns;
-    uint64_t reply_ns; /* t_ret less t of the SEND `last_send` */
+    uint64_t reply_ns; /* time from the SEND `last_send` to the return of the
+                          receive, ns */
     uint64_t blocked_ns;
     uint32_t node, end;
     uint32_t last_send; /* node of the thread's send that this receive answers,

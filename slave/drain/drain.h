@@ -165,14 +165,14 @@ struct slave_run {
     /* the pool has the run's directory, with a valid control file */
     bool in_pool;
     bool want_sync; /* a client waits: poll all segments now */
-    /* number of turns since want_sync was set that read all published records;
-     * at least SLAVE_SYNCED if a turn found nothing new */
+    /* number of turns, since want_sync was set, that read all published
+     * records; set to SLAVE_SYNCED when a turn finds nothing new */
     unsigned synced;
     int dirfd; /* descriptor of the run's directory in the pool; -1: none */
     int watch; /* inotify watch of the run's directory; -1: none */
     /* State of watch.c. `appeared`: number of files of this run that appeared
-     * since window_ns. `churns`: so many appear that watch.c lists the
-     * directory, next at list_ns, and does not watch it by inotify. */
+     * since window_ns. `churns`: so many files appear that watch.c lists the
+     * directory, next at list_ns, instead of watching it by inotify. */
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
@@ -303,7 +303,7 @@ unsigned slave_drain_count_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find(const struct slave_drain *d,
                                    const char *name);
 
-/* ---- shared by the files above --------------------------------------- */
+/* ---- shared by the files of slave/drain ---------------------------------- */
 
 uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC in ns */
 uint64_t slave_real_ns(void);
@@ -413,11 +413,11 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 void slave_ingest_reset_segment(struct slave_segment *seg,
                                 const struct ips_segment_header *head);
 
-/* --on-full=ring: while the writer lives, it reuses its segments in turn and
- * the slave leaves them alone. After its death the digest with the highest seq
- * replaces all segments up to that seq. `gone`: whether the writer is dead,
- * which must be checked before the header is read. Returns true if the segment
- * is to be read now. */
+/* drain/reclaim.c, for --on-full=ring: while the writer lives, it reuses its
+ * segments in turn and the slave leaves them alone. After its death the digest
+ * with the highest seq replaces all segments up to that seq. `gone`: whether
+ * the writer is dead, which must be checked before the header is read. Returns
+ * true if the segment is to be read now. */
 bool slave_ingest_admit_ring_segment(struct slave_run *run,
                                      struct slave_segment *seg,
                                      const struct ips_segment_header *head,

@@ -1,4 +1,4 @@
-/* Opening files of other owners; the rules are in poolfs.h. */
+/* Opens files whose owners are not trusted; the rules are in poolfs.h. */
 #include "slave/drain/poolfs.h"
 
 #include <errno.h>

@@ -384,7 +384,8 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
     }
     merge_control(run, control);
     run->row.closed = false;
-    /* Only now: if it cannot be stored, the row returns to what it is now. */
+    /* Mark the row dirty only here: if the commit fails, the row is restored to
+     * its contents at this point. */
     slave_run_mark_dirty(run);
     run->dirfd = dirfd;
     run->in_pool = true;

@@ -117,7 +117,7 @@ static int read_control_or_watch_for_it(struct slave_drain *d, int fd,
 }
 
 /* If the slave is in the initial pid namespace, stores its identity in the
- * run's control file: by that, programs know at once which namespace they are
+ * run's control file, so that programs know at once which namespace they are
  * in. */
 static void note_initial_namespace(const struct slave_drain *d,
                                    const char *name)

@@ -2,7 +2,7 @@
  * (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* Does the chain's last stream start with the chunks that were read before?
+/* Whether the chain's last stream starts with the chunks that were read before.
  * Only their number and total length are compared. */
 static bool has_same_chunks_so_far(const struct b_incremental *k,
                                    const struct g_chain *x)
@@ -137,8 +137,9 @@ static uint32_t capacity_of(const struct build *b, uint32_t c)
     return (uint32_t)(room + room / 2 + B_GROW_ROOM - 1);
 }
 
-/* Returns the first node whose columns are saved as raw: the last eighth of the
- * chain, at least 8192 nodes. The border may not be before them. */
+/* Returns the first node whose columns are saved as raw: the saved nodes are
+ * the last eighth of the chain, at least 8192. The border cannot be before this
+ * node. */
 static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
 {
     uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;

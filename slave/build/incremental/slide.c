@@ -19,7 +19,7 @@ struct slide {
     struct b_incremental *k;
     B_ARRAY(uint32_t)
     pins;    /* final nodes that stay; sorted once all are found */
-    struct { /* per chain */
+    struct { /* one element for each chain */
         /* node numbers before the move. first: first node of the chain;
          * first_open: its first node that is not final; end: after its last
          * node */
@@ -185,7 +185,7 @@ static int find_pins(struct slide *s)
     X(built.g.wait)                                                            \
     X(built.g.delay) X(built.g.probe) X(b.cpu_at) X(b.off) X(b.coord)
 
-/* Bytes per node over all columns. */
+/* Returns the size of one node in all columns together, bytes. */
 static size_t node_bytes(void)
 {
     const struct b_incremental *k = NULL;
