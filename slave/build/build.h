@@ -31,7 +31,7 @@ struct ips_stream_in {
     struct ips_segment_header head;
     /* the call that the thread is in, or was in when the stream ended */
     struct ips_begun begun;
-    const struct ips_chunk *chunks; /* in the order they were written */
+    const struct ips_chunk *chunks; /* in the order of writing */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* lost records of all segments of the
                                       stream, by cause */
@@ -111,9 +111,9 @@ struct ips_proc {
     bool open; /* the end of the process is not known */
     bool root;
     char end[32];    /* "exit 0", "signal 9", "running", "unknown" */
-    uint64_t cpu_ns; /* sum over its threads */
-    /* CPU time, without that of its children, as its parent's wait reported it;
-     * IPS_CPU_UNKNOWN: not known */
+    uint64_t cpu_ns; /* CPU time of all threads of the process, ns */
+    /* CPU time of the process without its children, ns, as the parent's wait()
+     * reported it; IPS_CPU_UNKNOWN: not known */
     uint64_t rusage_cpu_ns;
     /* CPU time in rusage_cpu_ns that no thread recorded, beyond what fits
      * between the main thread's last record and the return of the parent's
@@ -123,17 +123,17 @@ struct ips_proc {
     uint32_t first_chain, chain_count;
     uint64_t image_stamp; /* image_stamp of the process's last image */
     bool left_image;   /* the process's last image ends with an EXEC record */
-    bool recorded_end; /* it recorded its end itself */
+    bool recorded_end; /* the process recorded its own end */
 };
 struct ips_thread_row {
     uint32_t process, tid, chain;
     char name[32];
     uint64_t start_ns, end_ns;
     bool open;
-    /* the thread recorded its own end: it was neither killed nor cut off by an
-     * exec */
+    /* the thread recorded its own end: no signal killed it, and no exec ended
+     * it */
     bool ended;
-    uint64_t base_cpu_ns; /* reading of its CPU clock at its START node */
+    uint64_t base_cpu_ns; /* the thread's CPU clock at its START node, ns */
     uint64_t cpu_ns;
     /* Time off the CPU in calls, by cause. The sum with cpu_ns does not exceed
      * the thread's lifetime. */
@@ -154,7 +154,7 @@ struct ips_thread_row {
     uint64_t choices, empty_polls;
 };
 
-/* Where the peer of an end is. */
+/* The place of an end's peer: on this machine, on another one, or unknown. */
 enum ips_end_peer {
     IPS_PEER_LOCAL, /* the peer is `peer_end` */
     /* the peer is on another machine, see ips_built_set_peers */
@@ -178,7 +178,8 @@ struct ips_end {
     uint32_t ordinal; /* distinguishes this machine's ends that have equal keys:
                          0, 1, ... */
     uint64_t sent_bytes, recv_bytes, sent_messages, recv_messages;
-    /* time of its first and last event, ns of CLOCK_MONOTONIC_RAW */
+    /* time of the first and the last event on this end, ns of
+     * CLOCK_MONOTONIC_RAW */
     uint64_t first_ns, last_ns;
     bool closed, connected, accepted;
 };
@@ -208,11 +209,12 @@ struct ips_traffic_window {
 struct ips_untraced {
     char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
     char program[200]; /* "": not known */
-    uint32_t pid;      /* pid of one of these processes; 0: not known */
+    /* pid of one of the processes that the row counts; 0: not known */
+    uint32_t pid;
     uint64_t count;
 };
 
-/* Reported by the agent: this process does something that leaves no record. */
+/* The agent reported that this process does something that leaves no record. */
 struct ips_unrecorded {
     uint32_t process;
     /* `what` names a runtime whose threads wait without recorded calls */

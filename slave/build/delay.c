@@ -81,7 +81,7 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        /* chain_delays() adds it to the arc that follows; from here on, `off`
+        /* chain_delays() adds this delay to the next arc; from here on, `off`
          * is used for nothing else */
         b->off[i] = wake;
         if (i == first)

@@ -31,7 +31,7 @@ struct play {
     B_ARRAY(struct holding) all;
     uint32_t *table; /* hash table by (proc, end): index in `all`, plus 1 */
     uint32_t capacity;
-    uint32_t *list; /* [proc] its first holding */
+    uint32_t *list; /* [proc] index of the first holding of this process */
     uint32_t inherited;
 };
 

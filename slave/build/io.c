@@ -666,7 +666,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
-        /* if it succeeded, the SIGNAL record that follows has the sender */
+        /* if sigwait succeeded, the SIGNAL record that follows has the
+         * sender */
         if (r.result < 0)
             b_add_unended_call(m, &v, r.err);
         break;

@@ -39,8 +39,8 @@ struct sweep {
     struct build *b;
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
-    struct state { /* one process: is it stopped, and which KILL did that */
-        /* start of its stop; UINT64_MAX: it is not stopped */
+    struct state { /* the stop of one process */
+        /* start of the current stop; UINT64_MAX: the process is not stopped */
         uint64_t since_ns;
         /* the last KILL that sent a stop signal, and the last that sent
          * SIGCONT */

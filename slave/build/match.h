@@ -13,11 +13,13 @@ struct inflow {
     struct b_sending send;
     uint64_t read, sent;
     bool whole;  /* the peer is closed, so a missing send was never recorded */
-    bool open;   /* its receives are visited in the order of nodes */
+    bool open;   /* receives of this end are visited in the order of nodes */
     bool memory; /* bytes arrive through memory: b_is_end_in_memory() */
-    /* some receives were matched when they were made (build/plain/early.c) */
+    /* some receives of this end were matched when they were made
+     * (build/plain/early.c) */
     bool early;
-    bool late; /* no further receive may be matched when it is made */
+    bool late; /* from now on, receives of this end are matched by pass `match`
+                  only */
 };
 
 /* Returns the state before the first receive of end `to`; `whole` and `open`
@@ -199,13 +201,13 @@ void b_link_shared_poll(struct build *b, const struct b_poll *p);
  * the other. */
 struct b_full_sends {
     struct b_sending send; /* the first send */
-    /* bytes sent before it, and read before reads[0] */
+    /* number of bytes sent before `send`, and number read before reads[0] */
     uint64_t sent, read;
-    const struct b_read *reads; /* in order of their returns */
+    const struct b_read *reads; /* in order of return */
     uint32_t count;
     uint32_t last; /* node of the receive before reads[0], or IPS_NO_NODE */
-    /* if at most this many bytes are unread after the send, it did not wait for
-     * space */
+    /* A send after which at most this many bytes are unread did not wait for
+     * space. */
     uint32_t always;
 };
 /* A pipe holds at least this many bytes. A send that leaves no more than this

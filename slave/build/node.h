@@ -281,8 +281,8 @@ void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
  * timeout, ended it. `err`: error of the call; 0: none. */
 void b_add_unended_call(struct maker *m, const struct interval *v,
                         uint32_t err);
-/* Ends the pending wait, if there is one: the poll's node keeps it, or it
- * counts as a poll after which nothing was read. */
+/* Ends the pending wait, if there is one. The poll's node keeps the wait;
+ * without a node, the wait counts as a poll after which nothing was read. */
 void b_count_pending_as_idle(struct maker *m);
 
 /* build/poll.c: called when the poll `r` reports what the pending wait waited

@@ -203,8 +203,8 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* Whether `status`, as wait() returned it, says that the child ended; otherwise
- * it was stopped or continued. */
+/* Whether `status`, as wait() returned it, means that the child ended;
+ * otherwise the child was stopped or continued. */
 static bool status_ended(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;

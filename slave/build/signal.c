@@ -165,8 +165,8 @@ static int collect_sents(const struct build *b, struct sents *s)
     return 0;
 }
 
-/* Whether a signalfd for the signals `set` (IPS_READY_SIGNALFD) reports signal
- * `sig`. */
+/* Whether a signalfd for the signals in `set` (IPS_READY_SIGNALFD) reports
+ * signal `sig`. */
 static bool is_in_set(uint32_t set, uint32_t sig)
 {
     return set >> (sig < 28 ? sig : 0) & 1;

@@ -110,7 +110,8 @@ static int cmp_return(const void *va, const void *vb, void *arg)
 
 struct object {
     struct build *b;
-    uint32_t *release, releases; /* indexes of its records, ordered by t */
+    uint32_t *release, releases; /* indexes of the object's RELEASE and ACQUIRE
+                                    records, each ordered by t */
     uint32_t *acquire, acquires;
 };
 

@@ -190,7 +190,7 @@ int b_subtract_spin_cpu(struct build *b)
     }
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
-        /* the next node exists: it is END at the latest */
+        /* the next node exists: every chain has an END */
         uint64_t *w = &g->w[s->node + 1];
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;

@@ -39,14 +39,14 @@ struct b_naps {
 struct b_stream {
     const struct ips_stream_in *in;
     struct ips_clock clock;
-    /* image_stamp and stream_stamp of its header, in ns */
+    /* image_stamp and stream_stamp of the stream's header, converted to ns */
     uint64_t image_ns, stream_ns;
     uint32_t image, chain;
     uint32_t next; /* the stream that continues the chain after this one, or
                       IPS_NONE */
     bool task, empty;
-    uint64_t first_ns, last_ns; /* earliest and latest time of its records;
-                                   without records: stream_ns */
+    uint64_t first_ns, last_ns; /* earliest and latest time of the stream's
+                                   records; without records: stream_ns */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
     uint64_t one_node; /* sends that need one node only: they did not sleep, and
@@ -65,11 +65,11 @@ struct b_stream {
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* the stream ends with an EXEC that did not fail */
     uint64_t exec_ns;
-    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    const uint8_t *exec; /* path of the stream's last EXEC, or NULL */
     bool named_exec;  /* pass `untraced` has counted the program of this EXEC */
-    uint8_t end_kind; /* kind of its last END record; 0: no END */
+    uint8_t end_kind; /* kind of the stream's last END record; 0: no END */
     uint64_t end_ns, end_status;
-    const uint8_t *name; /* text of its last NAME, or NULL */
+    const uint8_t *name; /* text of the stream's last NAME, or NULL */
     uint32_t name_len;
     /* This stream's first index in forks, joins, kills, takings, syncs,
      * retries, mades and nap_runs, which are in stream order. */
@@ -81,8 +81,8 @@ struct b_stream {
     uint32_t try_count, napped_count;
     struct b_naps naps;
     bool paged; /* a PAGEFAULT came after the last reading of the run delay */
-    uint32_t first_delay, delay_count; /* its readings of the run delay: a range
-                                          in delays */
+    uint32_t first_delay, delay_count; /* the stream's readings of the run
+                                          delay: a range in delays */
     /* the range in delays of the readings that the last b_scan_more() added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
@@ -90,7 +90,8 @@ struct b_stream {
 
 struct b_image {
     uint32_t first_stream, stream_count;
-    uint32_t task_count; /* TASK streams; they are its last streams */
+    uint32_t task_count; /* number of TASK streams; they are the last streams of
+                            the image */
     uint32_t main;       /* stream of the main thread or IPS_NONE */
     uint32_t proc;
     uint32_t first_chan, chan_count;
@@ -102,12 +103,15 @@ struct b_proc { /* data of the process that only the build needs; same index as
     uint32_t first_image, image_count;
     /* chain of the thread that survives execs; or IPS_NONE */
     uint32_t main_chain;
-    uint32_t end_chain;  /* chain whose END is the process's end */
-    uint32_t fork;       /* FORK that made it, or IPS_NONE */
-    uint32_t join;       /* JOIN that waited for its end, or IPS_NONE */
-    uint64_t last_ns;    /* time of its last record */
-    uint32_t order_next; /* for find_open_popen_fork(): where its search starts,
-                            in the forks sorted by process */
+    uint32_t end_chain; /* chain whose END is the process's end */
+    uint32_t fork;      /* the FORK that made the process, or IPS_NONE */
+    /* the JOIN that waited for the end of the process, or IPS_NONE */
+    uint32_t join;
+    uint64_t last_ns; /* time of the last record of the process */
+    uint32_t
+        /* index at which find_open_popen_fork() starts, in the forks sorted by
+         * process */
+        order_next;
     bool spawned; /* the child of a vfork, spawn, popen or system: its first
                      START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
@@ -116,23 +120,26 @@ struct b_proc { /* data of the process that only the build needs; same index as
 struct b_chain { /* data that only the build needs of the chain g.chains[] with
                     the same index */
     uint32_t first_stream, last_stream;
-    uint32_t fork;       /* FORK that is the predecessor of its START, or
-                            IPS_NONE */
-    uint64_t base;       /* coordinate of START */
-    uint64_t cpu_known;  /* the thread's CPU time as far as it is known, ns */
-    uint32_t image_aux;  /* spawned child: node at which its program started;
-                            else IPS_NO_NODE */
-    int64_t end_shift;   /* coordinate of END less its cpu_at */
+    uint32_t fork;      /* FORK that is the predecessor of its START, or
+                           IPS_NONE */
+    uint64_t base;      /* coordinate of START */
+    uint64_t cpu_known; /* the thread's CPU time as far as it is known, ns */
+    uint32_t image_aux; /* spawned child: node at which its program started;
+                           else IPS_NO_NODE */
+    /* coordinate of the chain's END less cpu_at of that node */
+    int64_t end_shift;
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
-    bool read_delays;    /* its run delay was read, so `off` is in use */
-    /* its receives were not matched early (build/plain/early.c), so pass
-     * `match` has to match them */
+    bool read_delays;    /* the kernel's run delay of the thread was read, so
+                            build.off is in use */
+    /* pass `match` must match the receives of this chain: they were not matched
+     * early (build/plain/early.c) */
     bool late;
 };
 
 struct b_fork {
     uint64_t t, t_ret, cpu, cpu_ret, seq;
-    uint64_t done_ns; /* popen, system: return of its JOIN; else UINT64_MAX */
+    uint64_t done_ns; /* popen, system: return of the JOIN for this fork; else
+                         UINT64_MAX */
     uint32_t pid, stream;
     uint32_t child;      /* chain, or IPS_NONE */
     uint32_t child_proc; /* the process, if the fork made one; or IPS_NONE */
@@ -145,8 +152,8 @@ struct b_fork {
 struct b_join {
     uint64_t t_ret, seq, child_cpu;
     uint32_t pid, status, stream;
-    uint32_t child;      /* chain whose END it waited for, or IPS_NONE */
-    uint32_t child_proc; /* process that it waited for, or IPS_NONE */
+    uint32_t child;      /* chain whose END the join waited for, or IPS_NONE */
+    uint32_t child_proc; /* process that the join waited for, or IPS_NONE */
     uint32_t node;
     uint8_t kind;
     bool ended;      /* the child has ended; false: it was only stopped */
@@ -168,17 +175,17 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     uint32_t dead_owner; /* ACQUIRE of a robust mutex whose owner died: the
                             owner's chain; else IPS_NONE */
     uint32_t node;
-    uint32_t next; /* the first node that its chain made after this record */
+    uint32_t next; /* the first node that the thread made after this record */
     int32_t value, left; /* `left`, of a RELEASE: number of waiters that it may
                             still wake */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used;     /* RELEASE: it ended a thread's wait */
+    bool used;     /* RELEASE: this release ended a thread's wait */
     bool ready;    /* ACQUIRE that did not wait: the eventfd had a value, or the
                       lock was free */
-    bool is_short; /* a short record: it gets a node only if it ended a thread's
-                      wait */
+    bool is_short; /* a short record, which gets a node only if it ended a
+                      thread's wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
     bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
@@ -244,7 +251,7 @@ struct b_spin { /* CPU time that a thread spent spinning between a node and the
     uint64_t ns;
 };
 
-struct b_fitted { /* g.wait of a node, before it was corrected */
+struct b_fitted { /* a node's g.wait before it was corrected */
     uint32_t node;
     uint64_t wait;
 };
@@ -262,7 +269,8 @@ struct b_window {
      * `left`: delay of earlier windows that was longer than their gaps and
      * sleeps. */
     uint64_t known, left, last_t;
-    bool has_base, read; /* `known` is valid; there was a previous reading */
+    /* has_base: `known` is valid; read: there was a previous reading */
+    bool has_base, read;
     /* Sums that earlier windows added to the thread's row and to the counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
@@ -293,8 +301,8 @@ struct b_kill { /* a KILL record: a process sent a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t pid, tid, sig; /* receiver's pid and tid (0: any thread); signal */
-    uint32_t group;         /* receivers: this process group; 0: unknown, or
-                               not sent to a group */
+    uint32_t group; /* signal to a group: the process group; 0: not known, or no
+                       group */
     bool to_group, is_taken;
 };
 struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
@@ -326,7 +334,7 @@ struct b_poll { /* a poll of a stream with a node of its own: the wait was not
 };
 struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;
-    /* pid: the child that it waited for; 0: any child */
+    /* `pid`: the child that the thread waited for; 0: any child */
     uint32_t node, proc, pid;
 };
 /* A send during which its process ended. It has no record, so how much it sent
@@ -346,12 +354,13 @@ struct b_job_stopped { /* the node at which a stopped thread continued; index of
 };
 struct b_unrecorded { /* an UNSEEN record, or the MODULE record of a runtime */
     bool runtime;
-    bool of_threads; /* it concerns waits between threads, so it does not matter
-                        in a process with one thread */
+    bool of_threads; /* the activity is a wait between threads, so it does not
+                        matter in a process with one thread */
     uint64_t t;
     const uint8_t *text;
     uint32_t len, stream;
-    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
+    /* the last FORK of the stream before this record, or IPS_NONE */
+    uint32_t fork;
 };
 
 struct b_use { /* a stream has SENDs (or RECVs) on channel `id` */
@@ -365,7 +374,7 @@ struct b_chan {
     uint32_t image, id, stream;
     uint32_t end_recv, end_send; /* the receiving and the sending end: two ends
                                     for pipes, else the same end; or IPS_NONE */
-    bool open;                   /* pass `hold`: its descriptor is open */
+    bool open; /* pass `hold`: the descriptor of this channel is open */
 };
 
 /* A send on a byte stream, with the data of its node that pass `match` needs.
@@ -410,8 +419,8 @@ struct b_sends {
 struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
-    uint32_t ext; /* index of its b_ext, if the peer is not local; else IPS_NONE
-                   */
+    uint32_t ext; /* index of the receive's b_ext if the peer is not local, else
+                     IPS_NONE */
 };
 struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
@@ -420,18 +429,20 @@ struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
 /* Same index as struct ips_end. */
 struct b_end {
     bool listen, datagram;
-    bool packets;   /* positions count messages, not bytes */
-    bool local;     /* the peer is on this machine: `peer_end` */
-    bool shared;    /* build/shared.c: an unrecorded process uses it, too */
-    bool uncertain; /* several ends may be its peer, so it gets none */
+    bool packets; /* positions count messages, not bytes */
+    bool local;   /* the peer is on this machine: `peer_end` */
+    bool shared; /* an unrecorded process uses this end, too (build/shared.c) */
+    bool uncertain; /* several ends may be the peer of this end, so the end gets
+                       no peer */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;
     struct ips_addr laddr, raddr;
     uint32_t connect_node;
-    uint32_t socket; /* datagrams: the socket's end that this flow belongs to */
-    /* pass `node`: the last SEND here, with its chain; the traffic row of the
-     * process that used the end last */
+    /* datagrams: the end of the socket that this flow belongs to */
+    uint32_t socket;
+    /* pass `node`: the last SEND on this end, with its chain; the traffic row
+     * of the process that used the end last */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
     /* from pass `hold`: the releases of the end, a range in releases[] */
@@ -445,13 +456,14 @@ struct b_end {
      * the chain of the first one (send_op_chain, read_chain) and whether other
      * chains have some (send_many, read_many). send_blocked: at least one send
      * blocked. */
-    struct b_sends sends; /* pass `match` sorts them by return */
+    struct b_sends sends; /* pass `match` sorts the sends by time of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
     /* build/plain/early.c: the only chain that sends (receives) here, plus 1;
      * 0: no chain does; B_USERS: several chains, or not known */
     uint32_t writer, reader;
-    /* pass `match`: its receives are in reads[], in order of return */
+    /* pass `match`: the receives of this end are in reads[], in order of
+     * return */
     bool listed;
     uint32_t first_read;
 };
@@ -489,9 +501,10 @@ struct b_ext {
     uint32_t node, end;
     uint32_t last_send; /* node of the thread's send that this receive answers,
                            or IPS_NO_NODE */
-    bool blocked;       /* it slept, or took over a poll's wait */
-    bool is_decided; /* this machine knows its cause: no other machine decides
-                        it */
+    /* the thread slept in the receive, or in the poll before it */
+    bool blocked;
+    bool is_decided; /* this machine knows the cause of the receive: no other
+                        machine decides it */
     bool polled;     /* of a poll: if the peer sent no more bytes, the poll saw
                         end-of-file */
 };

@@ -114,8 +114,9 @@ static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
         c->end_send == IPS_NONE || !b->ends[c->end_send].local ||
         b->ends[c->end_send].datagram)
         return 0;
-    b->broken |= b->from != NULL; /* an incremental build cannot do this: build
-                                     the whole run again */
+    /* An incremental build cannot make such a node: the whole run has to be
+     * built again. */
+    b->broken |= b->from != NULL;
     int rc = B_MORE(b->unfinished_sends, b->err);
     if (rc < 0)
         return rc;

@@ -19,7 +19,7 @@
 
 struct weigher {
     struct build *b;
-    struct ips_graph g; /* copy of the graph, for its columns */
+    struct ips_graph g; /* copy of the graph's struct */
     uint64_t *cpu_at; /* may be the same memory as g.at, so each element is read
                          before g.at is written */
     const uint64_t *off;

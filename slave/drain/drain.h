@@ -63,10 +63,12 @@
 
 enum slave_segment_state {
     SLAVE_SEG_NEW,     /* no valid segment header was seen yet */
-    SLAVE_SEG_WAITING, /* an earlier segment of its stream is not done */
-    SLAVE_SEG_READING, /* the segment of its stream that is being read */
+    SLAVE_SEG_WAITING, /* an earlier segment of the same stream is not done */
+    SLAVE_SEG_READING, /* being read: all earlier segments of the stream are
+                          done */
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
-    SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
+    SLAVE_SEG_DRAINED, /* handed back to the writer, which may use the segment
+                          again */
     /* refused: not read any further; removed together with the run */
     SLAVE_SEG_BAD,
     /* the segment's file was removed; the struct is freed at the end of the
@@ -99,8 +101,8 @@ struct slave_segment {
     bool digest;
     uint64_t next_poll_ns;
     uint64_t wait_ns; /* current polling interval of the segment */
-    /* monotonic time since which its header or its next record is missing; 0:
-     * not missing */
+    /* monotonic time since which the segment's header or next record is
+     * missing; 0: not missing */
     uint64_t since_ns;
     bool dirty;
     enum slave_segment_state saved_state;
@@ -110,7 +112,8 @@ struct slave_segment {
 enum slave_image_state {
     SLAVE_IMAGE_UNSEEN, /* in another pid namespace: process not found yet */
     SLAVE_IMAGE_ALIVE,
-    /* an exec replaced the image: it writes no more, but its process lives */
+    /* an exec replaced the image: no more records come, but the process
+     * lives */
     SLAVE_IMAGE_REPLACED,
     SLAVE_IMAGE_DEAD,
 };
@@ -138,7 +141,8 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
      * interval between searches (drain/unrecorded.c) */
     uint64_t next_unrecorded_ns, unrecorded_wait_ns;
     bool ended;        /* a final END record of the image was read */
-    bool death_marked; /* the rows of its streams say that the image is dead */
+    bool death_marked; /* the database rows of the image's streams say that it
+                          is dead */
     /* some stream refers to this image (for slave_run_free_dead_processes) */
     bool in_use;
 };
@@ -181,7 +185,8 @@ struct slave_run {
     /* bytes of removed segments and of new spare segments that the run's
      * control file does not count yet */
     uint64_t uncounted_released, uncounted_spare;
-    /* the run's archive; its fd is -1 while it is not open for writing */
+    /* the run's archive; archive.fd is -1 while the file is not open for
+     * writing */
     struct slave_archive archive;
     /* queue that hands new records to the live tables of the run
      * (graphs/live_tables.h); NULL: the run has none */
@@ -370,8 +375,9 @@ struct slave_spare_segments;
  * directory of the run. */
 void slave_spare_segments_take_over(struct slave_drain *d,
                                     struct slave_run *run, const char *name);
-/* If it is time: adopts the spare segments that processes have taken, and makes
- * new ones, or removes all of them if none was taken for long. */
+/* Does nothing before the time is due. Adopts the spare segments that processes
+ * have taken, and makes new ones; removes all of them if none was taken for
+ * long. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
                                uint64_t now_ns);
 /* Returns the monotonic time of the next turn for spare segments; UINT64_MAX:

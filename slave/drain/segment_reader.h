@@ -19,7 +19,8 @@
 
 /* Kind of the bytes that follow the published records. */
 enum slave_segment_stop {
-    SLAVE_STOP_ZERO,    /* zeroes: no record written there yet */
+    SLAVE_STOP_ZERO, /* zeroes: no record was written after the published ones
+                      */
     SLAVE_STOP_PENDING, /* a reservation that is not published yet */
     /* bytes that were not read yet, or a record that the read limit cut off */
     SLAVE_STOP_MORE,

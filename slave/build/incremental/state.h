@@ -30,17 +30,17 @@ struct g_chain {
     bool goes_on;
     uint32_t space; /* node numbers reserved */
     uint32_t nodes; /* nodes made; without END while goes_on is true */
-    uint32_t had;   /* nodes made before this call */
+    uint32_t had;   /* number of nodes of the chain before this call */
     /* upper limit of the nodes that the new records need, with END */
     uint32_t need;
     struct maker m;     /* state of pass `node` after the chain's last record */
-    struct b_walk walk; /* position after its last record */
+    struct b_walk walk; /* position after the chain's last record */
     uint64_t bytes;     /* total length of the chunks before the current one */
     uint64_t off_ns, probe_ps;
     struct g_raw raw;
     /* windows of the run delay that began after the border */
     B_ARRAY(struct b_window) windows;
-    /* nodes before this one are old enough to be final */
+    /* nodes with lower numbers than this are old enough to be final */
     uint32_t old;
     /* sums over the nodes before `old`, from g_make_table_weights() */
     struct g_sums sums;
@@ -68,8 +68,9 @@ struct g_end {
     /* several threads use the end, or it is no stream: a new send or receive
      * here forces a whole build */
     bool shut;
-    uint32_t sends, read_count; /* at the start of this call */
-    /* the receives here; those before reads.v[open] are final */
+    uint32_t sends, read_count; /* number of sends and of receives at the start
+                                   of this call */
+    /* the receives on this end; those before reads.v[open] are final */
     B_ARRAY(struct b_read) reads;
     uint32_t open;
     /* the first receive whose send is not known yet; reads.n: there is none */
@@ -85,8 +86,8 @@ struct g_end {
     struct g_at at;
     bool at_send; /* `sent` includes the send at `at` */
     uint64_t read, sent;
-    /* For the sends here: the first that is not final, the bytes sent before
-     * it, and the latest return of a final send that blocked. */
+    /* For the sends on this end: the first that is not final, the bytes sent
+     * before it, and the latest return of a final send that blocked. */
     struct g_at first;
     uint64_t first_sent, room_ns;
     uint32_t seen;    /* reads.n at the start of this call */
@@ -100,7 +101,7 @@ struct g_roomless {
     uint64_t slept;
 };
 
-#define G_BENT_MOST (1u << 22) /* limit; more of them mean damaged records */
+#define G_BENT_MOST (1u << 22) /* limit; damaged records may exceed it */
 /* Node `node` got the time of node `by`, which depends on it: it is final only
  * if `by` is. */
 struct g_bent {
