@@ -227,7 +227,8 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
 
 /* ---- decoding ---- */
 
-/* Finds the columns in p->plain, which holds `plain` bytes. */
+/* Sets the columns to their parts of p->plain, which holds `plain` bytes.
+ * Returns 0 or IPS_E_CORRUPT. */
 static int find_columns(struct slave_pack *p, size_t plain)
 {
     struct pack_coder *c = &p->coder;

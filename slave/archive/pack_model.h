@@ -12,8 +12,8 @@
 #include "agent/pool/format.h"
 
 enum pack_column {
-    /* stream, words and records of each frame; first word of each new kind of
-     * record */
+    /* stream number, length in words and number of records of each frame; first
+     * word of each new kind of record */
     PACK_FRAMES,
     PACK_KIND,
     PACK_A,

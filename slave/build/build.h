@@ -64,9 +64,10 @@ struct ips_build_input {
     /* machine index to write into the chains; a slave uses 0, and the master
      * renumbers the machines */
     uint32_t machine;
-    /* output (build/waits.h); NULL: not wanted */
+    /* output: rows of single waits (build/waits.h); NULL: not wanted */
     struct ips_wait_rows *waits;
-    struct ips_traffic_window *traffic; /* output; NULL: not wanted */
+    struct ips_traffic_window
+        *traffic; /* output: traffic in a time window; NULL: not wanted */
     /* output, progress for other threads to read; NULL: not wanted */
     atomic_uint *permille;
     /* for tests: use no fast path, not even for plain records (build/plain.h)
@@ -121,7 +122,8 @@ struct ips_proc {
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
-    uint64_t image_stamp; /* image_stamp of the process's last image */
+    uint64_t image_stamp; /* image_stamp of the process's last image: identifies
+                             the program it ran last */
     bool left_image;   /* the process's last image ends with an EXEC record */
     bool recorded_end; /* the process recorded its own end */
 };
@@ -142,7 +144,7 @@ struct ips_thread_row {
     /* run delay: time that the thread was runnable but not running, as the
      * kernel reported it; without the delay before its START */
     uint64_t delay_ns;
-    /* the part of delay_ns that follows a wake-up; wait_ns contains it, too */
+    /* the part of delay_ns that followed wake-ups; wait_ns counts it, too */
     uint64_t woken_ns;
     /* time off the CPU outside of calls, for times when the kernel's run delay
      * was not read */
@@ -263,7 +265,7 @@ struct ips_build_counts {
     uint64_t spin_ns; /* CPU burnt by spinning waits */
     /* CPU time that recording cost, from the number and kind of the records */
     uint64_t overhead_ns;
-    /* part of overhead_ns that arcs of the graph contain */
+    /* the part of overhead_ns that is in arcs of the graph (g.probe) */
     uint64_t probe_arc_ns;
     /* time that threads were runnable but not running, as the kernel reported
      * it */

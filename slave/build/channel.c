@@ -312,8 +312,8 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
     return i;
 }
 
-/* Makes space for one more flow in the hash table, which is at most half full.
- */
+/* Makes space for one more flow in the hash table, and keeps the table at most
+ * half full. Returns 0 or IPS_E_NO_MEMORY. */
 static int reserve_flow(struct build *b)
 {
     if ((b->flow_count + 1) * 2 <= b->flow_capacity)

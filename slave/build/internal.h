@@ -236,7 +236,7 @@ struct build {
      * wake-up. NULL in a whole build if no thread read its run delay and none
      * spun: then the sum of the chain in `gaps` is enough. */
     uint64_t *off;
-    uint64_t off_ns; /* ns asleep in calls since the last node */
+    uint64_t off_ns; /* time asleep in calls since the last node, ns */
     struct b_gaps gaps;
     bool careful;  /* some processes are not recorded (build/shared.c) */
     bool doubtful; /* an unrecorded process may have read from a stream */
@@ -350,8 +350,8 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/; only b_incremental_get_final_spun() works in all
- * builds. */
+/* build/incremental/: for incremental builds; b_incremental_get_final_spun()
+ * also works in other builds. */
 int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */

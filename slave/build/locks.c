@@ -67,7 +67,8 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* Returns when the thread had obtained the lock, or released it. */
+/* Returns the time at which the thread had obtained the lock, or released
+ * it. */
 static uint64_t moment_of(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;

@@ -63,8 +63,8 @@ struct maker_job_stop {
     uint64_t t, cpu;             /* at the return of the thread's last record */
     const struct b_job_stop *in; /* the stop that ended during the current call
                                     and has no node yet; or NULL */
-    uint64_t slept;      /* wait of the stop's node, ns: from the call until
-                            SIGCONT */
+    uint64_t slept; /* time from the call until SIGCONT, ns: the wait of the
+                       stop's node */
     uint64_t stopped_ns; /* part of the call during which the process was
                             stopped (for b_decode_interval) */
 };
@@ -103,7 +103,7 @@ struct maker {
     struct run_delay {
         const struct b_stream *stream;
         uint32_t next;    /* number of readings processed so far */
-        uint64_t left_ns; /* delay up to the last of them that no page fault has
+        uint64_t left_ns; /* run delay in these readings that no page fault has
                              used yet */
     } run_delay;          /* run delay during page faults: take_run_delay() in
                              build/node.c */
@@ -123,8 +123,8 @@ struct maker {
 struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
-    bool by_signal; /* a signal from a recorded sender ended it */
-    /* A signal that needs no arc (taken_signal.no_arc) ended it. */
+    bool by_signal; /* a signal from a recorded sender ended the call */
+    /* A signal that needs no arc (taken_signal.no_arc) ended the call. */
     bool by_timer_or_outside;
     struct b_chan *chan;
     uint32_t end;
@@ -247,7 +247,7 @@ void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
  * on another machine. */
 int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
                       uint64_t len, uint64_t slept) IPS_MUST_USE;
-/* build/io.c: each processes one record. */
+/* build/io.c: each function handles one record of the type in its name. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;

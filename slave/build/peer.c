@@ -221,8 +221,8 @@ static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
 /* ---- ends that may have a peer on another machine ---- */
 
 /* Marks ends whose peer may be in another pool: on another machine, or on this
- * one if several pools act as "machines". So the address does not matter. Only
- * the master knows all ends. */
+ * one if several pools act as "machines". So a local address does not exclude
+ * this. Only the master knows all ends. */
 int b_mark_far_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {

@@ -181,10 +181,10 @@ int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
 /* A sleep longer than twice the last nap plus this (ns) ends the run of naps: a
  * busy machine does not explain it. */
 #define NAP_ODD_NS 1000000000u
-/* One nap in this many may be odd: on a busy machine a nap may take much
- * longer, and the agent guesses the CPU time between two readings of the clock.
- * But LOOK_LONG_NS of CPU time or more is work: by then the agent has read the
- * clock. */
+/* At most one nap in this many may be odd. On a busy machine a nap may take
+ * much longer, and the agent only estimates the CPU time between two readings
+ * of the clock. But LOOK_LONG_NS of CPU time or more is always work, because by
+ * then the agent has read the clock. */
 #define NAPS_OF_ONE_ODD 8u
 #define LOOK_LONG_NS (2u * B_READ_NS)
 

@@ -565,8 +565,8 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    /* nodes of START, of the start of its image, of a send that did not end,
-     * and of END */
+    /* room for the nodes of START, of the start of its image, of a send that
+     * did not end, and of END */
     s->node_capacity = 4;
     for (;;) {
         bool received = false;

@@ -123,8 +123,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct interval v;
     int rc = 0;
     if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams) {
-        /* the scan of an incremental build made no b_sync for this record
-         * (scan_sync) */
+        /* There is no b_sync: the scan of an incremental build makes none for
+         * such a record (scan_sync). */
         b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
         count_blocked_release(m, &r, &v);
         return 0;

@@ -10,7 +10,7 @@
 #include "slave/build/build.h"
 #include "slave/build/channel.h"
 
-/* An array with its count and capacity. */
+/* Declares an array with its number of elements and its capacity. */
 #define B_ARRAY(type)                                                          \
     struct {                                                                   \
         type *v;                                                               \
@@ -49,8 +49,9 @@ struct b_stream {
                                    records; without records: stream_ns */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
-    uint64_t one_node; /* sends that need one node only: they did not sleep, and
-                          no earlier call of the stream returned after them */
+    uint64_t one_node; /* number of sends that need only one node: they did not
+                          sleep, and no earlier call of the stream returned
+                          after them */
     uint64_t cost_ret_ns; /* for b_check_cold_call(): when the stream's last
                              recorded call returned */
     uint64_t read_cpu_ns; /* for b_add_record_cost(): CPU time at the agent's
@@ -60,7 +61,7 @@ struct b_stream {
     uint64_t blocks_unread_ns;
     uint32_t blocks_unread;
     /* fields of the START record */
-    uint8_t start_kind; /* 0: no START */
+    uint8_t start_kind; /* kind of the first START record; 0: no START */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* the stream ends with an EXEC that did not fail */
@@ -107,11 +108,9 @@ struct b_proc { /* data of the process that only the build needs; same index as
     uint32_t fork;      /* the FORK that made the process, or IPS_NONE */
     /* the JOIN that waited for the end of the process, or IPS_NONE */
     uint32_t join;
-    uint64_t last_ns; /* time of the last record of the process */
-    uint32_t
-        /* index at which find_open_popen_fork() starts, in the forks sorted by
-         * process */
-        order_next;
+    uint64_t last_ns;    /* time of the last record of the process */
+    uint32_t order_next; /* index where find_open_popen_fork() starts (forks by
+                            process) */
     bool spawned; /* the child of a vfork, spawn, popen or system: its first
                      START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
@@ -123,7 +122,7 @@ struct b_chain { /* data that only the build needs of the chain g.chains[] with
     uint32_t fork;      /* FORK that is the predecessor of its START, or
                            IPS_NONE */
     uint64_t base;      /* coordinate of START */
-    uint64_t cpu_known; /* the thread's CPU time as far as it is known, ns */
+    uint64_t cpu_known; /* the thread's CPU time at the last reading, ns */
     uint32_t image_aux; /* spawned child: node at which its program started;
                            else IPS_NO_NODE */
     /* coordinate of the chain's END less cpu_at of that node */
@@ -263,8 +262,10 @@ struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
 /* The time between two readings of a chain's run delay, or after the last
  * reading (build/delay.c). */
 struct b_window {
-    uint32_t node;         /* first node in the window */
-    uint32_t stream, next; /* the reading that ends the window */
+    uint32_t node; /* first node in the window */
+    /* position of the reading that ends the window: its stream, and its index
+     * there */
+    uint32_t stream, next;
     /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
      * `left`: delay of earlier windows that was longer than their gaps and
      * sleeps. */
@@ -305,7 +306,8 @@ struct b_kill { /* a KILL record: a process sent a signal */
                        group */
     bool to_group, is_taken;
 };
-struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
+struct b_signal_taken { /* a SIGNAL record: a signal was delivered to a thread
+                         */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t from, sig; /* sender's pid, or 0 */
@@ -340,7 +342,7 @@ struct b_vain { /* a wait for children that the kernel reaped itself */
 /* A send during which its process ended. It has no record, so how much it sent
  * is not known. */
 struct b_unfinished_send {
-    uint64_t t, t_ret; /* the call; the process's end */
+    uint64_t t, t_ret; /* time of the call; time at which the process ended */
     uint32_t node, end, chain;
 };
 struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
@@ -414,7 +416,8 @@ struct b_block {
 };
 struct b_sends {
     uint32_t first, last; /* first and last block, or IPS_NONE */
-    uint32_t n, capacity; /* sends in all blocks; free slots in `last` */
+    uint32_t n, capacity; /* number of sends in all blocks; number of free slots
+                             in `last` */
 };
 struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
@@ -459,8 +462,8 @@ struct b_end {
     struct b_sends sends; /* pass `match` sorts the sends by time of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
-    /* build/plain/early.c: the only chain that sends (receives) here, plus 1;
-     * 0: no chain does; B_USERS: several chains, or not known */
+    /* build/plain/early.c: the only chain that sends to (receives from) this
+     * end, plus 1; 0: no chain does; B_USERS: several chains, or not known */
     uint32_t writer, reader;
     /* pass `match`: the receives of this end are in reads[], in order of
      * return */
@@ -469,7 +472,7 @@ struct b_end {
 };
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
-/* A position as the graph stores it: at most IPS_POS_EXACT - 1. */
+/* Returns a position as the graph stores it: at most IPS_POS_EXACT - 1. */
 static inline uint64_t b_clamp_pos(uint64_t pos)
 {
     return ips_min_u64(pos, IPS_POS_EXACT - 1);

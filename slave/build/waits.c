@@ -32,7 +32,7 @@ struct b_wait_notes {
     uint64_t last_site;
     struct recent_stack recent[KEPT];
     uint32_t recent_count, recent_next;
-    /* Data of the pending wait (struct wait). */
+    /* Data for the row of the pending poll's wait (struct wait). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
     int rc;

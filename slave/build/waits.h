@@ -87,7 +87,7 @@ struct ips_wait_rows {
     uint32_t dropped_count, dropped_capacity;
     struct ips_release_row *release; /* ordered by node */
     uint32_t release_count, release_capacity;
-    struct ips_lock_row *lock; /* ordered as struct ips_lock_row states */
+    struct ips_lock_row *lock; /* ordered by node, w, t, seq */
     uint32_t lock_count, lock_capacity;
     struct ips_blocked_row *blocked; /* ordered by chain */
     uint32_t blocked_count, blocked_capacity;

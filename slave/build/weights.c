@@ -333,8 +333,8 @@ static void rebuild_sums(struct build *b)
     }
 }
 
-/* `sum`: the CPU times and the lengths of cross arcs, added up over all
- * nodes. */
+/* Described in build/internal.h. `sum`: the CPU times and the lengths of cross
+ * arcs, added up over all nodes. */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;

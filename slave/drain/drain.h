@@ -272,8 +272,8 @@ struct slave_drain {
     /* why the archive or the database cannot be written, or a run of the pool
      * cannot be archived; "": no failure */
     char failing[200];
-    /* why the archive of a run that the last listing of the pool found cannot
-     * be opened; "": no failure */
+    /* why the slave cannot open the archive of a run that the last listing of
+     * the pool found; "": no failure */
     char unopened[200];
     uint64_t retry_ns;
     /* incremented with every change that is reported to the master */

@@ -563,7 +563,8 @@ static void read_and_finish_segment(struct slave_drain *d,
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
             give_up_damaged_segment(run, seg);
-        if (!seg->row.given_up && fd < 0) { /* the file was removed too early */
+        /* Another program removed the file before all of it was read. */
+        if (!seg->row.given_up && fd < 0) {
             seg->row.given_up = true;
             run->row.given_up++;
             slave_run_mark_dirty(run);

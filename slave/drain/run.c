@@ -575,8 +575,8 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_liveness_is_run_in_environs(d, run->row.name)) {
-        /* There is a process of the run that has recorded nothing yet, or never
-         * will: try again later. */
+        /* Some process has the run in its environment, but has recorded nothing
+         * yet, or never will: try again later. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
         return;
     }

@@ -46,7 +46,8 @@ static void store_unrecorded_row(struct looked *l,
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        /* not stored: the next search finds it again */
+        /* The row is not stored, but the next search finds the activity
+         * again. */
         ips_log_debug("unseen: %s", err.msg);
 }
 

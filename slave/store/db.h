@@ -42,7 +42,7 @@ struct slave_store {
     sqlite3_stmt *stmt[SLAVE_STMT_COUNT];
 };
 
-/* Sets IPS_E_DB with SQLite's message. */
+/* Sets *err to IPS_E_DB with SQLite's message. Returns IPS_E_DB. */
 int slave_store_error(struct slave_store *s, struct ips_err *err,
                       const char *what) IPS_MUST_USE;
 /* Runs a bound statement that returns no rows, then resets it. */

@@ -9,8 +9,8 @@
 
 #include "common/paths.h"
 
-/* SQLite virtual machine operations between two checks of the limits: about 20
- * us. */
+/* Number of operations of SQLite's virtual machine between two checks of the
+ * limits: about 20 us. */
 #define PROGRESS_OPS 1000
 
 /* part of the view `threads`: each thread with its process */

@@ -131,7 +131,7 @@ int g_init_state(struct b_incremental *k)
 /* The chain that was looked up last: a cache, because most arcs of a chain come
  * from few other chains. */
 struct near {
-    uint32_t chain, first, end; /* end 0: empty */
+    uint32_t chain, first, end; /* end is 0 while the cache is empty */
 };
 
 static inline uint32_t find_chain_cached(const struct b_incremental *k,

@@ -253,7 +253,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     int rc = g_scan_more(k);
     if (rc == 0 && !b->broken)
         rc = g_make_more_nodes(k);
-    /* only a whole build makes the arcs of polls */
+    /* Only a whole build makes the arcs of polls, so a new poll forces one. */
     b->broken |= b->polls.n > 0;
     if (rc < 0 || b->broken || !has_only_expected_changes(k)) {
         b->broken = true;

@@ -28,7 +28,7 @@ struct slide {
          * first node */
         uint32_t pin, to;
     } * at;
-    uint32_t chain; /* the chain looked up last */
+    uint32_t chain; /* the chain that chain_at() found last */
 };
 
 typedef int seen(struct slide *s, uint32_t *node);

@@ -19,7 +19,7 @@ struct g_raw {
 
 /* Sums over the nodes of a chain before `node`. */
 struct g_sums {
-    uint32_t node; /* 0: not computed */
+    uint32_t node; /* the number of that node; 0: the sums are not computed */
     uint64_t at, cpu_ns, probe_ns, unknown_ns;
     ips_u128 xlen;
 };
@@ -75,8 +75,8 @@ struct g_end {
     uint32_t open;
     /* the first receive whose send is not known yet; reads.n: there is none */
     uint32_t waits;
-    /* the state, from g_match(), before the first receive that is not old
-     * enough to be final */
+    /* the matching state, from g_match(), before the first receive that is not
+     * old enough to be final */
     struct g_mark mark;
     /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
@@ -159,7 +159,7 @@ struct b_op *g_send_at(const struct build *b, const struct b_end *e,
                        struct g_at *at);
 struct inflow g_resume_inflow(const struct build *b, const struct g_end *k,
                               uint32_t to);
-/* a += b, or a -= b if `minus`, for each count. */
+/* Adds each count of *b to *a, or subtracts it if `minus`. */
 void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
                   bool minus);
 /* memcpy() must not get NULL, not even for 0 bytes. */
