@@ -22,7 +22,7 @@
 /* ---- input ---------------------------------------------------------- */
 
 struct ips_chunk {
-    const uint8_t *data; /* whole checked records (ips_rec_check) */
+    const uint8_t *data; /* complete records, checked by ips_rec_check() */
     size_t len;
 };
 #define IPS_DEAD_KNOWN 0x10000u
@@ -66,8 +66,7 @@ struct ips_build_input {
     uint32_t machine;
     /* output: rows of single waits (build/waits.h); NULL: not wanted */
     struct ips_wait_rows *waits;
-    struct ips_traffic_window
-        *traffic; /* output: traffic in a time window; NULL: not wanted */
+    struct ips_traffic_window *traffic; /* output: traffic in a time window */
     /* output, progress for other threads to read; NULL: not wanted */
     atomic_uint *permille;
     /* for tests: use no fast path, not even for plain records (build/plain.h)
@@ -90,7 +89,7 @@ enum ips_wait_cause {
     IPS_WAIT_IDLE,  /* poll after which nothing was read */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
-    IPS_WAIT_LOCK, /* locks and other synchronisation objects: ACQUIRE */
+    IPS_WAIT_LOCK, /* a lock or another synchronisation object (ACQUIRE) */
     IPS_WAIT_DISK,
     IPS_WAIT_FILE_LOCK,
     IPS_WAIT_TERMINAL,
@@ -137,8 +136,8 @@ struct ips_thread_row {
     bool ended;
     uint64_t base_cpu_ns; /* the thread's CPU clock at its START node, ns */
     uint64_t cpu_ns;
-    /* Time off the CPU in calls, by cause. The sum with cpu_ns does not exceed
-     * the thread's lifetime. */
+    /* Time off the CPU in calls, by cause. These times and cpu_ns together do
+     * not exceed the thread's lifetime. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
     /* run delay: time that the thread was runnable but not running, as the
@@ -170,10 +169,11 @@ enum ips_end_peer {
  * and the read end of a pipe are two ends. */
 struct ips_end {
     uint8_t kind; /* enum ips_chan_kind */
-    uint8_t side; /* pipes: READ or WRITE */
+    uint8_t side; /* of a pipe: IPS_SIDE_READ or IPS_SIDE_WRITE */
     enum ips_end_peer peer;
     uint32_t peer_end;
-    char name[128]; /* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
+    char name[128]; /* for example "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe
+                       13:771" */
     /* compared bytewise; slave/build/channel.h has the format */
     uint8_t key_local[40], key_remote[40];
     uint8_t key_len;

@@ -208,7 +208,7 @@ struct build {
     struct b_end *ends;
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
-    /* each has B_SLAB_OPS slots, the last one slab_ops */
+    /* slabs for sends: of B_SLAB_OPS slots each, of slab_ops the last one */
     B_ARRAY(struct b_op *) slabs;
     uint32_t slab_ops, slab_used; /* the last slab's slots; its slots in use */
     B_ARRAY(struct b_long_read) long_reads;
@@ -229,7 +229,7 @@ struct build {
     uint32_t flow_capacity, flow_count;
     uint64_t node_capacity, send_capacity;
     uint32_t nodes;   /* number of nodes made so far */
-    uint64_t *cpu_at; /* [node_capacity] CPU of the node's thread at g.t_ns */
+    uint64_t *cpu_at; /* [node_capacity] CPU time of the thread at g.t_ns */
     /* For build/wall.c, [node_capacity]: ns that the thread slept in calls
      * since its previous node, including g.wait (the sleep in the call that the
      * node ends). b_distribute_run_delays() replaces it by the delay after the

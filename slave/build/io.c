@@ -50,7 +50,8 @@ void b_count_pending_as_idle(struct maker *m)
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
-    if (!m->wait.blocked_ns) /* the thread only spun */
+    if (!m->wait.blocked_ns) /* the thread did not sleep in the poll, it only
+                                spun */
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);

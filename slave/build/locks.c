@@ -56,7 +56,8 @@ struct locks {
     uint32_t lock; /* lock number of the current object */
     /* added to `lock`: 0, or 1 for the second lock of a reader-writer lock */
     uint32_t lock_number;
-    uint32_t begin; /* first row of the current object; of its current chain */
+    uint32_t begin; /* first row of the current object; first row of its current
+                       chain */
     uint32_t chain_begin;
 };
 
@@ -131,7 +132,8 @@ static int put_row_within_arc(struct locks *l, const struct b_sync *s,
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
-    /* every chain has START and END; damaged records may be outside of them */
+    /* A chain begins with START and ends with END. The row must be between
+     * them, even if records are damaged. */
     uint32_t last = c->first + c->count - 1;
     uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);

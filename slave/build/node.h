@@ -27,7 +27,7 @@ struct wait {
     uint64_t cpu, blocked_ns;
     uint32_t ready; /* what the poll reported as ready: a channel id, or
                        IPS_READY_EPOLL; 0: not known */
-    uint32_t arc;   /* the wait lies in the arc into this node */
+    uint32_t arc;   /* the wait is in the arc into this node */
     struct spin spin;
     /* `node`: the node of the poll's return, if the poll waited for a stream
      * (build/poll.c); else IPS_NO_NODE. t, t_ret, cpu_ret: call and return of
@@ -59,8 +59,9 @@ struct chosen {
 
 /* The stops of the thread's process (build/job_control.c). */
 struct maker_job_stop {
-    uint32_t next, end;          /* indexes into job_stops[] */
-    uint64_t t, cpu;             /* at the return of the thread's last record */
+    uint32_t next, end; /* indexes into job_stops[] */
+    /* time and CPU time at the return of the thread's last record */
+    uint64_t t, cpu;
     const struct b_job_stop *in; /* the stop that ended during the current call
                                     and has no node yet; or NULL */
     uint64_t slept; /* time from the call until SIGCONT, ns: the wait of the

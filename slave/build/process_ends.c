@@ -179,7 +179,7 @@ static void compute_own_rusage(struct build *b)
             !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
             continue;
         if (j->child_cpu == IPS_CPU_UNKNOWN)
-            /* the child's share is unknown */
+            /* it is not known how much of the CPU time was the child's */
             row->rusage_cpu_ns = IPS_CPU_UNKNOWN;
         else
             row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);

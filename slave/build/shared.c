@@ -29,7 +29,8 @@ struct shared {
     /* more bytes were sent than read, perhaps because there is another reader
      */
     bool taken;
-    B_ARRAY(uint64_t) empty; /* moments at which nothing was unread */
+    /* times at which everything that had been sent was read */
+    B_ARRAY(uint64_t) empty;
 };
 
 /* Returns the time from which on the thread slept for a receive: in the receive

@@ -240,7 +240,8 @@ static bool was_sent(const struct b_signal_taken *y)
     return y->code == SI_USER || y->code == SI_TKILL || y->code == SI_QUEUE;
 }
 
-/* Whether the kernel sent this signal for a key or a new size of a terminal. */
+/* Whether the kernel sent this signal because of a key or a new size of a
+ * terminal. */
 static bool is_of_terminal(const struct b_signal_taken *y)
 {
     return y->code == SI_KERNEL && (y->sig == SIGINT || y->sig == SIGQUIT ||

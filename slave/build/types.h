@@ -20,17 +20,17 @@
 /* Receives from one channel that failed with EAGAIN. */
 struct b_tries {
     uint32_t chan;   /* channel id; 0: accepts, on any socket */
-    uint64_t t, cpu; /* at the first call */
+    uint64_t t, cpu; /* time and CPU time at the first of these calls */
 };
 #define B_TRIES_KEPT 4u
 
 /* Naps since the stream's last record of another kind (b_scan_naps()). A nap is
  * a short sleep between two tests of a condition. */
 struct b_naps {
-    uint32_t count, odd;  /* number of naps; number of odd naps: of another
-                             length, or after too much CPU time */
-    uint32_t run;         /* index in nap_runs, once there are NAPS_MIN naps
-                             (build/retry.c) */
+    uint32_t count, odd; /* number of naps; number of odd naps: of another
+                            length, or after too much CPU time */
+    uint32_t run; /* index in nap_runs; valid once there are NAPS_MIN naps
+                     (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */
     uint64_t cpu_ret, ns; /* CPU time at the return of the last nap; length of
                              the last nap that was not odd in length */
@@ -109,8 +109,8 @@ struct b_proc { /* data of the process that only the build needs; same index as
     /* the JOIN that waited for the end of the process, or IPS_NONE */
     uint32_t join;
     uint64_t last_ns;    /* time of the last record of the process */
-    uint32_t order_next; /* index where find_open_popen_fork() starts (forks by
-                            process) */
+    uint32_t order_next; /* index in the forks by process where
+                            find_open_popen_fork() starts */
     bool spawned; /* the child of a vfork, spawn, popen or system: its first
                      START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
@@ -119,9 +119,9 @@ struct b_proc { /* data of the process that only the build needs; same index as
 struct b_chain { /* data that only the build needs of the chain g.chains[] with
                     the same index */
     uint32_t first_stream, last_stream;
-    uint32_t fork;      /* FORK that is the predecessor of its START, or
-                           IPS_NONE */
-    uint64_t base;      /* coordinate of START */
+    uint32_t fork; /* the FORK that is the predecessor of the chain's START, or
+                      IPS_NONE */
+    uint64_t base; /* the thread's CPU time at START (its coordinate) */
     uint64_t cpu_known; /* the thread's CPU time at the last reading, ns */
     uint32_t image_aux; /* spawned child: node at which its program started;
                            else IPS_NO_NODE */
@@ -140,8 +140,9 @@ struct b_fork {
     uint64_t done_ns; /* popen, system: return of the JOIN for this fork; else
                          UINT64_MAX */
     uint32_t pid, stream;
-    uint32_t child;      /* chain, or IPS_NONE */
-    uint32_t child_proc; /* the process, if the fork made one; or IPS_NONE */
+    uint32_t child;      /* chain of the child, or IPS_NONE */
+    uint32_t child_proc; /* the child process; IPS_NONE: not known, or the fork
+                            made a thread */
     uint32_t node;
     uint8_t kind;
     bool failed;
@@ -312,9 +313,10 @@ struct b_signal_taken { /* a SIGNAL record: a signal was delivered to a thread
     uint32_t stream, node;
     uint32_t from, sig; /* sender's pid, or 0 */
     int32_t code;
-    uint32_t kill, child; /* index in kills[] of the KILL that sent it; process
-                             whose end it reports; or IPS_NONE */
-    bool outside;         /* the sender is no process of the run */
+    /* the KILL that sent the signal, index in kills[]; process whose end the
+     * signal reports; or IPS_NONE */
+    uint32_t kill, child;
+    bool outside; /* the sender is no process of the run */
     /* `polled`: a poll of a signalfd that no read followed. It was called at
      * `asked` and returned at t; `sig` has the signals that the signalfd is
      * for, as bits (IPS_READY_SIGNALFD). */
@@ -330,7 +332,7 @@ struct b_job_stop {
 struct b_poll { /* a poll of a stream with a node of its own: the wait was not
                    taken over by a receive */
     uint64_t t, t_ret;
-    uint64_t slept, reply_ns; /* as in b_ext */
+    uint64_t slept, reply_ns; /* as blocked_ns and reply_ns in b_ext */
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
@@ -415,7 +417,8 @@ struct b_block {
     uint32_t next;  /* the next block of the end, or IPS_NONE */
 };
 struct b_sends {
-    uint32_t first, last; /* first and last block, or IPS_NONE */
+    /* first and last block with sends of the end, or IPS_NONE */
+    uint32_t first, last;
     uint32_t n, capacity; /* number of sends in all blocks; number of free slots
                              in `last` */
 };
@@ -429,7 +432,8 @@ struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
     uint32_t node;
 };
-/* Same index as struct ips_end. */
+/* Data of a channel end that only the build needs; same index as its struct
+ * ips_end. */
 struct b_end {
     bool listen, datagram;
     bool packets; /* positions count messages, not bytes */
@@ -508,8 +512,8 @@ struct b_ext {
     bool blocked;
     bool is_decided; /* this machine knows the cause of the receive: no other
                         machine decides it */
-    bool polled;     /* of a poll: if the peer sent no more bytes, the poll saw
-                        end-of-file */
+    bool polled; /* the entry is of a poll: if the peer sent no more bytes, the
+                    poll saw end-of-file */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,

@@ -50,7 +50,7 @@
 #define SLAVE_SEGMENTS_MAX 100000u
 /* a turn stops reading from a run after about this number of bytes */
 #define SLAVE_RUN_TURN_BYTES (8u << 20)
-/* bytes read from one segment at once */
+/* maximum number of bytes that are read from one segment at once */
 #define SLAVE_READ_BYTES (256u << 10)
 /* from this value of run->synced on, the run counts as up to date */
 #define SLAVE_SYNCED 4u
@@ -122,10 +122,10 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     struct slave_image *next;
     struct slave_run *run;
     enum slave_image_state state;
-    uint32_t pid; /* in the process's own pid namespace */
+    uint32_t pid; /* pid in the process's own pid namespace */
     uint64_t pidns;
     uint64_t stamp;
-    uint32_t pid_here; /* in the slave's pid namespace; 0: not found yet */
+    uint32_t pid_here; /* pid in the slave's pid namespace; 0: not found yet */
     int pidfd;         /* pidfd of the process; -1: none */
     /* exit status of the process, coded as in struct ips_stream_in */
     uint32_t dead_status;
@@ -266,8 +266,8 @@ struct slave_drain {
     size_t frames_len;
     struct slave_pack *pack;
     uint8_t *peek;
-    /* since when the archive or the database cannot be written; 0: no
-     * failure */
+    /* monotonic time since which the archive or the database cannot be written;
+     * 0: no failure */
     uint64_t failing_since_ns;
     /* why the archive or the database cannot be written, or a run of the pool
      * cannot be archived; "": no failure */
@@ -301,7 +301,7 @@ void slave_drain_close(struct slave_drain *d);
 uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
 /* Returns the highest fill (used bytes / quota) of the runs in the pool, in
- * 1/1000. */
+ * thousandths. */
 unsigned slave_drain_highest_fill(const struct slave_drain *d);
 /* Returns the number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_count_open_runs(const struct slave_drain *d);

@@ -196,7 +196,8 @@ static bool is_segment_name(const char *name)
 static bool may_have_unread_records(const struct slave_segment *s)
 {
     switch (s->state) {
-    case SLAVE_SEG_NEW: /* in a ring, a segment is read at the end */
+    case SLAVE_SEG_NEW: /* --on-full=ring: segments stay NEW until their writer
+                           has ended */
         return s->stream != NULL || (s->stored && !s->row.done);
     case SLAVE_SEG_WAITING:
         return true;

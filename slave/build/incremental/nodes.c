@@ -106,8 +106,7 @@ static int add_chain_end_node(struct b_incremental *k, uint32_t c)
 static int add_all_chain_end_nodes(struct b_incremental *k)
 {
     int rc = keep_rows(k);
-    /* the unended waits that making an END adds are dropped before the next
-     * call */
+    /* Making the ENDs adds unended waits. The next call drops them. */
     k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = k->chains[c].goes_on ? add_chain_end_node(k, c) : 0;

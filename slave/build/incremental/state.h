@@ -81,8 +81,8 @@ struct g_end {
     /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
     uint32_t got_last; /* node of the last dropped receive, or IPS_NO_NODE */
-    /* The state of struct inflow after the final receives here; the send at
-     * `at` is the peer's. */
+    /* The state of struct inflow after the final receives on this end; the send
+     * at `at` is the peer's. */
     struct g_at at;
     bool at_send; /* `sent` includes the send at `at` */
     uint64_t read, sent;
