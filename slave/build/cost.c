@@ -201,8 +201,8 @@ uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
- * started before that record. So the cost of its start lies in the arc into the
- * node of the image's start; without such a node it lies before the chain,
+ * started before that record. So the cost of its start is in the arc into the
+ * node of the image's start; without such a node it is before the chain,
  * where the graph has no arc. */
 static bool begins_chain(const struct b_chain *c, const struct build *b,
                          const struct b_stream *s, uint32_t type)

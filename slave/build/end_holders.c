@@ -22,7 +22,7 @@ struct holding { /* the hold of one process on one end */
     uint32_t next; /* index of the process's next holding */
     /* open descriptors with a CHAN; how many of them stay open at an exec */
     uint32_t named, plain;
-    uint32_t traffic; /* traffic row + 1; 0: none */
+    uint32_t traffic; /* index of the traffic row, plus 1; 0: none */
     bool is_held, listed;
 };
 

@@ -140,7 +140,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
         int rc = B_MORE(b->packets, b->err);
         if (rc < 0)
             return rc;
-        /* only a whole build runs b_restore_packet_bytes() */
+        /* Only a whole build runs b_restore_packet_bytes(), so the run has to
+         * be built again. */
         b->broken |= b->from != NULL;
         b->packets.v[b->packets.n++] = (struct b_packet){node, len};
         len = 1;
@@ -199,9 +200,9 @@ add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
     if (rc < 0)
         return rc;
     *ext = b->exts.n;
-    /* `asked`: the received bytes answer the thread's own last send here. On an
-     * accepted connection the thread is a server: the bytes are a new request,
-     * and its last send answered the previous one. */
+    /* `asked`: the received bytes answer the thread's own last send on this
+     * end. On an accepted connection the thread is a server: the bytes are a
+     * new request, and its last send answered the previous one. */
     bool asked = e->send_chain == m->chain && !b->out->ends[v->end].accepted;
     b->exts.v[b->exts.n++] = (struct b_ext){
         .pos = pos,
@@ -593,8 +594,9 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
         b_add_unended_call(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
-    b->broken |= b->from != NULL; /* only a whole build makes the arcs of such
-                                     failed waits */
+    /* Only a whole build makes the arcs of such failed waits, so the run has to
+     * be built again. */
+    b->broken |= b->from != NULL;
     int rc = B_MORE(b->vains, b->err);
     if (rc < 0)
         return rc;

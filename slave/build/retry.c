@@ -430,7 +430,7 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
            y->made != IPS_NONE && y->from <= begun;
 }
 
-/* limit of the conditions that a thread tries in turn */
+/* limit of the conditions that a thread tries alternately, with naps between */
 #define TURNS 8u
 
 static bool count_nap_of_retry(struct maker *m, const struct interval *v)

@@ -248,7 +248,8 @@ int b_match_shared(struct build *b, uint32_t to)
                        .reads = e->read_count};
     struct position p = {0, 0};
     e->shared = true;
-    /* only a whole build matches shared streams */
+    /* Only a whole build matches shared streams, so the run has to be built
+     * again. */
     b->broken |= b->incremental != NULL;
     int rc = collect_ops(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)

@@ -37,7 +37,7 @@ struct weight_sums {
     uint64_t passed;     /* g.at of the node before */
     uint64_t probe, unknown;
     ips_u128 xlen;
-    uint32_t end; /* end of the chain */
+    uint32_t end; /* number after the last node of the chain */
     bool forwards, bends;
 };
 
