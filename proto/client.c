@@ -268,7 +268,7 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
         int64_t whole =
             have ? ips_frame_length(c->in + c->at, have, max, err) : 0;
         if (whole < 0)
-            return (int)IPS_E_PROTOCOL;
+            return (int)whole;
         if (whole > 0) {
             size_t len = (size_t)whole;
             *out = ips_frame_decode(c->in + c->at, len, err);

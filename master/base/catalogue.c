@@ -27,6 +27,12 @@ static const char schema[] =
 static const char sql_put[] =
     "INSERT OR REPLACE INTO run_machine VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
+/* Results of an older run of the same name, which was removed on its machine.
+ */
+static const char sql_drop_irt[] =
+    "DELETE FROM irt WHERE run = ?1 AND EXISTS (SELECT 1 FROM run_machine"
+    " WHERE run = ?1 AND machine = ?2 AND created_real_ns <> ?3)";
+
 /* Newest run first, then by machine. A run was created at the earliest
  * created_real_ns of its rows. */
 static const char sql_each[] =
@@ -39,7 +45,7 @@ static const char sql_each[] =
 
 struct catalogue {
     sqlite3 *db;
-    sqlite3_stmt *put, *each, *put_irt, *get_irt;
+    sqlite3_stmt *put, *each, *put_irt, *get_irt, *drop_irt;
     /* Hash of the row that was last written for a run and machine, so that a
      * heartbeat without news writes nothing. Several runs may share a slot.
      * That costs a needless write but never loses data, because the hash covers
@@ -111,6 +117,8 @@ static int open_all(struct catalogue *c, const char *path, struct ips_err *err)
     if (rc == 0)
         rc = prepare_statement(c, sql_each, &c->each, err);
     if (rc == 0)
+        rc = prepare_statement(c, sql_drop_irt, &c->drop_irt, err);
+    if (rc == 0)
         rc = prepare_statement(c, "INSERT OR REPLACE INTO irt VALUES (?,?,?)",
                                &c->put_irt, err);
     if (rc == 0)
@@ -148,6 +156,7 @@ void catalogue_close(struct catalogue *c)
     sqlite3_finalize(c->each);
     sqlite3_finalize(c->put_irt);
     sqlite3_finalize(c->get_irt);
+    sqlite3_finalize(c->drop_irt);
     sqlite3_close(c->db);
     free(c);
 }
@@ -174,7 +183,15 @@ static int put_one(struct catalogue *c, const char *machine,
     uint64_t lost = 0;
     for (size_t i = 0; i < run->n_lost; i++)
         lost = ips_add_sat(lost, run->lost[i]);
-    sqlite3_stmt *st = c->put;
+    sqlite3_stmt *st = c->drop_irt;
+    sqlite3_reset(st);
+    bind_text(st, 1, run->run);
+    bind_text(st, 2, machine);
+    bind_count(st, 3, run->created_real_ns);
+    if (sqlite3_step(st) != SQLITE_DONE)
+        return db_error(c, "remove results of an older run", err);
+    sqlite3_reset(st);
+    st = c->put;
     sqlite3_reset(st);
     bind_text(st, 1, run->run);
     bind_text(st, 2, machine);

@@ -233,8 +233,9 @@ static int make_ends(struct query *q, struct ips_marked_request *told,
                 s->process = process;
             s->processes += other;
             d->end_process[d->end_count] = process;
-            d->ends[d->end_count++] =
+            d->ends[d->end_count] =
                 (struct ips_served_end){s->machine, d->end_count, r->service};
+            d->end_count++;
         }
         told[i] = (struct ips_marked_request){.end = d->end_count - 1,
                                               .begin = {r->first, r->first_ns},

@@ -15,7 +15,7 @@ struct cached_tables {
      * tables */
     unsigned refs;
     char run[QUERY_RUN_BYTES];
-    uint64_t events;
+    uint64_t events, created_real_ns;
     unsigned want;
     struct machine_share *machines; /* [count] the run's machines, all active */
     uint32_t count;
@@ -114,6 +114,7 @@ bool table_cache_use(struct query *q, unsigned want)
         !all_connected(q->m, k) ||
         catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open || known.events != k->events ||
+        known.created_real_ns != k->created_real_ns ||
         !lend_tables(q, k, want & GATHER_PEERS))
         return false;
     q->from_cache = true;
@@ -134,37 +135,42 @@ void table_cache_or_gather(struct query *q, unsigned want,
 
 /* ---- storing tables --------------------------------------------------- */
 
-static bool may_cache_and_count_events(const struct query *q, uint64_t *events)
+/* Whether the tables may be cached; sets *run as catalogue_sum_run() does. */
+static bool may_cache(const struct query *q, struct catalogue_sum_run *run)
 {
     size_t bytes = 0;
-    *events = 0;
+    *run = (struct catalogue_sum_run){0};
     if (q->gather.count == 0 || q->table_cache ||
         query_wants_windowed_tables(q) || query_incomplete(q) ||
         certificate_run_is_open(q))
         return false;
     for (uint32_t i = 0; i < q->machine_count; i++)
         bytes += q->machines[i].message_bytes;
-    for (uint32_t i = 0; i < q->gather.count; i++)
-        *events =
-            ips_add_sat(*events, q->gather.active[i]->sync->state->events);
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const Ips__RunState *state = q->gather.active[i]->sync->state;
+        run->events = ips_add_sat(run->events, state->events);
+        run->created_real_ns =
+            ips_max_u64(run->created_real_ns, state->created_real_ns);
+    }
     return bytes <= KEPT_BYTES_MOST;
 }
 
 /* Whether the cache already has the same run's tables with at least as much
  * data. */
 static bool has_as_much_cached(const struct cached_tables *k,
-                               const struct query *q, uint64_t events)
+                               const struct query *q,
+                               const struct catalogue_sum_run *run)
 {
-    return k && strcmp(k->run, q->run) == 0 && k->events == events &&
+    return k && strcmp(k->run, q->run) == 0 && k->events == run->events &&
+           k->created_real_ns == run->created_real_ns &&
            (k->want & q->gather.want) == q->gather.want;
 }
 
 void table_cache_store(struct query *q)
 {
-    uint64_t events;
+    struct catalogue_sum_run run;
     struct cached_tables *k;
-    if (!may_cache_and_count_events(q, &events) ||
-        has_as_much_cached(q->m->table_cache, q, events) ||
+    if (!may_cache(q, &run) || has_as_much_cached(q->m->table_cache, q, &run) ||
         !(k = calloc(1, sizeof(*k))))
         return;
     k->machines = calloc((size_t)q->gather.count + 1, sizeof(*k->machines));
@@ -173,7 +179,8 @@ void table_cache_store(struct query *q)
         return;
     }
     k->refs = 1;
-    k->events = events;
+    k->events = run.events;
+    k->created_real_ns = run.created_real_ns;
     k->want = q->gather.want;
     k->ambiguous = q->gather.ambiguous;
     k->untraced_ends = q->gather.untraced_ends;

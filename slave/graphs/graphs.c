@@ -227,6 +227,13 @@ static void to_front(struct slave_graphs *gs, struct slave_graph *g)
     gs->list = g;
 }
 
+/* After this slave_graphs_find and _get do not find the graph any more. */
+static void hide_graph(struct slave_graph *g)
+{
+    g->generation = g->snap->key = 0;
+    g->needs_write = false;
+}
+
 void slave_graphs_drop_reference(struct slave_graphs *gs, struct slave_graph *g)
 {
     if (g)
@@ -259,8 +266,7 @@ int slave_graphs_check_part(struct slave_graph *g,
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
-    /* so that slave_graphs_find and _get do not find the graph any more */
-    g->generation = g->snap->key = 0;
+    hide_graph(g);
     return ips_err_set(err, IPS_E_BUSY,
                        "run %s: the file of its graph was damaged and has been "
                        "removed: ask again to build the graph from the records",
@@ -490,6 +496,13 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     int rc = 0;
     if (same_peers(g, rows, count))
         return 0;
+    if (g->refs > 1) {
+        hide_graph(g);
+        return ips_err_set(err, IPS_E_BUSY,
+                           "run %s: the peers of its channel ends changed "
+                           "while other answers read its graph: ask again",
+                           g->snap->run);
+    }
     struct ips_peer_row *kept = calloc((size_t)count + 1, sizeof(*kept));
     if (!kept)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -509,13 +522,10 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     }
     if (rc == 0)
         rc = ips_built_set_peers(&g->b, kept, count, err);
-    g->revision++;
     g->join_bound = 0;
     if (rc < 0) {
         free(kept);
-        /* so that slave_graphs_find and _get do not find the graph any more */
-        g->generation = g->snap->key = 0;
-        g->needs_write = false;
+        hide_graph(g);
         return rc;
     }
     if (g->has_est)

@@ -114,8 +114,6 @@ struct slave_graph {
     /* upper bound for the size of the graph's joins (ips_joins_size_bound()),
      * plus 1; 0: not computed */
     uint64_t join_bound;
-    /* incremented when the peers change: answers in progress then fail */
-    uint64_t revision;
 };
 
 struct slave_graphs {
@@ -205,8 +203,9 @@ int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
                            struct ips_err *err) IPS_MUST_USE;
 
 /* Sets the peers of the graph's channel ends to rows[count] and updates the
- * graph to match. Does nothing if the peers are the same as before. After an
- * error the graph cannot be used any more. */
+ * graph to match. Does nothing if the peers are the same as before. IPS_E_BUSY:
+ * other answers read the graph, and it was left as it is for them. After an
+ * error slave_graphs_find and _get do not find the graph any more. */
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;

@@ -17,6 +17,8 @@ struct slave_cm {
     /* the graph of the job; its sends have message times if the request wants
      * them */
     struct ips_graph linked;
+    /* copy of the graph's `joined`, which the next PeersAsk frees */
+    struct ips_peer_end *joined;
     struct ips_cm_links links;
     bool has_links;
     /* [links.peer_count] incomplete list of each peer: a list may come in

@@ -49,6 +49,7 @@ void slave_cm_release(struct slave_graph_ask *j)
     free(c->letter_parts);
     if (c->has_links)
         ips_cm_links_release(&c->links);
+    free(c->joined);
     ips_free_large(c->linked.out_ns);
     if (c->has_path)
         ips_path_release(&c->path);
@@ -91,6 +92,11 @@ static int begin_cm(struct slave_graph_ask *j)
                            "no machine of this computation, or PeersAsk did "
                            "not come first");
     int rc = 0;
+    size_t joined = ((size_t)g->b.end_count + 1) * sizeof(*c->joined);
+    c->joined = malloc(joined);
+    if (!c->joined)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    memcpy(c->joined, g->joined, joined);
     c->linked = g->b.g; /* the arrays are borrowed, except out_ns */
     if (ask->calibrated && !g->b.g.mtimes)
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
@@ -100,7 +106,7 @@ static int begin_cm(struct slave_graph_ask *j)
         rc = ips_mtime_compute_outs(&g->b.g, &c->linked.out_ns, &j->job.err);
     if (rc == 0)
         rc = ips_cm_links_init(&c->links, &c->linked, ask->self,
-                               (uint32_t)ask->n_machines, g->joined,
+                               (uint32_t)ask->n_machines, c->joined,
                                g->b.end_count, &j->job.err);
     if (rc < 0)
         return rc;

@@ -160,21 +160,11 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
 int slave_graph_use_generation(struct slave_graph_ask *j,
                                struct slave_graphs *gs, uint64_t generation)
 {
-    if (!j->graph) {
-        int rc = slave_graphs_find(gs, slave_graph_request(j)->run, generation,
-                                   &j->graph, &j->job.err);
-        if (rc < 0)
-            return rc;
-        j->revision = j->graph->revision;
-        rc = verify_sections_of_request(j);
-        if (rc < 0)
-            return rc;
-    }
-    if (j->graph->revision != j->revision)
-        return ips_err_set(&j->job.err, IPS_E_BUSY,
-                           "run %s: its peers changed meanwhile: ask again",
-                           slave_graph_request(j)->run);
-    return 0;
+    if (j->graph)
+        return 0;
+    int rc = slave_graphs_find(gs, slave_graph_request(j)->run, generation,
+                               &j->graph, &j->job.err);
+    return rc < 0 ? rc : verify_sections_of_request(j);
 }
 
 /* ---- sync ---- */

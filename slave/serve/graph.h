@@ -26,7 +26,6 @@ struct slave_graph_ask {
     /* table: traffic of the channels, cut to the window if one was asked for */
     struct ips_traffic_window traffic;
     struct slave_graph *graph;
-    uint64_t revision;
     bool begun;
     uint32_t at; /* next row, end or pair to send */
     /* Memory of one reply; the reply points into it. */
@@ -110,7 +109,7 @@ static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
 int slave_graph_use_newest(struct slave_graph_ask *j,
                            struct slave_graphs *gs) IPS_MUST_USE;
 /* Sets j->graph to the graph of that generation. IPS_E_BUSY: the graph was
- * dropped, or its peers changed between two steps of the job. */
+ * dropped. */
 int slave_graph_use_generation(struct slave_graph_ask *j,
                                struct slave_graphs *gs,
                                uint64_t generation) IPS_MUST_USE;
