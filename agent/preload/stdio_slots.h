@@ -25,7 +25,8 @@ void ips_stdio_init(void);
  * table. */
 void ips_stdio_note_popen(FILE *stream, uint64_t seq);
 
-/* The address of some function of the C library. */
+/* Returns the address of one function of the C library. It serves to find the
+ * library's address range, and as a base for offsets. */
 void *ips_stdio_libc_address(void);
 
 #endif

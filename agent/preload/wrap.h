@@ -177,8 +177,7 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
     return ips_mul_q32(stamps, ips_wrap_mult);
 }
 
-/* --- moments ---------------------------------------------------------------
- */
+/* --- moments -------------------------------------------------------------- */
 
 /* Stamp and thread CPU time before and after a call (agent/record/cpu.h);
  * ips_at_wakeup: after a call that does nothing but wait. */
@@ -310,9 +309,7 @@ void ips_record_abandoned_call(void);
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_JOIN, 0, pid), site, call);          \
     } while (0)
 
-/* --- bytes (preload/io/record.c)
- * --------------------------------------------------
- */
+/* --- bytes (preload/io/record.c) ------------------------------------------ */
 
 struct ips_io {
     uint32_t mark; /* open_depth before this call: see ips_open */
@@ -385,9 +382,7 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
 
 #define IPS_HOT __attribute__((hot, aligned(64)))
 
-/* --- polls (preload/io/stream.c)
- * --------------------------------------------------
- */
+/* --- polls (preload/io/stream.c) ------------------------------------------ */
 
 /* Starts the record of a poll. False: not recorded. *mark: open_depth before
  * the poll. */

@@ -526,8 +526,7 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
     return known;
 }
 
-/* --- pseudo terminals ------------------------------------------------------
- */
+/* --- pseudo terminals ----------------------------------------------------- */
 
 /* The object of what is written to the terminal's other side by `io`'s side
  * (or, if it reads, by the other side). False: no process of the run can have

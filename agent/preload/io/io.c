@@ -363,8 +363,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
     return recvfrom(fd, buf, n, flags, from, len);
 }
 
-/* --- from descriptor to descriptor ------------------------------------------
- */
+/* --- from descriptor to descriptor ---------------------------------------- */
 
 /* Records bytes that one call received from one descriptor and sent to another.
  * An error is recorded at the reading end if that is a channel. */

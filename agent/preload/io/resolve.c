@@ -158,8 +158,7 @@ IPS_EXPORT int res_nsend(struct __res_state *state, const unsigned char *msg,
 int __res_nsend(struct __res_state *, const unsigned char *, int,
                 unsigned char *, int) IPS_ALIAS(res_nsend);
 
-/* --- syslog ------------------------------------------------------------------
- */
+/* --- syslog --------------------------------------------------------------- */
 
 IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
 {

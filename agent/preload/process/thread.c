@@ -278,9 +278,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     return err;
 }
 
-/* --- join
- * --------------------------------------------------------------------------------
- */
+/* --- join ----------------------------------------------------------------- */
 
 /* Looks the handle up before the real join: after it, a new thread may have the
  * same handle. */

@@ -199,8 +199,7 @@ static bool may_set_exact_timer(void)
            !atomic_load_explicit(&sleeps_unseen, memory_order_relaxed);
 }
 
-/* --- moments ----------------------------------------------------------------
- */
+/* --- moments -------------------------------------------------------------- */
 
 /* How long (ns) before the moment the examination of returns begins: the more
  * returns there are, the shorter. */
@@ -262,8 +261,7 @@ static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
     plan_return_checks(cpu, ips_core_now());
 }
 
-/* --- signals ----------------------------------------------------------------
- */
+/* --- signals -------------------------------------------------------------- */
 
 static uint64_t sp_of(const ucontext_t *uc)
 {
@@ -389,8 +387,7 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
         on_watch_timer(uc, cpu, in_call);
 }
 
-/* --- calls ------------------------------------------------------------------
- */
+/* --- calls ---------------------------------------------------------------- */
 
 void ips_sample_stop_exact_timer(uint64_t real)
 {

@@ -84,8 +84,7 @@ static inline uint32_t home_slot(uint64_t procedure, uint32_t shift)
     return (uint32_t)(procedure * 0x9e3779b97f4a7c15ull >> shift);
 }
 
-/* --- tables ----------------------------------------------------------------
- */
+/* --- tables --------------------------------------------------------------- */
 
 static struct slot *find_slot(const struct table *t, uint64_t procedure)
 {
@@ -205,8 +204,7 @@ out:
     return s;
 }
 
-/* --- COUNT ------------------------------------------------------------------
- */
+/* --- COUNT ---------------------------------------------------------------- */
 
 static bool write_count(const struct table *t, uint64_t procedure,
                         uint64_t calls, uint64_t stamp)
@@ -336,8 +334,7 @@ void ips_procs_end(void)
     ips_sys_restore_signals(signals);
 }
 
-/* --- the hooks ---------------------------------------------------------------
- */
+/* --- the hooks ------------------------------------------------------------ */
 
 /* A handler moved the table after the hook found `s`: calls counted in the old
  * slot since then are carried over to the new one. */

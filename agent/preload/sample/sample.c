@@ -55,8 +55,7 @@ static uint64_t stack_end(void)
     return sampling.low + MAIN_STACK == main_end ? main_end : own;
 }
 
-/* --- interrupted calls ------------------------------------------------------
- */
+/* --- interrupted calls ---------------------------------------------------- */
 
 /* Whether `uc` is just after a system call that ended with EINTR. */
 static bool behind_eintr(const ucontext_t *uc)
@@ -119,8 +118,7 @@ static bool in_libc(uint64_t pc)
     return pc >= atomic_load_explicit(&low, memory_order_relaxed) && pc < end;
 }
 
-/* --- a sample ---------------------------------------------------------------
- */
+/* --- a sample ------------------------------------------------------------- */
 
 /* Whether the memory at `at` can be read. A thread that overflows its stack may
  * have moved sp to an unmapped page without touching it; then the fault must be
@@ -332,8 +330,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         ips_pace_on_signal((uint32_t)cookie, uc, in_wrapper);
 }
 
-/* --- the handler's installation ---------------------------------------------
- */
+/* --- the handler's installation ------------------------------------------- */
 
 #if defined(__x86_64__)
 #define SA_RESTORER_ 0x04000000ul
@@ -443,8 +440,7 @@ void ips_sample_stop_for_good(void)
     ips_pace_delete_timers();
 }
 
-/* --- stacks of waits ---------------------------------------------------------
- */
+/* --- stacks of waits ------------------------------------------------------ */
 
 void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
 {

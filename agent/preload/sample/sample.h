@@ -125,8 +125,7 @@ void ips_sample_stop_for_good(void);
         adjust;                                                                \
     }
 
-/* --- stacks of waits -------------------------------------------------------
- */
+/* --- stacks of waits ------------------------------------------------------ */
 
 static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
                                                         uint64_t site)

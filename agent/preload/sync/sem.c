@@ -146,9 +146,7 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
     return r;
 }
 
-/* --- once
- * ------------------------------------------------------------------------------
- */
+/* --- once ----------------------------------------------------------------- */
 
 /* Bit of the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
