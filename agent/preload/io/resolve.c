@@ -6,6 +6,8 @@
 
 #include <syslog.h>
 
+/* Body of a wrapper: makes `real_call` and records it as a wait. `result`: an
+ * expression of its result `r`; negative: failed. */
 #define RESOLVE(type, real_call, result)                                       \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -24,7 +26,8 @@ IPS_EXPORT int getaddrinfo(const char *name, const char *service,
     RESOLVE(int, REAL(getaddrinfo)(name, service, hints, out), r ? -1 : 0);
 }
 
-/* Threads of the C library resolve the names. */
+/* Threads of the C library resolve the names; only a wait of the caller is
+ * recorded. */
 IPS_EXPORT int getaddrinfo_a(int mode, struct gaicb *list[], int n,
                              struct sigevent *event)
 {

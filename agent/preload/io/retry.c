@@ -12,8 +12,8 @@
  */
 #include "agent/preload/wrap.h"
 
-/* Number of sleeps so far. For paths, waits for children count as well: a shell
- * sleeps by running sleep(1). */
+/* Returns the number of sleeps of this thread so far. For paths, waits for
+ * children count as well, because a shell sleeps by running sleep(1). */
 static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
                                     enum ips_retry_kind kind)
 {
