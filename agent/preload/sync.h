@@ -13,8 +13,8 @@
  *   rwlocks, semaphores and spin locks leave a short record each.
  * - The stamp of a RELEASE is taken before the real call, so it is earlier than
  *   the stamp of the waiter that it wakes.
- * - A wrapper holds nothing over the real call, so cancellation and longjmp
- *   leave nothing behind.
+ * - During the real call a wrapper holds no lock or other state, so
+ *   cancellation and longjmp leave nothing behind.
  *
  * The C library does not document where an object keeps its waiters. When a
  * program first calls one of these functions, ips_sync_check_layouts tries on

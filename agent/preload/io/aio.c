@@ -195,7 +195,8 @@ IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 
 /* --- waiting -------------------------------------------------------------- */
 
-/* Why a poll of the descriptor would have returned: enum ips_ready_why. */
+/* Returns why a poll of the request's descriptor would have returned (enum
+ * ips_ready_why). */
 static uint32_t why_done(const struct aiocb *a)
 {
     return a->__return_value == 0 ? IPS_READY_IN | IPS_READY_HUP : IPS_READY_IN;

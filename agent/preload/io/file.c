@@ -54,7 +54,7 @@ static uint64_t stamps_of_ns(uint64_t ns)
 
 /* Sets the anchor at the start of a call. Page faults up to now happened before
  * the call and are recorded now, unless a signal handler makes this call within
- * another one. `depth`: the open_depth that shows that no handler does. */
+ * another one. `depth`: the value of open_depth if no handler does. */
 static __attribute__((noinline)) void set_anchor(uint32_t depth)
 {
     IPS_APART;
@@ -541,8 +541,8 @@ static bool pty_object(const struct ips_io *io, bool reads,
     const uint32_t number = (uint32_t)word; /* IPS_FD_PTY */
     if (ips_fd_class(word) != IPS_FD_TERMINAL || !number)
         return false;
-    /* A short process does not map the shared control page for this test: it
-     * uses its copy from its start. */
+    /* A short process does not map the run's shared control file only for this
+     * test, but uses the copy that it made at its start. */
     const struct ips_control *c =
         ips_core.share_later ? ips_core.control : ips_shared();
     if (!c || !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))

@@ -18,7 +18,8 @@ static read_slot *file_read;
 static write_slot *file_write;
 static close_slot *file_close;
 static close_slot *proc_close;
-static _Atomic(void *) proc_table; /* popen's table, once its slots are ours */
+static _Atomic(void *)
+    proc_table; /* popen's jump table, once we replaced its slots */
 
 /* Calls the C library's function, as REAL does. */
 #define IN_LIBC(name)                                                          \
@@ -132,7 +133,7 @@ static bool protect_slots(void *const *first, void *const *last, int prot)
     uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
     uint64_t to =
         ((uint64_t)(uintptr_t)(last + 1) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-#if defined(__x86_64__) /* only where all pages have the size PAGE */
+#if defined(__x86_64__) /* other architectures may have larger pages */
     uint64_t end = ips_find_protected_end(first) & ~(uint64_t)(PAGE - 1);
     if (end > to)
         to = end;

@@ -131,7 +131,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
     /* The elapsed time of a long call may not be CPU time: a pause by the
-     * hypervisor is no context switch. */
+     * hypervisor is not a context switch, so the mark stays. */
     if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
                  !io->baseline_t || (uint64_t)result >> 32 || me->spin_count)) {
         IPS_SELDOM(io, type);

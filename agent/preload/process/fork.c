@@ -160,8 +160,8 @@ IPS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* For syscall(SYS_fork), and SYS_clone without CLONE_VM
- * (preload/start/syscall.c). */
+/* Makes and records a fork by syscall(): SYS_fork, or SYS_clone without
+ * CLONE_VM (preload/start/syscall.c). Returns the result of the call. */
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {

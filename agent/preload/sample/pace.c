@@ -16,8 +16,8 @@
 #define NOW_NS 2000u
 /* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
-/* TAKES_MOST_NS: greatest time for setting a timer that is believed. LEARNT_NS:
- * the step by which signal_ns is corrected. */
+/* TAKES_MOST_NS: measured times for setting a timer are limited to this.
+ * LEARNT_NS: the step by which signal_ns is corrected. */
 #define LEARNT_NS 100
 #define TAKES_MOST_NS 10000u
 /* Upper limit of the difference between our CPU clock and the kernel's, plus

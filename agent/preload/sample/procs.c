@@ -171,8 +171,8 @@ static bool grow_procedure_table(struct table *t)
     return true;
 }
 
-/* Returns the slot of a procedure; adds one if there is none yet. NULL: that is
- * impossible. */
+/* Returns the slot of a procedure; adds one if there is none yet. NULL: no
+ * memory, or the thread or process is ending. */
 COLD struct slot *find_or_add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;

@@ -15,8 +15,8 @@ static bool cond_shared(const pthread_cond_t *c)
            (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
 }
 
-/* Whether a thread waits for the condition. In __wrefs, the count of waiters is
- * above three flag bits. */
+/* Whether a thread may be waiting for the condition. In __wrefs, the count of
+ * waiters is above three flag bits. */
 static bool cond_has_waiters(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||

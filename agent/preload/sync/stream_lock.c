@@ -49,7 +49,7 @@ static void check_layout(void)
                      __ATOMIC_RELEASE);
 }
 
-/* The first call in every wrapper. False: nothing is recorded. */
+/* Every wrapper calls this first. False: nothing is recorded. */
 static bool is_on(const FILE *f)
 {
     if (unlikely(!ips_sync_on()) || !f->_lock)
