@@ -129,8 +129,9 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
         return REAL(recvmsg)(fd, m, flags);
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
-        if (r >= 0) /* a peek receives descriptors, too */
-            clear_received_descriptors(m);
+        if (r >= 0)
+            clear_received_descriptors(
+                m); /* a peek receives descriptors, too */
         if ((flags & NOT_DATA) == MSG_OOB && r > 0)
             return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL,
                                           0);
