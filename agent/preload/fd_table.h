@@ -84,7 +84,7 @@ static inline enum ips_fd_class ips_fd_class(uint64_t word)
 {
     return (enum ips_fd_class)(word >> 32 & 0xff);
 }
-/* The channel id; 0: not a channel. */
+/* Returns the channel id in a table word; 0: not a channel. */
 static inline uint32_t ips_fd_chan(uint64_t word)
 {
     return ips_fd_class(word) <= IPS_FD_LISTEN ? (uint32_t)word : 0;
@@ -108,7 +108,8 @@ static inline uint64_t ips_fd_get(int fd)
     return atomic_load_explicit(&chunk[at], memory_order_acquire);
 }
 
-/* Whether the kernel must still be asked what the descriptor is. */
+/* Whether the descriptor of a table word was not identified yet, so that the
+ * kernel must be asked. */
 static inline bool ips_fd_must_be_identified(uint64_t word)
 {
     return ips_fd_class(word) == IPS_FD_UNKNOWN ||

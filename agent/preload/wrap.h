@@ -171,7 +171,7 @@ static inline bool ips_wrap_on(void)
 
 /* IPS_BLOCKED_NS (2 us) in stamps: a shorter call counts as not blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
-extern uint64_t ips_wrap_mult IPS_HIDDEN; /* factor from stamps to ns, Q32 */
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* ns per stamp, Q32 */
 static inline uint64_t ips_wrap_ns(uint64_t stamps)
 {
     return ips_mul_q32(stamps, ips_wrap_mult);

@@ -81,7 +81,7 @@ static void convert_address(struct ips_addr *out, const void *name,
         memcpy(out->addr + 12, &in.sin_addr, 4);
     } else if (family == AF_INET6 && len >= 24) {
         struct sockaddr_in6 in6;
-        /* 24 bytes: without the scope id, which older callers leave out */
+        /* 24 bytes: all but the scope id, which older programs leave out */
         memcpy(&in6, name, 24);
         out->family = AF_INET6;
         out->port = ntohs(in6.sin6_port);
@@ -168,8 +168,8 @@ static long query_socket_diagnostics(void *arg)
  * 0: the answer does not contain it. */
 static uint64_t peer_in(const struct diagnosis *d, long got)
 {
-    /* The attributes are parsed by hand, because the kernel's alignment macros
-     * mix signed and unsigned. */
+    /* Parsed by hand, because the kernel's macros for attributes mix signed and
+     * unsigned numbers. */
     const long fixed = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
     const long attr_head = sizeof(struct nlattr);
     if (got < fixed || d->answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
@@ -207,8 +207,8 @@ static uint64_t unix_peer(uint64_t ino)
     return peer_in(&d, ips_with_own_table(query_socket_diagnostics, &d));
 }
 
-/* Bytes that the program has written to and read from a TCP socket so far.
- * False: unknown. */
+/* Stores the numbers of bytes that the program has written to and read from a
+ * TCP socket so far in *sent and *recv. False: unknown. */
 static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
 {
     enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
@@ -416,7 +416,7 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
 static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
-        char text[28]; /* an array, since a pointer would need a relocation */
+        char text[28]; /* not a pointer, which would need a relocation */
         enum ips_fd_class klass;
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},

@@ -1,5 +1,5 @@
 /*
- * Making, copying, connecting and closing descriptors.
+ * Wrappers of calls that create, copy, connect and close descriptors.
  *
  * The ends of channels are identified when they are created, so that the slave
  * knows which channels a process has open at a fork. A close is recorded before

@@ -1,11 +1,12 @@
 /*
- * Files and terminals: waits for the disk, and for locks on files.
+ * Wrappers of calls on files: waits for the disk and for file locks. Also
+ * eventfds and pseudo terminals.
  *
  * A read or write of a file that does not wait must stay cheap: it costs two
- * stamps and leaves no record. A call of SLOW_NS or more is examined. It was a
- * wait if the thread was off the CPU for that long and gave the CPU up itself.
- * Copying a large buffer runs on the CPU, and a preempted thread did not give
- * the CPU up, so neither is a wait.
+ * stamps and leaves no record. A call that takes SLOW_NS or more is examined:
+ * it was a wait if the thread was off the CPU for that long and gave up the CPU
+ * itself. Copying a large buffer runs on the CPU, and a preempted thread did
+ * not give the CPU up, so neither is a wait.
  *
  * Both tests need values from before the call. Reading them costs system calls,
  * too many for every read, so each thread keeps one reading, `anchor`, which is

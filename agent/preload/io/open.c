@@ -1,7 +1,7 @@
 /*
- * Opening by path. The open of one end of a FIFO waits for the open of the
- * other end. fopen makes its open inside the C library, where no wrapper sees
- * it.
+ * Wrappers of calls that open a file by its path. The open of one end of a FIFO
+ * waits for the open of the other end. fopen makes its open inside the C
+ * library, where no wrapper sees it.
  *
  * Each open of a FIFO is a RELEASE for threads that wait in the open of the
  * other end (`object` is that end's enum ips_chan_side), and an ACQUIRE if it

@@ -2,13 +2,13 @@
  * Calls on paths: tests whether a file exists, and calls that create or remove
  * one.
  *
- * A thread that tests one path again and again, with sleeps between, waits
- * until the file is created. The file that it finally found is identified by
- * device and inode (BLOCK op FOUND, similar to RETRY), and so is the file that
- * was created (BLOCK op MADE). MADE is written by an open that may have created
- * an empty file, a rename, a mkdir, a link, and the bind of a Unix socket. If
- * no earlier test of the thread failed, a test leaves no record and costs only
- * a check of its result.
+ * A thread that repeatedly tests one path, with sleeps between, waits until the
+ * file is created. When it finds the file, a BLOCK record with op FOUND
+ * (similar to RETRY) names the file by device and inode. When a thread creates
+ * a file, a BLOCK record with op MADE does the same. MADE is written by an open
+ * that may have created an empty file, a rename, a mkdir, a link, and the bind
+ * of a Unix socket. If no earlier test of the thread failed, a test leaves no
+ * record and costs only a check of its result.
  *
  * A thread that watches a directory (inotify) waits for a thread that changes
  * it. So a call that creates, removes or renames a file also writes a RELEASE

@@ -1,6 +1,6 @@
 /*
- * Name resolution and syslog. The C library talks to servers by internal calls,
- * so only the wait of the caller can be recorded.
+ * Wrappers of name resolution and syslog. The C library talks to the servers by
+ * internal calls, so only the wait of the caller can be recorded.
  */
 #include "agent/preload/wrap.h"
 

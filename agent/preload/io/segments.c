@@ -1,11 +1,12 @@
 /*
- * Calls that move several datagrams at once: with UDP_SEGMENT the kernel splits
- * one send into datagrams, with UDP_GRO it joins datagrams into one receive.
+ * Handles calls that move several datagrams at once: with UDP_SEGMENT the
+ * kernel splits one send into datagrams, with UDP_GRO it joins datagrams into
+ * one receive.
  *
- * The options of a socket are queried only in processes that have seen one of
- * them on some socket: the program set it in this process, or a socket had it
- * when the agent first identified it. If another process later sets an option
- * on a socket that both use, this process does not notice.
+ * The options of a socket are queried only in processes in which some socket
+ * has had one of them: the process set it, or a socket had it when the agent
+ * identified the socket. If another process later sets an option on a socket
+ * that both use, this process does not notice.
  */
 #include "agent/preload/at.h"
 

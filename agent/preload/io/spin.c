@@ -11,10 +11,10 @@
  *
  * The first attempt of a run is recorded as usual, the others are not, so a
  * spinning thread does not fill the pool. If a run of IPS_SPIN_LEAST or more
- * failed attempts ends in success, BLOCK op SPIN is written just before the
- * record of the success. It lasts from the call of the first attempt to the
- * call of the successful one; `result` is the number of failed attempts. A run
- * that ends otherwise leaves no SPIN, because it was no wait.
+ * failed attempts ends in success, a BLOCK record with op SPIN is written just
+ * before the record of the success. It lasts from the call of the first attempt
+ * to the call of the successful one; `result` is the number of failed attempts.
+ * A run that ends otherwise leaves no SPIN, because it was no wait.
  *
  * State: one run for each thread (ips_spin). Attempts in a signal handler may
  * end a run early.

@@ -1,8 +1,8 @@
 /*
- * The wait family. Every wait also asks the kernel for the child's CPU time
- * (rusage). A child that stopped or continued is recorded as a SIGCHLD that was
- * waited for: BLOCK and SIGNAL. A wait that finds nothing yet (WNOHANG) leaves
- * no record of its own.
+ * Wrappers of the wait family. Every wait also asks the kernel for the child's
+ * CPU time (rusage). A child that stopped or continued is recorded as a SIGCHLD
+ * that was waited for: BLOCK and SIGNAL. A wait that finds nothing yet
+ * (WNOHANG) leaves no record of its own.
  */
 #include "agent/preload/at.h"
 
@@ -66,8 +66,8 @@ static void record_child_signal(pid_t child, int code, struct ips_moment call,
     errno = saved;
 }
 
-/* Records a wait that failed: no child is left to wait for (SIGCHLD is ignored,
- * so ended children are not kept), or a signal interrupted the wait. */
+/* Records a wait that failed because no child is left (SIGCHLD is ignored, so
+ * the kernel discards ended children), or because a signal interrupted it. */
 static void record_failed_wait(struct ips_moment call, pid_t child,
                                uint64_t site)
 {

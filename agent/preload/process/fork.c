@@ -1,8 +1,8 @@
 /*
- * New processes. fork, and every fork inside the C library (daemon, forkpty),
- * reaches us through handlers registered with pthread_atfork: the child's
- * stream starts there. _Fork, clone and raw system calls run no handlers and
- * are handled here. vfork is in preload/start/entry.S.
+ * Records new processes. fork, and every fork inside the C library (daemon,
+ * forkpty), runs our handlers, which are registered with pthread_atfork: they
+ * start the child's stream. _Fork, clone and raw system calls run no such
+ * handlers; their wrappers do the same. vfork is in preload/start/entry.S.
  */
 #include "agent/preload/wrap.h"
 

@@ -1,10 +1,10 @@
 /*
- * longjmp, and the end of the process in a signal handler: both abandon
- * recorded calls (wrap.h, "calls under way"), which are counted as lost here.
- * An abandoned call may or may not have moved bytes, and leaves no record. If
- * space for its record was reserved already, the reader of the stream finds an
- * unfinished record and counts it as torn. A call that was only waiting has
- * moved nothing and does not count as lost.
+ * Counts calls that are abandoned: by longjmp, or because the process ends in a
+ * signal handler (wrap.h, "calls under way"). An abandoned call may or may not
+ * have moved bytes, and leaves no record. If space for its record was reserved
+ * already, the reader of the stream finds an unfinished record and counts it as
+ * torn. A call that was only waiting has moved nothing and does not count as
+ * lost.
  *
  * Only the thread's own table is read, never a frame: a stack that a coroutine
  * library switched away from may be unmapped.

@@ -1,5 +1,6 @@
 /*
- * Programs that forbid themselves system calls, or the time stamp counter.
+ * Handles programs that forbid themselves system calls or the time stamp
+ * counter.
  *
  * Under a seccomp filter, a system call that only we make may fail or kill the
  * program, and a process cannot ask which calls a filter allows. So space for

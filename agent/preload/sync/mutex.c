@@ -61,8 +61,8 @@ static inline bool is_robust(const pthread_mutex_t *m)
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-/* Thread id of the holder of a robust mutex; 0 for other kinds and for an
- * unknown layout. */
+/* Returns the thread id of the holder of a robust mutex; 0 for other kinds of
+ * mutex, and if the layout is unknown. */
 static int owner_tid(const pthread_mutex_t *m)
 {
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
@@ -70,7 +70,7 @@ static int owner_tid(const pthread_mutex_t *m)
                         : 0;
 }
 
-/* Thread id of the holder; 0: unknown. */
+/* Returns the thread id of the mutex's holder; 0: unknown. */
 static uint32_t holder_of(const void *at)
 {
     const pthread_mutex_t *m = at;

@@ -51,7 +51,8 @@ static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
                : (readers & (WRITING | WRITER)) == (WRITING | WRITER);
 }
 
-/* Thread id of the writer that holds the lock; 0: none, or unknown. */
+/* Returns the thread id of the writer that holds the lock; 0: none, or unknown.
+ */
 static uint32_t writer_of(const pthread_rwlock_t *l)
 {
     return ips_sync_known.rwlock
