@@ -494,7 +494,7 @@ void ips_wrap_name_standard(void);
 
 /* Examine the program that exec or posix_spawn is about to execute
  * (preload/process/exec.c), and store in *target whether it can be recorded. If
- * this process is not recorded, *target is set to traced. */
+ * new images are not to be recorded, *target is set to traced. */
 void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
 /* Writes an UNSEEN record: the target runs unrecorded as process `pid`. Writes
@@ -549,8 +549,8 @@ uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 void ips_thread_mark_cancelled(pthread_t thread);
 
 /* preload/io/spin.c. Notes a failed attempt. True: it continues a run of failed
- * attempts and needs no record. False: it is the first of a run; after writing
- * its record, call ips_spin_restart_run, because a record ends the run. */
+ * attempts and needs no record. False: it is the first of a run. If it is
+ * recorded, call ips_spin_restart_run then, because a record ends the run. */
 bool ips_spin_note_failure(const struct ips_moment *call,
                            const struct ips_moment *ret, uint32_t chan,
                            uint64_t site);

@@ -14,10 +14,10 @@
  * used in the call, so a wait may be recorded as shorter than it was, by up to
  * that much, but never as longer.
  *
- * 50 us is less than most disks need for one block and more than nearly all
- * copies out of the page cache; call stacks are recorded from the same
- * threshold. Shorter waits are off-CPU time without a record; they cannot
- * change the path by more than their sum.
+ * SLOW_NS, 50 us, is less than most disks need for one block, and more than
+ * nearly all copies out of the page cache take; call stacks are recorded from
+ * the same threshold on. Shorter waits are off-CPU time without a record; they
+ * cannot change the path by more than their sum.
  *
  * flock and fcntl locks: ACQUIRE if the call waited, RELEASE at the unlock.
  * RELEASE is also recorded at the close of a descriptor by which this process

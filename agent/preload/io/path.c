@@ -5,10 +5,10 @@
  * A thread that repeatedly tests one path, with sleeps between, waits until the
  * file is created. When it finds the file, a BLOCK record with op FOUND
  * (similar to RETRY) names the file by device and inode. When a thread creates
- * a file, a BLOCK record with op MADE does the same. MADE is written by an open
- * that may have created an empty file, a rename, a mkdir, a link, and the bind
- * of a Unix socket. If no earlier test of the thread failed, a test leaves no
- * record and costs only a check of its result.
+ * a file, a BLOCK record with op MADE does the same. MADE is written by rename,
+ * mkdir, mkfifo, link and symlink, by the bind of a Unix socket, and by an open
+ * that may have created an empty file. If no earlier test of the thread failed,
+ * a test leaves no record and costs only a check of its result.
  *
  * A thread that watches a directory (inotify) waits for a thread that changes
  * it. So a call that creates, removes or renames a file also writes a RELEASE

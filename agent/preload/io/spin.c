@@ -9,7 +9,7 @@
  * The CPU time that shorter gaps leave of GAP_NS is saved, up to SAVED_NS, for
  * a longer gap, for example one into which an interrupt falls.
  *
- * The first attempt of a run is recorded as usual, the others are not, so a
+ * Only the first attempt of a run is recorded (a failed poll never is), so a
  * spinning thread does not fill the pool. If a run of IPS_SPIN_LEAST or more
  * failed attempts ends in success, a BLOCK record with op SPIN is written just
  * before the record of the success. It lasts from the call of the first attempt

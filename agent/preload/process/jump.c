@@ -1,10 +1,11 @@
 /*
  * Counts calls that are abandoned: by longjmp, or because the process ends in a
  * signal handler (wrap.h, "calls under way"). An abandoned call may or may not
- * have moved bytes, and leaves no record. If space for its record was reserved
- * already, the reader of the stream finds an unfinished record and counts it as
- * torn. A call that was only waiting has moved nothing and does not count as
- * lost.
+ * have moved bytes, and leaves no record, so it counts as lost. If space for
+ * its record was reserved already, the reader of the stream finds an unfinished
+ * record and counts it as torn. A call that was only waiting has moved nothing:
+ * it does not count as lost, and the outermost one is recorded as if a signal
+ * had ended it.
  *
  * Only the thread's own table is read, never a frame: a stack that a coroutine
  * library switched away from may be unmapped.
