@@ -1,11 +1,11 @@
 /*
- * Calls made on behalf of another call site. Each function here does what the C
- * library's function of its name does, as if the program called it at `site`.
- * The first ones are also the slow paths of the wrappers in preload/io/io.c and
- * preload/io/msg.c, for descriptors that are not streams. The wrapper of
- * syscall() (preload/start/syscall.c) calls all of them. They take `site` as a
- * parameter because their own return address lies inside the interposer and
- * would be useless in a record.
+ * Calls made on behalf of another call site. Each function here makes and
+ * records the call that it is named after, as if the program made the call at
+ * `site`. The first ones are also the slow paths of the wrappers in
+ * preload/io/io.c and preload/io/msg.c, for descriptors that are not streams.
+ * The wrapper of syscall() (preload/start/syscall.c) calls all of them. They
+ * take `site` as a parameter because their own return address is inside the
+ * interposer and would be useless in a record.
  */
 #ifndef IPS_AGENT_PRELOAD_AT_H
 #define IPS_AGENT_PRELOAD_AT_H
@@ -25,8 +25,9 @@ ssize_t ips_recvfrom_slow(int fd, void *buf, size_t n, int flags,
                           struct sockaddr *from, socklen_t *len, uint64_t site);
 ssize_t ips_sendmsg_slow(int fd, const struct msghdr *m, int flags,
                          uint64_t site);
-/* Makes and records a recvmsg for a caller that did not ask for the sender's
- * address or the segment size: asks the kernel for both. */
+/* Makes and records a recvmsg whose caller did not ask for the sender's address
+ * or for the segment size, and asks the kernel for both. Returns the result of
+ * recvmsg. */
 ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
@@ -96,8 +97,8 @@ int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
 int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
 int ips_flock_at(int fd, int operation, uint64_t site);
 
-/* The next functions are in preload/sync/ipc.c. `ts` or `until` NULL: they wait
- * without a time limit. */
+/* The next functions are in preload/sync/ipc.c. If `ts` or `until` is NULL, the
+ * call waits without a time limit. */
 int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
                       const struct timespec *ts, uint64_t site);
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,

@@ -1,11 +1,13 @@
 /*
- * Names the ends of channels: asks the kernel what a descriptor is at its first
- * use in this process, and writes the answer as one CHAN record. Makes only raw
- * system calls and opens at most one descriptor at a time: a netlink socket to
- * find the peer of a Unix socket, or a file of /proc for an eventfd or pidfd;
- * it is close-on-exec, and closed before the return. Async-signal-safe; errno
- * stays as it was. Cost: 1 system call for a file, 3 for a pipe, about 12 for a
- * socket, once per descriptor.
+ * Identifies the ends of channels: at the first use of a descriptor in this
+ * process, asks the kernel what it is, and writes the answer as one CHAN
+ * record.
+ *
+ * Makes only raw system calls. At most one descriptor is open at a time: a
+ * netlink socket to find the peer of a Unix socket, or a file of /proc for an
+ * eventfd or pidfd. It is close-on-exec, and closed before the return.
+ * Async-signal-safe; errno stays as it was. Cost: 1 system call for a file, 3
+ * for a pipe, about 12 for a socket, once per descriptor.
  */
 #ifndef IPS_AGENT_PRELOAD_CHAN_NAME_H
 #define IPS_AGENT_PRELOAD_CHAN_NAME_H
@@ -21,9 +23,9 @@
 
 /* Facts that the caller knows and the kernel may not report. */
 struct ips_chan_hint {
-    /* bits of enum ips_chan_flags to set in CHAN */
+    /* bits of enum ips_chan_flags to set in the CHAN record */
     unsigned flags;
-    /* address that was given to connect; NULL: none */
+    /* the address that was passed to connect; NULL: none */
     const struct sockaddr *peer;
     socklen_t peer_len;
     uint64_t peer_ino; /* socketpair: inode of the other end; 0: unknown */
@@ -31,31 +33,33 @@ struct ips_chan_hint {
                       that send are not recorded yet */
 };
 
-/* Asks the kernel what `fd` is, stores the answer in the table and returns the
- * word of `fd`; for a channel also writes CHAN. `seen` is the table's word of
- * `fd` that the caller read. A stream socket that has no peer and does not
- * listen stays unknown: the word returned has class NONE and is not stored. */
+/* Asks the kernel what `fd` is, stores the answer in the descriptor table
+ * (fd_table.h), and returns the table's word for `fd`. For a channel, also
+ * writes a CHAN record. `seen` is the word that the caller read from the table.
+ * A stream socket that has no peer and does not listen stays unknown: the
+ * returned word has class NONE and is not stored. */
 uint64_t ips_chan_identify(int fd, uint64_t seen,
                            const struct ips_chan_hint *hint);
 
 /* The name of a listening socket in records of kind IPS_SYNC_LISTEN: port and
- * network namespace, or the hash of the Unix name. ips_listen_name_of makes it
- * from the address `name`; false: `name` is no address of either kind. */
+ * network namespace, or the hash of its Unix socket name. ips_listen_name_of
+ * makes it from the address `name`. False: `name` is neither an Internet nor a
+ * Unix address. */
 struct ips_listen_name {
     uint64_t dev, ino, object;
 };
 bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out);
-/* Makes the name from the address that the socket is bound to (`peer` false) or
- * from its peer's. False: the socket has no such address. */
+/* Makes the name from the address that the socket is bound to or, if `peer`,
+ * from the address of its peer. False: the socket has no such address. */
 bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
 
 /* Stores in *value the number after `key` (for example "Pid:") in
  * /proc/self/fdinfo/FD. False: not found. */
 bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 
-/* Returns the table's word of `fd`. A descriptor that was not seen before is
- * named first, which writes its CHAN. */
+/* Returns the table's word for `fd`. If this is the first use of the
+ * descriptor, asks the kernel first what it is (ips_chan_identify). */
 static inline uint64_t ips_fd_identified_word(int fd)
 {
     uint64_t word = ips_fd_get(fd);
@@ -64,7 +68,8 @@ static inline uint64_t ips_fd_identified_word(int fd)
 }
 
 /* Like ips_fd_identified_word, for callers that need channels only: a file
- * opened by path (class OPENED) is no channel, so it is not examined. */
+ * opened by path (class OPENED) is not a channel, so the kernel is not asked.
+ */
 static inline uint64_t ips_fd_identified_word_of_channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
@@ -73,29 +78,32 @@ static inline uint64_t ips_fd_identified_word_of_channel(int fd)
                : word;
 }
 
-/* Writes CLOSE for the channel of `word`. `stamp` is the moment just before the
- * close. Only a CLOSE with `how` IPS_CLOSE_FD carries the TCP totals. */
+/* Writes a CLOSE record for the channel of `word`. `stamp` is the time just
+ * before the close. With `how` IPS_CLOSE_FD, the record of a TCP socket has the
+ * total numbers of bytes sent and received. */
 void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
                            uint64_t stamp, uint64_t site);
 
-/* Names `fd` if needed, writes its CLOSE if it is a channel, and removes it
- * from the table. Call this while the descriptor is still open. */
+/* Identifies `fd` if needed, writes a CLOSE record if it is a channel, and
+ * removes it from the table. To be called while the descriptor is still open.
+ */
 void ips_chan_record_close_and_forget(int fd, uint64_t site);
 
 /* preload/io/file.c: records the release of the file locks that this process
  * took through `fd`, which is about to be closed. */
 void ips_record_file_lock_release(int fd);
 
-/* Writes DGRAM for the `len` bytes at the start of `iov`: one datagram, or
- * several of `segment` bytes each, of which the last may be shorter. `name` is
- * the peer's address; NULL: the socket is connected. */
+/* Writes a DGRAM record for the `len` bytes at the start of `iov`: one datagram
+ * (`segment` 0), or several of `segment` bytes each, of which the last may be
+ * shorter. `name` is the peer's address; NULL: the socket is connected, so the
+ * kernel knows it. */
 void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
                       const struct iovec *iov, size_t iovcnt, uint64_t len,
                       uint64_t segment, const struct sockaddr *name,
                       socklen_t name_len);
 
-/* preload/io/segments.c: notes, when a UDP socket is named, whether one call on
- * it may move several datagrams (UDP_SEGMENT, UDP_GRO). */
+/* preload/io/segments.c: to be called when a UDP socket is identified. Notes
+ * whether one call on it may move several datagrams (UDP_SEGMENT, UDP_GRO). */
 void ips_note_segment_options(int fd);
 
 #endif

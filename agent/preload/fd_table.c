@@ -9,10 +9,10 @@
 
 _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS] IPS_TABLE_FIRST;
 static _Atomic int fd_top;
-/* Channel ids and the first chunk, which nearly every process needs. They are
- * in memory that the kernel zeroes in every fork child and that the core has
- * mapped already (ips_core_wiped_memory), so they cost no mapping of their own.
- */
+/* The channel id counter and the table's first chunk, which nearly every
+ * process needs. They are in memory that the core has mapped already and that
+ * the kernel zeroes in every fork child (ips_core_wiped_memory), so they need
+ * no mapping of their own. */
 struct first {
     _Atomic uint32_t next_chan;
     uint32_t reserved[15];
@@ -21,9 +21,9 @@ struct first {
 static_assert(sizeof(struct first) <= IPS_WIPED_BYTES, "more than there is");
 static _Atomic(_Atomic(uint32_t) *) next_chan;
 
-/* Maps memory that reads as zero in every fork child. NULL if the kernel cannot
- * do that: the channels of the process are then not recorded, since a child
- * would go on with its parent's channel ids. */
+/* Maps memory that the kernel zeroes in every fork child. Returns NULL if the
+ * kernel cannot do that. The channels of the process are then not recorded,
+ * because a child would continue its parent's channel ids. */
 static void *wiped_page(size_t bytes)
 {
     uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
@@ -80,8 +80,8 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
         raise_top(fd);
         return word;
     }
-    /* another thread named the descriptor first, or closed it; the exchange
-     * stored the current word in `seen` */
+    /* another thread identified the descriptor first, or closed it; the
+     * exchange stored the current word in `seen` */
     return ips_fd_must_be_identified(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
 }
 

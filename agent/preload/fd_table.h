@@ -1,16 +1,17 @@
 /*
- * A table of what this process knows of its descriptors: one word per
- * descriptor, which every read and write reads with one load.
+ * The descriptor table: what this process knows about its descriptors. It has
+ * one word per descriptor, which every read and write reads with one load.
  *
  * Invariants:
  * - The table is process-wide and lock-free. A word changes only by
  *   compare-and-swap against the word that the caller saw, and each
- *   ips_fd_clear increments the generation in the word. So a name found for a
- *   descriptor that was closed and reused meanwhile is never stored.
- * - The kernel empties the table in a fork child (MADV_WIPEONFORK): channel ids
- *   belong to one image.
- * - A vfork child never gets here: it has its own descriptors but shares our
- *   memory.
+ *   ips_fd_clear increments the generation in the word. So if a descriptor is
+ *   closed and reused while the kernel is asked about it, the outdated answer
+ *   is never stored.
+ * - The kernel empties the table in a fork child (MADV_WIPEONFORK), because
+ *   channel ids are valid in one process only.
+ * - A vfork child never uses the table: it has descriptors of its own, but
+ *   shares its parent's memory.
  *
  * Async-signal-safe; errno stays as it was.
  */
@@ -34,22 +35,25 @@ enum ips_fd_class {
     IPS_FD_SIGNALFD,
     IPS_FD_FILE, /* regular file, block device */
     IPS_FD_TERMINAL,
-    IPS_FD_WATCH, /* inotify and its like: a read waits, the waker is unknown */
+    IPS_FD_WATCH, /* inotify, fanotify, userfaultfd: reads wait for events */
     IPS_FD_PIDFD,
     IPS_FD_EPOLL,
     IPS_FD_OPENED, /* opened by path, not a pipe: examined when first used */
 };
-#define IPS_WATCH_INOTIFY 1u /* number of an IPS_FD_WATCH of inotify */
+/* in the word of an inotify descriptor, in place of the channel id */
+#define IPS_WATCH_INOTIFY 1u
 
-/* word: channel id (32) | class (8) | flags (4) | generation (20). In place of
- * the channel id, an eventfd has its number in the kernel plus 1 (0: unknown),
- * a pidfd its process id, a signalfd its signals, a message queue its number
- * (pool/ready.h), a pseudo terminal IPS_FD_PTY (0: another terminal). */
-/* `master`: the descriptor is that of the side which controls the terminal. */
+/* Layout of a table word, from the lowest bit: channel id (32 bits), class (8),
+ * flags (4), generation (20). In place of the channel id, an eventfd has its
+ * number in the kernel plus 1 (0: unknown), a pidfd its process id, a signalfd
+ * its signals, a message queue its number (pool/ready.h), and a pseudo terminal
+ * IPS_FD_PTY (0: another kind of terminal). */
+/* `master`: 1 for the side that controls the pseudo terminal (/dev/ptmx), 0 for
+ * the terminal itself. */
 #define IPS_FD_PTY(number, master) (((uint32_t)(number) + 1) << 1 | (master))
 /* TCP socket: the kernel answers TCP_INFO */
 #define IPS_FD_TCP (1ull << 40)
-#define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */
+#define IPS_FD_CONNECTED (1ull << 41) /* its connect was recorded */
 /* This process took a file lock through this descriptor: by flock, or by fcntl
  * or lockf. */
 #define IPS_FD_FLOCKED (1ull << 42)
@@ -80,7 +84,7 @@ static inline enum ips_fd_class ips_fd_class(uint64_t word)
 {
     return (enum ips_fd_class)(word >> 32 & 0xff);
 }
-/* The channel id; 0: not a channel. */
+/* Returns the channel id in a table word; 0: not a channel. */
 static inline uint32_t ips_fd_chan(uint64_t word)
 {
     return ips_fd_class(word) <= IPS_FD_LISTEN ? (uint32_t)word : 0;
@@ -104,7 +108,8 @@ static inline uint64_t ips_fd_get(int fd)
     return atomic_load_explicit(&chunk[at], memory_order_acquire);
 }
 
-/* Whether the kernel must still be asked what the descriptor is. */
+/* Whether the descriptor of a table word was not identified yet, so that the
+ * kernel must be asked. */
 static inline bool ips_fd_must_be_identified(uint64_t word)
 {
     return ips_fd_class(word) == IPS_FD_UNKNOWN ||
@@ -117,17 +122,18 @@ static inline bool ips_fd_has_chunk(int fd)
     return (unsigned)fd < IPS_FD_MAX && ips_fd_chunk((unsigned)fd);
 }
 
-/* Stores what was found out about `fd`, if its word is still `seen`. Returns
- * the word to use: the stored one; the one that another thread stored first; or
+/* Stores the given facts about `fd`, if its word is still `seen`. Returns the
+ * word to use: the stored one; the one that another thread stored first; or
  * IPS_FD_NOT_A_CHANNEL if none could be stored. */
 uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
                     uint32_t chan, uint64_t flags);
 
-/* Forgets what is known of `fd` and increments its generation. To be called
- * when the descriptor was closed, replaced or made anew. */
+/* Removes all facts about `fd` and increments its generation. To be called
+ * after the descriptor was closed, replaced or newly created. */
 void ips_fd_clear(int fd);
 
-/* The greatest descriptor ever stored, plus one; inherited over fork. */
+/* Returns the greatest descriptor ever stored, plus one. A fork child inherits
+ * this value. */
 int ips_fd_top(void);
 
 /* Returns a new channel id, counted from 1; 0: no memory. */

@@ -21,12 +21,13 @@ struct ips_module {
     const Elf64_Verdef *defined; /* defined versions, DT_VERDEF; NULL: none */
 };
 
-/* Our own dynamic section, by which we recognise our library in the list. */
+/* Our own dynamic section, by which we recognise our library in the loader's
+ * list. */
 extern const ElfW(Dyn) ips_dynamic[] __asm__("_DYNAMIC")
     __attribute__((visibility("hidden")));
 
-/* Fills `m` with the symbol tables of the library `l`. False: it lacks one that
- * we search. */
+/* Fills `m` with the symbol tables of the library `l`. False: `l` lacks a table
+ * that a search needs. */
 bool ips_module_read_tables(const struct link_map *l, struct ips_module *m);
 /* Converts an entry of the dynamic section to an address. glibc relocates such
  * entries in place, except where the section is read-only. */
@@ -35,20 +36,22 @@ static inline uint64_t ips_module_address(const struct link_map *l,
 {
     return value && value < l->l_addr ? value + l->l_addr : value;
 }
+/* The hash of `name` in a DT_GNU_HASH table. */
 uint32_t ips_symbol_hash(const char *name);
 /* Finds the default version of `name` in the library `m`; `hash` is
  * ips_symbol_hash(name). NULL: not defined there. */
 const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
                                         const char *name, uint32_t hash);
-/* The name of the version `index` that `m` defines, 0: of its first one. NULL:
- * none (preload/start/foreign.c). */
+/* Returns the name of the symbol version `index` that `m` defines; with `index`
+ * 0, of the first version that it defines. NULL: there is none
+ * (preload/start/foreign.c). */
 const char *ips_module_version(const struct ips_module *m, uint32_t index);
 /* Whether one of the libraries listed so far (preload/start/find.c) defines
  * `name`. */
 bool ips_is_defined_in_noted(const char *name, uint32_t hash);
 
-/* End of the memory that the loader write-protected in `l` and that contains
- * `at`; 0: unknown. */
+/* Returns the end of the memory of `l` that contains `at` and that the loader
+ * write-protected (RELRO); 0: unknown. */
 uint64_t ips_module_protected_end(const struct link_map *l,
                                   const struct ips_module *m, uint64_t at);
 
@@ -63,9 +66,9 @@ bool ips_note_foreign_names(const struct link_map *l,
 /* Makes the names noted so far resolve to the libraries of the program that
  * define them, as if our library did not define them. */
 void ips_rebind_foreign_names(void);
-/* Writes UNSEEN if a function with a noted name may pass its calls on to the C
- * library's function of that name: such calls are not recorded. Needs a running
- * stream. */
+/* Writes an UNSEEN record if a function with a noted name may pass its calls on
+ * to the C library's function of that name, because such calls are not
+ * recorded. Needs a running stream. */
 void ips_report_foreign_names(void);
 
 #endif

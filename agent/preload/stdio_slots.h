@@ -1,10 +1,10 @@
 /*
  * Records the C library's own reads, writes and closes: stdio, getline, printf,
- * the flush at exit. They do not go through `read` and `write`, where a wrapper
- * would see them; every stream calls them through the slots of a jump table,
- * which is data. We put our functions into the slots read, write and close of
- * `_IO_file_jumps` and `_IO_wfile_jumps`, and of popen's table when popen first
- * returns a stream.
+ * the flush at exit. stdio does not call the wrapped `read` and `write`. Each
+ * stream calls its functions through the slots of a jump table, which is data.
+ * We put our functions into the slots read, write and close of `_IO_file_jumps`
+ * and `_IO_wfile_jumps`, and of popen's table when popen first returns a
+ * stream.
  *
  * A slot is replaced only if it holds exactly the exported function that
  * belongs there (`_IO_file_read` ...), so another C library, or another layout,
@@ -25,7 +25,8 @@ void ips_stdio_init(void);
  * table. */
 void ips_stdio_note_popen(FILE *stream, uint64_t seq);
 
-/* The address of some function of the C library. */
+/* Returns the address of one function of the C library. It serves to find the
+ * library's address range, and as a base for offsets. */
 void *ips_stdio_libc_address(void);
 
 #endif

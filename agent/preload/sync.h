@@ -13,8 +13,8 @@
  *   rwlocks, semaphores and spin locks leave a short record each.
  * - The stamp of a RELEASE is taken before the real call, so it is earlier than
  *   the stamp of the waiter that it wakes.
- * - A wrapper holds nothing over the real call, so cancellation and longjmp
- *   leave nothing behind.
+ * - During the real call a wrapper holds no lock or other state, so
+ *   cancellation and longjmp leave nothing behind.
  *
  * The C library does not document where an object keeps its waiters. When a
  * program first calls one of these functions, ips_sync_check_layouts tries on
@@ -40,14 +40,14 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
     (ips_sample_before_call((uint64_t)(uintptr_t)ips_sync_real.name),          \
      ips_sync_real.name)
 
-/* True once ips_sync_check_layouts has checked the layouts. ips_sync_on is the
- * first call in every wrapper. Unlike ips_wrap_on it never starts the library:
- * the lock may belong to a malloc that starting would call. */
+/* True once ips_sync_check_layouts has checked the layouts. Every wrapper of a
+ * lock calls ips_sync_on first. Unlike ips_wrap_on, it never starts the
+ * library: the lock may belong to a malloc that the start would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
-/* Whether a wrapper may try a lock before the real call. Not under a checker of
- * races and lock order (helgrind, ThreadSanitizer): it must see the call that
- * the program made, because it concludes something else from a try, or nothing
- * (from sem_trywait). */
+/* Whether a wrapper may try a lock before the real call. False under a checker
+ * of races and lock order (helgrind, ThreadSanitizer): the checker must see the
+ * call that the program made, because it concludes something else from a try,
+ * or nothing (from sem_trywait). */
 extern bool ips_sync_attempts IPS_HIDDEN;
 bool ips_sync_check_layouts(void);
 static inline bool ips_sync_on(void)
@@ -57,17 +57,17 @@ static inline bool ips_sync_on(void)
     return ips_sync_check_layouts();
 }
 
-/* The layouts that were found to be as expected. All false under
- * valgrind: its checkers would report that we read an object while the program
- * writes it.
- * If the layout of an object is unknown, nothing is read from it. */
+/* The types of object whose layout is as expected. If a type's layout is
+ * unknown, nothing is read from its objects. All are false under valgrind,
+ * whose checkers would report that we read an object while the program writes
+ * it. */
 struct ips_sync_known {
     bool mutex, cond, rwlock, sem, barrier;
 };
 extern struct ips_sync_known ips_sync_known IPS_HIDDEN;
 
-/* The name of an object in records. `shared`: the object may be in memory that
- * other processes map too. */
+/* The name of an object in records: its address or, with `shared`, its place in
+ * the shared memory or file, because other processes may map it too. */
 struct ips_sync_object {
     uint64_t dev, ino, object;
 };
@@ -83,8 +83,8 @@ ips_name_sync_object(const volatile void *at, bool shared)
 }
 
 /* Notes that a wait for the object at address (or with number) `at` is about to
- * start; `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK
- * before it. */
+ * start; `holder` is the id of the thread that holds it, 0: unknown. To be
+ * called in a scope that has IPS_WAIT_MARK. */
 static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
                                         uint64_t at, uint32_t holder,
                                         uint64_t site,
@@ -102,20 +102,21 @@ static inline void ips_note_wait_begins(uint32_t mark, enum ips_sync kind,
     ips_note_wait_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site, \
                          &(call))
 
-/* Values of `value` in an ACQUIRE of a mutex or of a lock that was tried. */
+/* How the thread got the lock: `value` in the ACQUIRE record of a mutex or of a
+ * lock that was tried. */
 enum {
-    IPS_GOT_SLEPT = 0,
-    IPS_GOT_AFTER_COND = 1,
-    IPS_GOT_SPUN = 2,
-    IPS_GOT_FREE = 3
+    IPS_GOT_SLEPT = 0,      /* slept until it was released */
+    IPS_GOT_AFTER_COND = 1, /* relocked a mutex at the end of a cond wait */
+    IPS_GOT_SPUN = 2,       /* tried again and again */
+    IPS_GOT_FREE = 3        /* the lock was free */
 };
 
-/* Writes ACQUIRE for a wait that is over. err: 0, or the error that ended the
- * wait without the lock. */
+/* Writes an ACQUIRE record for a wait from `call` to `ret`. `err`: 0, or the
+ * error that ended the wait without the lock. */
 void ips_record_acquire(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, struct ips_moment ret,
                         int value, int err, uint64_t site);
-/* Writes RELEASE for a call that began at `call` and has returned. */
+/* Writes a RELEASE record for a call that began at `call` and has returned. */
 void ips_record_release(enum ips_sync kind, const struct ips_sync_object *thing,
                         struct ips_moment call, int value, uint64_t site);
 
@@ -137,17 +138,17 @@ static inline void ips_record_uncontended_now(enum ips_sync kind,
 void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
                                     bool shared, struct ips_moment call);
 
-/* --- spinning --------------------------------------------------------------
- */
+/* --- spinning ------------------------------------------------------------- */
 
 /* A thread that tries again and again is waiting, though it makes no waiting
- * call. The releasing thread learns of the tries from a small table hashed by
- * address; a waiter for another lock in the same slot costs a needless record.
- */
+ * call. The releasing thread learns of the tries from `ips_tried`, a small
+ * table hashed by address. If another lock has the same slot, its tries cost a
+ * needless record. */
 void ips_note_failed_try(const volatile void *at);
 void ips_record_successful_try_slow(enum ips_sync kind, const volatile void *at,
                                     bool shared, uint64_t site);
-/* The object that this thread is trying to get; details in `extra->tries`. */
+/* The object that this thread repeatedly tries to get; `extra->tries` has the
+ * details. */
 extern IPS_TLS const volatile void *ips_try_at IPS_HIDDEN;
 static inline void ips_record_successful_try(enum ips_sync kind,
                                              const volatile void *at,
@@ -158,20 +159,19 @@ static inline void ips_record_successful_try(enum ips_sync kind,
 }
 
 #define IPS_TRIED 512u
-extern _Atomic uint64_t
-    ips_tried[IPS_TRIED] IPS_HIDDEN; /* for each slot: stamp of the last failed
-                                        try */
-/* for each slot: number of threads in pthread_spin_lock */
+/* for each slot: stamp of the last failed try */
+extern _Atomic uint64_t ips_tried[IPS_TRIED] IPS_HIDDEN;
+/* for each slot: number of threads that spin in pthread_spin_lock */
 extern _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_HIDDEN;
 static inline uint32_t ips_tried_slot(const volatile void *at)
 {
     return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
 }
 bool ips_take_tried_mark_slow(uint32_t slot);
-/* Whether a thread tried in vain to take the object lately.
- * ips_maybe_tried_for() only tests whether there is a mark: it may be old, or
- * of another object with the same slot. ips_take_tried_mark(), called once per
- * unlock, also checks its age, and clears it. */
+/* Whether a thread recently tried to take the object and failed.
+ * ips_maybe_tried_for() only tests whether there is a mark: the mark may be
+ * old, or belong to another object with the same slot. ips_take_tried_mark(),
+ * called once per unlock, also checks its age, and clears it. */
 static inline bool ips_maybe_tried_for(const volatile void *at)
 {
     return atomic_load_explicit(&ips_tried[ips_tried_slot(at)],

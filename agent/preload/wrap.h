@@ -3,11 +3,11 @@
  * around a call that record it.
  *
  * Law of a wrapper: it calls the real function exactly once with the same
- * arguments, and its result and errno reach the caller. Where nothing is
- * recorded (no run, vfork child, not a channel) it does nothing else. A wrapper
- * that departs from this law says so. Over the real call a wrapper holds
- * nothing that a cancellation, a longjmp or a signal handler could leave
- * behind.
+ * arguments, and returns its result and errno to the caller. Where nothing is
+ * recorded (no run, vfork child, not a channel), it does nothing else. A
+ * wrapper that departs from this law says so. During the real call a wrapper
+ * holds no lock or other state that a cancellation, a longjmp or a signal
+ * handler could leave behind.
  *
  * No wrapper calls another wrapped function by its public name, except as its
  * last act in place of the real function (aliases).
@@ -104,14 +104,14 @@ static inline void ips_sample_check_return(const struct ips_moment *call,
  * the thread at `context`. If `context` is in a system call, the exact timer is
  * not set until the thread has left the call. */
 void ips_sample_note_handler(const void *context);
-/* Must come before any use of REAL or SREAL: fills their tables with stubs,
+/* To be called before any use of REAL or SREAL: fills their tables with stubs,
  * each of which finds its function at the first call. Idempotent,
  * async-signal-safe. */
 void ips_find_install_stubs(void);
-/* The next definition of `name` after our library in the search order, or
- * NULL. */
+/* Returns the next definition of `name` after our library in the search order,
+ * or NULL. */
 void *ips_find_real(const char *name);
-/* The old version of `name`, to which programs linked long ago are bound. */
+/* The old version of `name`: programs linked long ago are bound to it. */
 void *ips_find_old(const char *name);
 #if defined(__x86_64__)
 #define IPS_OLD_VERSION "GLIBC_2.2.5"
@@ -134,8 +134,8 @@ void *ips_find_old(const char *name);
 /* Whether `name` resolves to the C library, as far as is known. With a
  * sanitizer it resolves to the sanitizer's function. */
 bool ips_find_in_libc(const char *name);
-/* End of the memory that the loader write-protected in the library that
- * contains `at`; 0: unknown. */
+/* Returns the end of the memory that the loader write-protected in the library
+ * that contains `at`; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
 void *ips_find_real_of_stub(uint32_t index);
@@ -146,22 +146,22 @@ enum ips_wrap_state {                   /* values of ips_core.wrap_state */
                       IPS_WRAP_ON,
 };
 void ips_wrap_init(void);
-/* Records (CALLS) the CPU time that the start of an image or of a fork child
- * took, counted from the thread CPU clock value `from`. It varies more than the
- * measured probe cost allows for (cold library, first segment), so it is
- * reported by itself and at once. */
+/* Writes a CALLS record with the CPU time that the start of an image or fork
+ * child took since the thread CPU clock showed `from` (ns). A start varies too
+ * much for a measured probe cost (cold library, first segment), so it is
+ * reported separately. */
 void ips_report_start_cost(uint64_t from);
-/* Exported for ipsrun/starts.c, which measures probe costs: ns of overhead that
- * this thread has reported or will report apart from probe costs, its start
- * included. */
+/* Exported for ipsrun/starts.c, which measures probe costs. Returns the
+ * overhead (ns) that this thread has reported or will report in addition to
+ * probe costs, its start included. */
 uint32_t ips_reported_overhead_ns(void);
 /* To be called when the process ends: closes calls under way, records the
  * release of file locks, and ends the records. */
 void ips_end_process_records(enum ips_end_kind kind, int status);
 
-/* The first call in every wrapper. Finds the real functions if our constructor
- * has not run yet (the constructor of another library ran first). True: record
- * this call. */
+/* Every wrapper calls this first. Starts our library if its constructor has not
+ * run yet (the constructor of another library ran first). True: the wrapper
+ * must record this call. */
 static inline bool ips_wrap_on(void)
 {
     if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
@@ -169,19 +169,19 @@ static inline bool ips_wrap_on(void)
     return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
-/* IPS_BLOCKED_NS (2 us) in stamps: a shorter call cannot have blocked. */
+/* IPS_BLOCKED_NS (2 us) in stamps: a shorter call counts as not blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
-extern uint64_t ips_wrap_mult IPS_HIDDEN; /* factor from stamps to ns, Q32 */
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* ns per stamp, Q32 */
 static inline uint64_t ips_wrap_ns(uint64_t stamps)
 {
     return ips_mul_q32(stamps, ips_wrap_mult);
 }
 
-/* --- moments ---------------------------------------------------------------
- */
+/* --- moments -------------------------------------------------------------- */
 
-/* Stamp and thread CPU time before and after a call (agent/record/cpu.h);
- * ips_at_wakeup: after a call that does nothing but wait. */
+/* ips_at_call, ips_at_return: stamp and thread CPU time just before and just
+ * after a call (agent/record/cpu.h). ips_at_wakeup: the same after a call that
+ * does nothing but wait. */
 static inline struct ips_moment ips_at_call(void)
 {
     return ips_moment_now();
@@ -209,17 +209,16 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
                IPS_BLOCKED_NS;
 }
 
-/* --- calls under way (preload/process/jump.c)
- * ------------------------------------------
+/* --- calls under way (preload/process/jump.c) -----------------------------
  *
  * If a signal handler leaves by longjmp, the call that it interrupted never
  * returns, so its result is unknown and it has no record. Therefore every
- * thread keeps the frames of its calls under way, and longjmp counts those that
- * it abandons (NESTED). If a handler ends the process, the thread counts in the
- * same way the calls that may have moved bytes: `flags` is IPS_OPEN_WAIT for a
- * call that never moves any, and a handler's stub sets IPS_OPEN_IDLE on a call
- * that it found waiting. Cost: two stores a call; the end of the scope closes
- * the call. */
+ * thread keeps the frames of its calls under way, and longjmp counts the calls
+ * that it abandons as lost (NESTED). If a handler ends the process, the calls
+ * under way are counted in the same way, unless they certainly moved no bytes.
+ * Two flags mark these: IPS_OPEN_WAIT a call that never moves bytes, and
+ * IPS_OPEN_IDLE a call that a signal interrupted while it waited. Cost: two
+ * stores a call; the end of the scope closes the call. */
 static inline struct ips_open *ips_open_call_at_depth(struct ips_thread *me,
                                                       uint32_t depth)
 {
@@ -230,16 +229,17 @@ static inline void ips_push_open_call(struct ips_thread *me, const void *frame,
                                       uint64_t flags)
 {
     uint32_t at = me->open_depth;
-    /* before the entry is filled: a handler that interrupts here uses the next
-     * one */
+    /* incremented before the entry is filled: a handler that interrupts here
+     * uses the next entry */
     me->open_depth = at + 1;
     atomic_signal_fence(memory_order_seq_cst);
     struct ips_open *open = ips_open_call_at_depth(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
-/* The segment's note of the call that the thread is in (agent/pool/begun.h).
- * NULL: no segment, or the mapped one belongs to the parent. */
+/* Returns the note of the call in progress in the thread's segment
+ * (agent/pool/begun.h). NULL: the thread has no segment, or the mapped one
+ * belongs to the parent process. */
 static inline struct ips_begun *
 ips_current_call_note(const struct ips_thread *me)
 {
@@ -248,8 +248,8 @@ ips_current_call_note(const struct ips_thread *me)
         return NULL;
     return &((struct ips_segment_header *)(uintptr_t)base)->begun;
 }
-/* Notes the call that was opened at depth `mark`, just before it is made. Only
- * the outermost call (depth 0) is noted. */
+/* Notes in the segment the call that was opened at depth `mark`. To be called
+ * just before the real call. Only the outermost call (depth 0) is noted. */
 static inline void ips_note_call_begin(const struct ips_thread *me,
                                        uint32_t mark, uint64_t what,
                                        uint64_t site,
@@ -260,8 +260,8 @@ static inline void ips_note_call_begin(const struct ips_thread *me,
     if (unlikely(!begun))
         return;
     if (likely(site != 0))
-        ips_module_record_once(site); /* the call's record, which would note the
-                                  module, may never come */
+        /* the call's record, which would note the module, may never come */
+        ips_module_record_once(site);
     begun->cpu = call->cpu;
     begun->site = site;
     begun->what = what;
@@ -280,24 +280,26 @@ static inline void ips_call_close(const uint32_t *mark)
 {
     ips_note_call_end(&ips_me, *mark);
 }
-/* Put at the head of the scope of a call. */
+/* To be placed at the start of the scope that makes a call: opens the call. The
+ * end of the scope closes it. */
 #define IPS_CALL_MARK_AS(flags)                                                \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
         ips_me.open_depth;                                                     \
     ips_push_open_call(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
-/* Put after one of these marks and before the call. */
+/* To be placed after one of these marks and before the real call: notes what
+ * the thread is about to do or to wait for. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
     ips_note_call_begin(&ips_me, mark_, what, site, &(call))
 /* To be called when a signal handler of the program starts, which interrupted
  * the thread at `context`: notes whether the call in progress was waiting. */
 void ips_note_interrupted_call(const void *context);
-/* To be called when the process ends: closes the calls that are still under
- * way. */
+/* To be called when the process ends: closes the calls under way, and counts
+ * them as lost if they may have moved bytes. */
 void ips_close_open_calls(void);
-/* The thread leaves the call in which it waits (cancellation, longjmp): records
- * the call as if a signal had ended it. */
+/* To be called when the thread leaves the call in which it waits (cancellation,
+ * longjmp): records the call as if a signal had ended it. */
 void ips_record_abandoned_call(void);
 
 /* Like IPS_CALL_BEGINS, for a wait for a process (`pid`, 0: any) or for the
@@ -310,24 +312,23 @@ void ips_record_abandoned_call(void);
         IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_JOIN, 0, pid), site, call);          \
     } while (0)
 
-/* --- bytes (preload/io/record.c)
- * --------------------------------------------------
- */
+/* --- bytes (preload/io/record.c) ------------------------------------------ */
 
 struct ips_io {
     uint32_t mark; /* open_depth before this call: see ips_open */
     struct ips_moment call;
     /* Used by preload/io/stream.h only: stamp of the CPU baseline from which
-     * `call.cpu` was computed; 0: computed from none. */
+     * `call.cpu` was computed; 0: it was not computed from a baseline. */
     uint64_t baseline_t;
     uint64_t site;
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
-    /* Datagrams only. not_last: the kernel's receive timestamp belongs to
-     * another datagram. whole: the call reported that nothing was cut off.
-     * segment: bytes of each datagram but the last (preload/io/segments.c), 0:
-     * the call did not report it. */
+    /* Datagrams only. not_last: the call received more datagrams after this
+     * one, so the socket's receive timestamp belongs to another one. whole: the
+     * call reported that the datagram was not truncated. segment: bytes of each
+     * datagram but the last (preload/io/segments.c); 0: the call did not report
+     * it. */
     bool not_last, whole;
     uint32_t segment;
 };
@@ -346,7 +347,8 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                        uint64_t word, uint64_t site);
 
 /* Starts the record of a call; `type` is SEND or RECV. False: nothing to
- * record. Costs one load if `fd` is no channel. */
+ * record. Costs one load for a descriptor that needs no records (class NONE).
+ */
 static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site)
 {
@@ -371,9 +373,9 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
     return true;
 }
 
-/* Record that the call returned `result`, and return `result` (if it is -1 they
- * read errno, and keep it). `iov` is the payload; `name` is a datagram's peer,
- * NULL: the socket is connected. */
+/* Record that the call of `io` returned `result`, and return `result`. If it is
+ * -1, they read errno and keep it. `iov` is the payload. `name` is the address
+ * of a datagram's peer; NULL: the socket is connected. */
 ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
                            ssize_t result, const struct iovec *iov,
                            size_t iovcnt, const struct sockaddr *name,
@@ -385,9 +387,7 @@ ssize_t ips_io_record_received(const struct ips_io *io, enum ips_op op,
 
 #define IPS_HOT __attribute__((hot, aligned(64)))
 
-/* --- polls (preload/io/stream.c)
- * --------------------------------------------------
- */
+/* --- polls (preload/io/stream.c) ------------------------------------------ */
 
 /* Starts the record of a poll. False: not recorded. *mark: open_depth before
  * the poll. */
@@ -404,28 +404,28 @@ ips_poll_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
     ips_note_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
-/* Packs two fields of a poll's BLOCK into one word: `ready` and, in the upper
- * half, `a` (pool/format.h). */
+/* Packs two fields of a poll's BLOCK record (pool/format.h) into one word:
+ * `what` (its field `ready`) and, in the upper half, `why` (its field `a`). */
 static inline uint64_t ips_pack_ready(uint32_t what, uint32_t why)
 {
     return what | (uint64_t)why << 32;
 }
-/* A wait of `op` returned `result` > 0: writes its BLOCK, and a SIGNAL if a
- * pidfd is ready. Returns `result`. */
+/* Records a poll of kind `op` that returned `result` > 0: writes a BLOCK
+ * record, and also a SIGNAL record if a pidfd is ready. Returns `result`. */
 int ips_poll_record_ready(const struct ips_moment *call, uint32_t mark,
                           enum ips_op op, int result, uint64_t site,
                           uint64_t ready);
 
-/* preload/io/receive_stamps.c: writes QUEUE for the datagram of `io` if the
- * kernel gives a receive timestamp. Only for a receive that did not block; not
- * in the quiet mode. */
+/* preload/io/receive_stamps.c: writes a QUEUE record for the datagram of `io`
+ * if the kernel has its time of arrival. To be called only after a receive that
+ * did not block, and not if system calls are forbidden. */
 void ips_record_arrival_time(const struct ips_io *io);
 
-/* preload/io/segments.c: bytes of each datagram but the last that the call of
- * `io` sent; 0: it sent one datagram. */
+/* preload/io/segments.c: returns the bytes of each datagram but the last that
+ * the call of `io` sent; 0: it sent one datagram. */
 uint32_t ips_sent_segment_bytes(const struct ips_io *io);
 /* Returns the segment size of `type` (UDP_SEGMENT, UDP_GRO) in the control data
- * of a message; 0: it has none; UINT32_MAX: it says one datagram. */
+ * of a message; 0: it has none; UINT32_MAX: the message is one datagram. */
 uint32_t ips_segment_bytes_in_control(const struct msghdr *m, int type);
 /* Whether a receive from this socket must ask the kernel for the segment
  * size. */
@@ -435,14 +435,15 @@ bool ips_must_ask_segment_size(const struct ips_io *io);
 #define IPS_IOV(buffer, length)                                                \
     &(const struct iovec){(void *)(uintptr_t)(buffer), (length)}, 1
 
-/* Writes one SEND, RECV, RECVCALL or BLOCK record. */
+/* Writes one SEND, RECV, RECVCALL or BLOCK record (`type`). `err`: the error
+ * number of the call if `result` is negative. */
 void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    struct ips_moment call, struct ips_moment ret,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
-/* A wait of `op` is over; `result` < 0: it failed with errno `err`. Records the
- * wait if `result` > 0 or the thread was blocked. Returns the moment of its
- * return. */
+/* Records a wait of kind `op` that is over, if `result` > 0 or the thread was
+ * blocked. `result` < 0: the wait failed with errno `err`. Returns the moment
+ * at which the wait returned. */
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready);
@@ -453,18 +454,18 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait);
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret);
-/* The time that is left of a timeout `asked` that started at `call`, for a call
- * that is made again (preload/io/wait.c). In milliseconds, negative: no limit;
- * or as a timespec, which is stored in `room`, NULL: no limit. */
+/* Return how much is left of the timeout `asked` that started at `call`, for a
+ * wait that is repeated. ips_wait_left_ms: in milliseconds; negative: no limit.
+ * ips_wait_left: as a timespec stored in *room; NULL: no limit. */
 int ips_wait_left_ms(int asked, const struct ips_moment *call);
 const struct timespec *ips_wait_left(const struct timespec *asked,
                                      const struct ips_moment *call,
                                      struct timespec *room);
 
-/* Writes FORK; err 0: the child was created. */
+/* Writes a FORK record. `err` 0: the child was created. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err, uint64_t site);
-/* Writes JOIN; child_cpu_ns ~0: unknown. */
+/* Writes a JOIN record. `child_cpu_ns` ~0: unknown. */
 void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site);
@@ -480,42 +481,42 @@ void ips_forbid_undo(enum ips_forbids what, bool before);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* True: a new image must not load our library. */
 bool ips_must_not_preload(void);
-/* Records (UNSEEN) that this process now does things that leave no records;
- * `text` says what. */
+/* Writes an UNSEEN record: from now on this process does things that leave no
+ * records. `text` says which. */
 void ips_report_unrecorded(const char *text);
 void ips_set_vfork_filter(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
-/* Names descriptors 0, 1 and 2. To be called at the start of an image and in a
- * fork child. */
+/* Identifies descriptors 0, 1 and 2. To be called at the start of an image and
+ * in a fork child. */
 void ips_wrap_name_standard(void);
 
-/* Finds out what exec or posix_spawn is about to execute
- * (preload/process/exec.c). The target counts as traced where nothing is
- * recorded here. */
+/* Examine the program that exec or posix_spawn is about to execute
+ * (preload/process/exec.c), and store in *target whether it can be recorded. If
+ * new images are not to be recorded, *target is set to traced. */
 void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
-/* Writes UNSEEN: the target runs untraced as process `pid`. Writes nothing if
- * the target is traced. */
+/* Writes an UNSEEN record: the target runs unrecorded as process `pid`. Writes
+ * nothing if the target is traced. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
 void ips_record_unrecorded(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the target to the parent,
  * which records it. */
 void ips_vfork_pass_target(const struct ips_target *target);
 
-/* The environment for a new image. It is `envp` itself if that has all that the
- * target needs. Else it is a copy: our variables and our library are added
- * where they are missing, and our library is removed if the target cannot load
- * it. The copy is on the caller's stack, or mapped if it is large: a vfork
- * child must not allocate from its parent's heap. */
+/* The environment for a new image. It is the program's own if that has all that
+ * the target needs. Otherwise it is a copy, to which our variables and our
+ * library are added if they are missing, and from which our library is removed
+ * if the target cannot load it. The copy is on the caller's stack, or mapped if
+ * it is large: a vfork child must not allocate from its parent's heap. */
 struct ips_env {
     char **envp;
     void *map; /* mapped memory of the copy; NULL: not mapped */
     size_t bytes;
 };
 void ips_env_init(void);
-/* Bytes that a copy needs; 0: use `envp` as it is. */
+/* Returns the bytes that a copy of `envp` needs; 0: use `envp` as it is. */
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
 void ips_env_fill(struct ips_env *env, char *const *envp,
                   const struct ips_target *target, size_t bytes, void *room);
@@ -548,8 +549,8 @@ uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 void ips_thread_mark_cancelled(pthread_t thread);
 
 /* preload/io/spin.c. Notes a failed attempt. True: it continues a run of failed
- * attempts and needs no record. False: record it and call ips_spin_restart_run.
- */
+ * attempts and needs no record. False: it is the first of a run. If it is
+ * recorded, call ips_spin_restart_run then, because a record ends the run. */
 bool ips_spin_note_failure(const struct ips_moment *call,
                            const struct ips_moment *ret, uint32_t chan,
                            uint64_t site);
@@ -558,8 +559,8 @@ struct ips_spin {
     uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
     uint64_t last_cpu; /* CPU time at the return of the last attempt */
     uint64_t site;
-    /* CPU (ns) saved by short gaps, which later gaps may use beyond their
-     * limit */
+    /* CPU time (ns) by which earlier gaps were shorter than their limit; a
+     * later gap may be longer by that much */
     int32_t saved;
     uint32_t chan;
 };
@@ -574,9 +575,9 @@ static inline void ips_spin_first(struct ips_thread *me,
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
 }
-/* Ends a run of failed attempts: the attempt of `call` succeeded. To be called
- * before that attempt is recorded. Fewer than IPS_SPIN_LEAST failed attempts
- * are no run. */
+/* Ends a run of failed attempts, because the attempt of `call` succeeded. To be
+ * called before that attempt is recorded. Fewer than IPS_SPIN_LEAST failed
+ * attempts do not count as a run. */
 #define IPS_SPIN_LEAST 3u
 void ips_spin_end_run_slow(const struct ips_moment *call);
 static inline void ips_spin_end_run(struct ips_thread *me,
@@ -586,14 +587,14 @@ static inline void ips_spin_end_run(struct ips_thread *me,
         ips_spin_end_run_slow(call);
     me->spin_count = 0;
 }
-/* Ends a run of failed attempts: the thread recorded something else. */
+/* Ends a run of failed attempts, because the thread recorded something else. */
 static inline void ips_spin_drop_run(void)
 {
     ips_me.spin_count = 0;
 }
 
-/* preload/io/retry.c. Counts the failed try of `call` for the condition `key`.
- */
+/* preload/io/retry.c. Counts the try made at `call`, which failed, in the run
+ * of tries for the condition `key`. */
 void ips_retry_note_failure(enum ips_retry_kind kind, uint64_t key,
                             struct ips_moment call);
 /* Counts that the thread slept on purpose, or (ips_count_child_join) that it
@@ -618,71 +619,73 @@ static inline bool ips_retry_end_run(enum ips_retry_kind kind, uint64_t key,
     return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
            ips_retry_end_run_slow(kind, key, run);
 }
-/* Writes BLOCK with op RETRY; to be called before the successful try, made at
- * `call`, is recorded. */
+/* Writes a BLOCK record with op RETRY. To be called before the successful try,
+ * made at `call`, is recorded. */
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
                       uint64_t site);
 
 /* preload/io/path.c. Notes the result `r` of a call that needs the file at
- * `path` (relative to directory `at`): -1 with errno if the file does not
+ * `path` (relative to directory `at`). -1 with errno ENOENT: the file does not
  * exist. Returns `r`. */
 int ips_note_path_result(int at, const char *path, int r, uint64_t site);
-/* Writes RELEASE WATCH and MADE for an open of `path` at `call` that returned
- * `fd`, if it may have created the file. */
+/* Records an open of `path`, made at `call`, that returned `fd`, if it may have
+ * created the file: a RELEASE of kind WATCH, and a BLOCK with op MADE. */
 void ips_record_file_made(const char *path, int fd, int flags,
                           struct ips_moment call, uint64_t site);
-/* A read of the watch `io` returned `bytes` of events: writes ACQUIRE for the
- * name that the first one has. False: it has none, or the descriptor is no
- * inotify's. */
+/* Records a read of the inotify descriptor of `io` that returned `bytes` of
+ * events: writes an ACQUIRE record for the file name in the first event. False:
+ * not inotify's descriptor, or that event has no name or is of another kind. */
 bool ips_record_watch_read(const struct ips_io *io, const void *events,
                            size_t bytes, struct ips_moment ret);
 
 /* preload/io/file.c: to be called before and after a call on a file; `exact`:
- * reads the thread's CPU clock and switches now, even if the last reading is
- * recent. */
+ * reads the thread's CPU clock and its number of context switches now, even if
+ * the last reading is recent. */
 struct ips_moment ips_file_call_begin(bool exact);
 void ips_file_call_end(const struct ips_moment *call, int64_t result,
                        uint64_t site);
-/* Makes and records an fcntl with F_SETLK or its like; `real` is the function
- * that makes the call. */
+/* Makes and records an fcntl with F_SETLK, F_SETLKW or their OFD forms. `real`
+ * is the function that makes the call; returns its result. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site);
 void ips_record_file_locks_end(
     void); /* the process ends and releases its locks */
 void ips_record_eventfd_write(const struct ips_io *io);
-/* Writes ACQUIRE for a read. False: the eventfd's number is unknown. */
+/* Writes an ACQUIRE record for a read of an eventfd. False: the eventfd's
+ * number is unknown. */
 bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret);
 
-/* Write RELEASE for a write to a pseudo terminal, and ACQUIRE for a read.
- * False: it is another terminal, or its other side is not in the run. */
+/* Write a RELEASE record for a write to a pseudo terminal, and an ACQUIRE
+ * record for a read. False: it is another kind of terminal, or its other side
+ * is not in the run. */
 bool ips_record_pty_write(const struct ips_io *io);
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 
-/* preload/io/wait.c: the value of a BLOCK's `ready` and `a` for a descriptor
- * whose poll reported `events` (POLLIN ...). */
+/* preload/io/wait.c: returns the fields `ready` and `a` (ips_pack_ready) of a
+ * BLOCK record for a descriptor whose poll reported `events`. */
 uint64_t ips_ready_of(int fd, uint32_t events);
-/* The same for the system call of a poll that returned r. */
+/* The same for a poll, select or epoll by syscall() that returned `r`. */
 uint64_t ips_first_ready_of_syscall(enum ips_op op, const long args[6], long r);
 
 /* preload/process/notice.c: signals that the kernel sends because a descriptor
- * became ready. */
-void ips_notice_async(int fd, bool on); /* O_ASYNC was set or cleared */
+ * became ready. `on`: O_ASYNC was set for `fd`; else it was cleared. */
+void ips_notice_async(int fd, bool on);
 /* Notes that mq_notify is about to be called to send `sig` for the queue `q`.
  * If that call fails, pass the result to ips_notice_queue_undo. */
 uint64_t ips_notice_queue(int q, int sig);
 void ips_notice_queue_undo(int sig, uint64_t old);
-/* The value of the SIGNAL record for a signal with these fields of its
- * siginfo_t; `value` is si_value. */
+/* Returns the field `value` of the SIGNAL record for a signal with these fields
+ * in its siginfo_t; the parameter `value` is si_value. */
 uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
                                  uint64_t value);
 
-/* preload/process/signal.c: writes SIGNAL for a signal that a wait or a
- * signalfd returned; `at` is the moment of the return; `value` as
- * ips_signal_record_value returns it. */
+/* preload/process/signal.c: writes a SIGNAL record for a signal that was taken
+ * at `at`; `value` is the result of ips_signal_record_value. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
-/* Records raw system calls that send signals, and makes those that set
- * handlers. True: the call was made, *r is its result. */
+/* Handles system call `n` of syscall() if it is about signals: records a call
+ * that sends one, and makes a call that sets a handler. True: the call was
+ * made, *r is its result. */
 bool ips_handle_signal_syscall(long *r, long n, const long args[6],
                                uint64_t site);
 

@@ -1,22 +1,25 @@
 /*
- * POSIX AIO: threads of the C library do the I/O, and nothing of them is
- * recorded. So aio_suspend is recorded as a poll of the first request that is
- * done, and aio_return() of a read as the receive of its bytes. lio_listio
- * waits for all of its requests: it is the receive of each, of which the first
- * has the wait. This holds for reads from streams. A wait for files is one for
- * the disk, and any other has an unknown end.
+ * POSIX AIO. Threads of the C library do the I/O, and we record nothing in
+ * them. Therefore, for reads from streams, aio_suspend is recorded as a poll
+ * that reports the first finished request, and aio_return as the receive of the
+ * bytes. lio_listio waits for all of its requests, so it is recorded as one
+ * receive for each; the first of these contains the wait.
+ *
+ * A wait for requests on files only is recorded as a wait for the disk, any
+ * other as a wait whose cause is unknown.
  */
 #include "agent/preload/wrap.h"
 
 #include "agent/pool/ready.h"
 #include "agent/preload/sample/sample.h"
 
-/* The channels of reads that were begun and not returned. Each is in one of
- * several slots. If all of them are taken, the new read replaces another one:
- * that one will leave no record, which counts as lost. */
+/* The channels of reads that were started and whose result the program has not
+ * fetched yet. A read may use one of PROBES slots. If all of them are taken,
+ * the new read replaces another one, which then leaves no record and counts as
+ * lost. */
 #define REQUESTS 1024u
 #define PROBES 8u
-#define BEING_FILLED 1u /* the address of no aiocb */
+#define BEING_FILLED 1u /* not the address of an aiocb */
 static struct request {
     _Atomic uint64_t at;   /* address of the aiocb; 0: the slot is free */
     _Atomic uint64_t chan; /* channel id | generation of the process << 32 */
@@ -42,9 +45,9 @@ static bool is_of_this_process(const struct request *slot)
     return atomic_load(&slot->chan) >> 32 == ips_core.generation;
 }
 
-/* Takes a slot for the request `a`: one that is free, or has a request of the
- * process that forked this one; else the first that no thread is filling.
- * NULL: none. */
+/* Claims a slot for the request `a`: one that is free or that a request of the
+ * parent process occupies (after fork), else any slot that no other thread is
+ * filling. NULL: other threads are filling all of them. */
 static struct request *take_slot(const struct aiocb *a)
 {
     for (unsigned i = 0; i < 2 * PROBES; i++) {
@@ -78,15 +81,16 @@ static void forget_read(const struct aiocb *a)
 static uint32_t find_channel(const struct aiocb *a)
 {
     const struct request *slot = find_slot(a);
-    /* the C library sets the operation: the request may be a write by now */
+    /* the program may have reused the aiocb for a write; the C library stores
+     * the operation in it */
     if (!slot || a->aio_lio_opcode != LIO_READ || !is_of_this_process(slot))
         return 0;
     uint32_t chan = (uint32_t)atomic_load(&slot->chan);
     return atomic_load(&slot->at) == (uint64_t)(uintptr_t)a ? chan : 0;
 }
 
-/* Notes a read that is about to be begun: the descriptor may be closed before
- * the read is done. */
+/* Notes the channel of a read before the read starts, because the descriptor
+ * may be closed before the read is done. */
 static void note_read(const struct aiocb *a)
 {
     int saved = errno;
@@ -107,7 +111,7 @@ static void note_read(const struct aiocb *a)
     }
 }
 
-/* The requests of a wait, by kind. */
+/* The numbers of requests that a call waits for, by kind. */
 struct awaited {
     /* reads that have channels and did not fail; requests for files; others */
     unsigned reads, files, others;
@@ -123,7 +127,7 @@ static void add_request(struct awaited *w, const struct aiocb *a)
         w->others++;
 }
 
-/* Records a wait that was not, or not only, one for reads. */
+/* Records a wait for requests that are not all reads from streams. */
 static void record_other_wait(const struct awaited *w, struct ips_moment call,
                               int r, int err, uint64_t site)
 {
@@ -191,7 +195,8 @@ IPS_EXPORT ssize_t aio_return64(struct aiocb64 *a)
 
 /* --- waiting -------------------------------------------------------------- */
 
-/* Why a poll of the descriptor would have returned: enum ips_ready_why. */
+/* Returns why a poll of the request's descriptor would have returned (enum
+ * ips_ready_why). */
 static uint32_t why_done(const struct aiocb *a)
 {
     return a->__return_value == 0 ? IPS_READY_IN | IPS_READY_HUP : IPS_READY_IN;
@@ -259,7 +264,8 @@ static int list_and_record(list_fn *real, int mode, struct aiocb *const list[],
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
-    int r = real(mode, list, n, event); /* again would begin them again */
+    /* not repeated after a sampling signal: that would start them again */
+    int r = real(mode, list, n, event);
     int saved = errno;
     bool done = r == 0 || saved == EIO;
     for (int i = 0; done && i < n; i++)
@@ -307,9 +313,9 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
 }
 
 #if defined(__x86_64__)
-/* The earlier versions: GLIBC_2.2.5 has an implementation of its own, GLIBC_2.4
- * the present one. They are functions, since with aliases the linker would
- * leave out the present name. */
+/* The old versions of lio_listio: GLIBC_2.2.5 has its own implementation,
+ * GLIBC_2.4 the present one. They are functions and not aliases, since with
+ * aliases the linker would leave out the present name. */
 #define OLD_LIST(suffix, type, version, real_function)                         \
     int ips_old_lio_listio##suffix(int, type *const[], int,                    \
                                    struct sigevent *);                         \

@@ -1,4 +1,4 @@
-/* Names the ends of channels: see chan_name.h. */
+/* Identifies the ends of channels: see chan_name.h. */
 #include "agent/preload/chan_name.h"
 
 #include <linux/netlink.h>
@@ -27,8 +27,9 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-/* The network namespace in which the socket was created, wherever its process
- * or thread is now. Before Linux 5.14: the calling thread's namespace. */
+/* Returns the network namespace in which the socket was created, even if the
+ * calling thread is in another one now. (Before Linux 5.14: the calling
+ * thread's namespace.) 0: unknown. */
 static uint64_t netns_of(int fd)
 {
     uint64_t cookie = 0;
@@ -80,7 +81,7 @@ static void convert_address(struct ips_addr *out, const void *name,
         memcpy(out->addr + 12, &in.sin_addr, 4);
     } else if (family == AF_INET6 && len >= 24) {
         struct sockaddr_in6 in6;
-        /* 24 bytes: without the scope id, which older callers leave out */
+        /* 24 bytes: all but the scope id, which older programs leave out */
         memcpy(&in6, name, 24);
         out->family = AF_INET6;
         out->port = ntohs(in6.sin6_port);
@@ -88,9 +89,10 @@ static void convert_address(struct ips_addr *out, const void *name,
     }
 }
 
-/* Hash of a Unix socket name that `fd` has or uses; 0: unnamed socket. A path
- * ends at its NUL. An abstract name (first byte NUL) ends at its length and is
- * valid in one network namespace only, which is therefore hashed as well. */
+/* Returns the hash of `name`, a Unix socket name that `fd` has or connects to;
+ * 0: unnamed socket. A path ends at its NUL. An abstract name (first byte NUL)
+ * ends at `len`. It is valid in one network namespace only, which is therefore
+ * hashed as well. */
 static uint64_t path_hash(int fd, const void *name, socklen_t len)
 {
     const size_t head = offsetof(struct sockaddr_un, sun_path);
@@ -143,7 +145,8 @@ struct diagnosis {
     } answer;
 };
 
-/* Returns the length of the kernel's answer, or a negative error. */
+/* Sends the query of `arg` (struct diagnosis) to the kernel's socket
+ * diagnostics. Returns the length of the answer, or a negative error number. */
 static long query_socket_diagnostics(void *arg)
 {
     struct diagnosis *d = arg;
@@ -161,11 +164,12 @@ static long query_socket_diagnostics(void *arg)
     return got;
 }
 
-/* The peer's inode in the kernel's answer of `got` bytes; 0: not in it. */
+/* Returns the inode of the peer socket from the kernel's answer of `got` bytes;
+ * 0: the answer does not contain it. */
 static uint64_t peer_in(const struct diagnosis *d, long got)
 {
-    /* The attributes are parsed by hand, because the kernel's alignment macros
-     * mix signed and unsigned. */
+    /* Parsed by hand, because the kernel's macros for attributes mix signed and
+     * unsigned numbers. */
     const long fixed = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
     const long attr_head = sizeof(struct nlattr);
     if (got < fixed || d->answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
@@ -186,8 +190,9 @@ static uint64_t peer_in(const struct diagnosis *d, long got)
     return 0;
 }
 
-/* Inode of the socket at the other end of a Unix socket, from the kernel's
- * socket diagnostics; 0: unknown (refused, or not accepted yet). */
+/* Returns the inode of the socket at the other end of the Unix socket with
+ * inode `ino`, from the kernel's socket diagnostics; 0: unknown (refused, or
+ * not accepted yet). */
 static uint64_t unix_peer(uint64_t ino)
 {
     struct diagnosis d = {
@@ -202,8 +207,8 @@ static uint64_t unix_peer(uint64_t ino)
     return peer_in(&d, ips_with_own_table(query_socket_diagnostics, &d));
 }
 
-/* Bytes that the program has written to and read from a TCP socket so far.
- * False: unknown. */
+/* Stores the numbers of bytes that the program has written to and read from a
+ * TCP socket so far in *sent and *recv. False: unknown. */
 static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
 {
     enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
@@ -240,8 +245,8 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     }
     uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
     if (ips_fd_chan(word) != id)
-        return word; /* another thread named the descriptor first, or closed it
-                      */
+        /* another thread identified the descriptor first, or closed it */
+        return word;
     struct ips_rec_chan *rec =
         (struct ips_rec_chan *)ips_rec_begin(IPS_REC_CHAN, sizeof(*rec));
     if (rec) {
@@ -281,10 +286,10 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
         return store_and_record_channel(fd, seen, chan, IPS_FD_LISTEN, 0);
     }
     chan->kind = IPS_CHAN_TCP;
-    /* an accepted socket may be reset already and then has no peer */
+    /* an accepted socket is a channel even if it was reset and has no peer */
     if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
-        return IPS_FD_NOT_A_CHANNEL; /* not connected yet: ask again at the next
-                                        use */
+        /* not connected yet: the kernel is asked again at the next use */
+        return IPS_FD_NOT_A_CHANNEL;
     if (!hint || !hint->sent_too)
         tcp_totals(fd, &chan->sent_before, &chan->recv_before);
     uint64_t flags = IPS_FD_TCP;
@@ -356,8 +361,8 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
         convert_address(&chan->remote, &peer, peer_len);
         return name_inet(fd, seen, chan, stream, listening, peer_len, hint);
     }
-    /* Sockets that connected are matched by the listener's name, so their own
-     * name is not used. */
+    /* A socket that connected is matched by the name of the listening socket,
+     * so its own name is not used. */
     if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))
         chan->name_hash = path_hash(fd, &local, local_end_len);
     if (!chan->name_hash)
@@ -396,8 +401,8 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     c += strlen(key);
     while (*c == ' ' || *c == '\t')
         c++;
-    if (*c < '0' ||
-        *c > '9') /* for a pid of another namespace the kernel prints -1 */
+    /* the kernel prints -1 for a pid of another namespace */
+    if (*c < '0' || *c > '9')
         return false;
     *value = 0;
     while (*c >= '0' && *c <= '9')
@@ -405,12 +410,13 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     return true;
 }
 
-/* eventfd and the like have no file type; /proc tells what they are. A pidfd
- * has one since Linux 6.9 and looks like a regular file (looks_like_pidfd). */
+/* Identifies a descriptor that has no file type (eventfd and the like) by its
+ * name in /proc/self/fd. Since Linux 6.9 a pidfd has a file type and looks like
+ * a regular file (looks_like_pidfd). */
 static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
-        char text[28]; /* an array, since a pointer would need a relocation */
+        char text[28]; /* not a pointer, which would need a relocation */
         enum ips_fd_class klass;
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},
@@ -440,7 +446,8 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
                       0);
 }
 
-/* Whether the descriptor may be a pidfd; hardly any file matches. */
+/* Whether the descriptor may be a pidfd. Hardly any regular file looks like
+ * one. */
 static bool looks_like_pidfd(const struct stat *st)
 {
     return (st->st_mode & (S_IFMT | 07777)) == (S_IFREG | 0700) &&
@@ -462,8 +469,8 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
                : IPS_FD_NONE;
 }
 
-/* A message queue is a file of a file system of its own, of a fixed size.
- * Returns the number of such a file (pool/ready.h); 0: it is no message queue.
+/* Returns the number of a POSIX message queue (pool/ready.h); 0: `fd` is not
+ * one. A message queue is a file of fixed size in a file system of type mqueue.
  */
 static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
 {
@@ -478,7 +485,8 @@ static uint32_t queue_number(int fd, const struct stat *st, mode_t type)
 }
 
 /* Returns the number of a pseudo terminal in the form of IPS_FD_PTY; 0: the
- * terminal is another one. Device numbers as the kernel's stat has them. */
+ * terminal is of another kind. `st_rdev` is in the encoding of the stat system
+ * call. */
 static uint32_t pty_number(int fd, const struct stat *st)
 {
     enum { CONTROLLING = 5 << 8, PTMX = CONTROLLING | 2 };
@@ -574,14 +582,14 @@ void ips_chan_record_close_and_forget(int fd, uint64_t site)
     ips_fd_clear(fd);
 }
 
-/* Position in a payload that is being hashed: byte `at` of `iov[0]`. */
+/* The rest of a payload that is being hashed: from byte `at` of `iov[0]` on. */
 struct payload {
     const struct iovec *iov;
     size_t iovcnt, at;
 };
 
-/* Returns the DGRAM hash of the next `len` bytes of the payload, and advances
- * past them. */
+/* Returns the hash that a DGRAM record has for the next `len` bytes of the
+ * payload (of their number and the first 256), and advances past them. */
 static uint64_t next_hash(struct payload *p, uint64_t len)
 {
     uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;
@@ -603,6 +611,7 @@ static uint64_t next_hash(struct payload *p, uint64_t len)
     return ips_fnv1a(hash, &len, sizeof(len));
 }
 
+/* most hashes that a DGRAM record has in addition to its first one */
 #define HASHES_BEHIND                                                          \
     ((IPS_REC_MAX_BYTES - sizeof(struct ips_rec_dgram)) / 8 - 1)
 

@@ -1,9 +1,9 @@
 /*
- * Making, copying, connecting and closing descriptors.
+ * Wrappers of calls that create, copy, connect and close descriptors.
  *
- * Channel ends are named when they are made, so that the slave knows which
- * process holds what at a fork. A close is recorded before it is made, so its
- * time is earlier than the end of file that it causes.
+ * The ends of channels are identified when they are created, so that the slave
+ * knows which channels a process has open at a fork. A close is recorded before
+ * the real call, so its time is earlier than the end of file that it causes.
  */
 #include "agent/preload/at.h"
 #include "agent/preload/sync.h"
@@ -29,9 +29,9 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
 
 /* --- closing -------------------------------------------------------------- */
 
-/* True once the program has set SO_LINGER on some socket: the close of such a
- * socket waits until the other end has received what was sent. No other close
- * waits. */
+/* True once the program has set SO_LINGER on any socket. The close of such a
+ * socket waits until the other end has received all data. No other close waits.
+ */
 static atomic_bool lingers;
 
 void ips_note_linger_option(void)
@@ -67,7 +67,8 @@ IPS_EXPORT int close(int fd)
 int __close(int) IPS_ALIAS(close);
 
 /* Records the close of the descriptors in [first, last] that may be channels:
- * those up to the greatest one that this process or its parents ever named. */
+ * those up to the greatest one that this process or a parent ever identified.
+ */
 static void record_close_range(unsigned first, unsigned last, uint64_t site)
 {
     unsigned top = (unsigned)ips_fd_top();
@@ -79,8 +80,8 @@ static void record_close_range(unsigned first, unsigned last, uint64_t site)
 
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
 {
-    /* With any other flag nothing is closed; the kernel refuses flags that it
-     * does not know. */
+    /* With CLOSE_RANGE_CLOEXEC nothing is closed; the kernel refuses flags that
+     * it does not know. */
     if (ips_wrap_on() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
         record_close_range(first, last, site);
     return REAL(close_range)(first, last, flags);
@@ -122,8 +123,9 @@ IPS_EXPORT int shutdown(int fd, int how)
 /* --- examining
  * -------------------------------------------------------------- */
 
-/* Most programs call fstat after opening a file. Its result tells the type of
- * the descriptor, so the first read, or the close, need not ask the kernel. */
+/* Most programs call fstat after opening a file. Its result contains the type
+ * of the descriptor, so the first read, or the close, need not ask the kernel
+ * for it. */
 IPS_EXPORT int fstat(int fd, struct stat *st)
 {
     if (!ips_wrap_on())
@@ -189,8 +191,8 @@ int __dup2(int, int) IPS_ALIAS(dup2);
 
 int ips_dup3_at(int fd, int to, int flags, uint64_t site)
 {
-    if (!((unsigned)flags &
-          ~(unsigned)O_CLOEXEC)) /* with any other flag, dup3 fails */
+    /* with any other flag, dup3 fails */
+    if (!((unsigned)flags & ~(unsigned)O_CLOEXEC))
         note_replacement(fd, to, site);
     return note_copy(fd, REAL(dup3)(fd, to, flags));
 }
@@ -283,8 +285,8 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
     return r;
 }
 
-/* Notes a new descriptor of class `klass`; UNKNOWN: it is examined when first
- * used. */
+/* Notes that the new descriptor `fd`, if it is not negative, has class `klass`.
+ * UNKNOWN: its first use asks the kernel. Returns `fd`. */
 static int note_new_fd(int fd, enum ips_fd_class klass)
 {
     if (fd >= 0 && ips_wrap_on()) {
@@ -303,7 +305,7 @@ IPS_EXPORT int socket(int domain, int type, int protocol)
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
     ips_wrap_on();
-    /* its eventfd-id is asked for at its first use */
+    /* its first use asks the kernel for its eventfd-id */
     return note_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
@@ -325,8 +327,8 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
     return r;
 }
 
-/* The C library replaces descriptors 0, 1 and 2 in this call, by its own dup2.
- */
+/* In this call the C library replaces descriptors 0, 1 and 2 by its own dup2,
+ * which no wrapper sees. */
 IPS_EXPORT int login_tty(int fd)
 {
     if (ips_wrap_on())
@@ -336,8 +338,9 @@ IPS_EXPORT int login_tty(int fd)
 
 /* --- connecting ----------------------------------------------------------- */
 
-/* Writes the RELEASE that wakes threads which try to connect to this address
- * again and again until a process listens there. */
+/* Records that the socket now listens: writes a RELEASE record for its address.
+ * Threads that repeated a connect to this address until it succeeded waited for
+ * this call. */
 static void record_listen(int fd, struct ips_moment call, uint64_t site)
 {
     struct ips_listen_name at;
@@ -366,17 +369,18 @@ IPS_EXPORT int listen(int fd, int backlog)
     return ips_listen_at(fd, backlog, IPS_SITE);
 }
 
-/* Returns a key of the connect's target, by which repeated tries of one thread
- * are recognised: the port (or the hash of the Unix name), since for
- * "localhost" a thread tries both addresses. */
+/* Returns a key for the target of a connect, by which repeated tries of one
+ * thread are recognised; 0: unknown. It is the port (or the hash of the Unix
+ * name) without the address, since for "localhost" a thread tries both
+ * addresses. */
 static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
 {
     struct ips_listen_name at;
     return to && ips_listen_name_of(fd, to, len, &at) ? at.ino : 0;
 }
 
-/* Whether the same connect may succeed later, once a process listens there or
- * the listener's queue has space. */
+/* Whether a connect that failed with `err` may succeed later, for example once
+ * a process listens there or the listener's queue has space. */
 static bool retry_may_connect(int err)
 {
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||
@@ -384,9 +388,9 @@ static bool retry_may_connect(int err)
            err == EHOSTUNREACH;
 }
 
-/* The connect of `call` reached a listener. If this thread had tried before and
- * slept in between: writes BLOCK op RETRY, and ACQUIRE of the listening
- * address. */
+/* The connect made at `call` reached a listener. If this thread had tried
+ * before and slept in between, writes a BLOCK record with op RETRY, and an
+ * ACQUIRE of the listening address. */
 static void record_connect_after_retries(int fd, uint64_t key,
                                          struct ips_moment call, uint64_t site)
 {
@@ -401,10 +405,11 @@ static void record_connect_after_retries(int fd, uint64_t key,
     ips_record_acquire(IPS_SYNC_LISTEN, &thing, asked, call, 0, 0, site);
 }
 
-/* Names the socket as soon as both ends are known, and records the connect.
- * Calls that only ask how a connect proceeds (`word` shows that the connect is
- * recorded already) are left out. If such a call reports failure, another
- * connect may follow. */
+/* Records a connect, and identifies the socket as soon as both ends are known.
+ * If the socket's word shows that its connect is recorded already, the program
+ * only asks how that connect proceeds, and the call is not recorded again. If
+ * such a call reports failure, the channel is closed, since another connect may
+ * follow. `sent`: a send made the connect (MSG_FASTOPEN). */
 static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                            socklen_t len, struct ips_moment call,
                            struct ips_moment ret, bool sent, uint64_t site)
@@ -417,8 +422,8 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if (r < 0 && !under_way) {
         if (before)
             ips_chan_record_close_and_forget(fd, site);
-        else /* no channel end yet to which the record could belong, but the
-                thread waited */
+        else /* there is no channel yet to which a SEND could belong, but the
+                thread may have waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         if (retry_may_connect(err))
             ips_retry_note_failure(IPS_RETRY_CONNECT, connect_key(fd, to, len),
@@ -459,8 +464,8 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
     return r;
 }
 
-/* A connect and a send in one call: the connect is recorded as a moment, the
- * send gets all of the time. */
+/* The call is a connect and a send. If it sent bytes, the connect is recorded
+ * with length 0, and the send with all of the time. */
 void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
                               socklen_t len, struct ips_moment call,
                               uint64_t site)

@@ -1,11 +1,12 @@
 /*
- * Files and terminals: waits for the disk, and for locks on files.
+ * Wrappers of calls on files: waits for the disk and for file locks. Also
+ * eventfds and pseudo terminals.
  *
  * A read or write of a file that does not wait must stay cheap: it costs two
- * stamps and leaves no record. A call of SLOW_NS or more is examined. It was a
- * wait if the thread was off the CPU for that long and gave the CPU up itself.
- * Copying a large buffer runs on the CPU, and a preempted thread did not give
- * the CPU up, so neither is a wait.
+ * stamps and leaves no record. A call that takes SLOW_NS or more is examined:
+ * it was a wait if the thread was off the CPU for that long and gave up the CPU
+ * itself. Copying a large buffer runs on the CPU, and a preempted thread did
+ * not give the CPU up, so neither is a wait.
  *
  * Both tests need values from before the call. Reading them costs system calls,
  * too many for every read, so each thread keeps one reading, `anchor`, which is
@@ -13,10 +14,10 @@
  * used in the call, so a wait may be recorded as shorter than it was, by up to
  * that much, but never as longer.
  *
- * 50 us is less than most disks need for one block and more than nearly all
- * copies out of the page cache; call stacks are recorded from the same
- * threshold. Shorter waits are off-CPU time without a record; they cannot
- * change the path by more than their sum.
+ * SLOW_NS, 50 us, is less than most disks need for one block, and more than
+ * nearly all copies out of the page cache take; call stacks are recorded from
+ * the same threshold on. Shorter waits are off-CPU time without a record; they
+ * cannot change the path by more than their sum.
  *
  * flock and fcntl locks: ACQUIRE if the call waited, RELEASE at the unlock.
  * RELEASE is also recorded at the close of a descriptor by which this process
@@ -39,7 +40,7 @@
 
 static IPS_TLS struct anchor {
     uint64_t t, cpu;
-    long switches; /* how often the thread has given up its CPU so far */
+    long switches; /* how often the thread has given up the CPU so far */
 } anchor;
 
 static bool count_switches(struct rusage *ru)
@@ -52,9 +53,9 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return ips_wrap_blocked * (ns / 2000);
 }
 
-/* Called where a call begins: page faults up to now were before it, unless a
- * handler makes it within another call. `depth`: open_depth if no handler does.
- */
+/* Sets the anchor at the start of a call. Page faults up to now happened before
+ * the call and are recorded now, unless a signal handler makes this call within
+ * another one. `depth`: the value of open_depth if no handler does. */
 static __attribute__((noinline)) void set_anchor(uint32_t depth)
 {
     IPS_APART;
@@ -71,7 +72,8 @@ struct ips_moment ips_file_call_begin(bool exact)
 {
     uint64_t t = ips_core_now();
     if (exact || unlikely(t - anchor.t > stamps_of_ns(ANCHOR_NS))) {
-        set_anchor(exact ? 0 : 1); /* an exact call is not noted as open */
+        /* an exact call is not in the list of open calls */
+        set_anchor(exact ? 0 : 1);
         t = ips_core_now();
     }
     return (struct ips_moment){.t = t, .cpu = anchor.cpu};
@@ -86,7 +88,7 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
     struct rusage ru;
     if (!count_switches(&ru))
         return;
-    ips_page_faults_note(&ru); /* those within the call are its own */
+    ips_page_faults_note(&ru); /* page faults within the call are part of it */
     bool gave_up = ru.ru_nvcsw != anchor.switches;
     anchor = (struct anchor){ips_core_now(), ret.cpu, ru.ru_nvcsw};
     /* If CPU time went backwards, the anchor is from before a fork, so it
@@ -100,8 +102,8 @@ record_slow_call(const struct ips_moment *call, uint64_t t_ret, int64_t result,
                       result < 0 ? err : 0, ips_site_resolve(site), 0);
 }
 
-/* Takes a sample if one is due. The CPU time at `call` is only an estimate, so
- * it is first corrected to what is possible. */
+/* Takes a sample if one is due. The CPU time in `call` is only an estimate: it
+ * is first raised to the least value that is possible. */
 static __attribute__((noinline, cold)) void
 take_sample_after_file_call(const struct ips_moment *call, uint64_t t)
 {
@@ -221,8 +223,8 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
     return ips_copy_file_range_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
-/* Body of a wrapper of a call that exists to wait: reads the thread's anchor
- * anew before the call. */
+/* Body of a wrapper of a call that exists to wait for the disk: sets the
+ * thread's anchor anew before the call. */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -297,7 +299,7 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
 
 /* --- locks on files ------------------------------------------------------- */
 
-/* number of locks taken in this process so far */
+/* number of file locks that this process has taken so far */
 static _Atomic uint32_t locks_taken;
 
 static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
@@ -309,7 +311,7 @@ static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
     return true;
 }
 
-/* Notes in the descriptor's word whether this process holds a lock that the
+/* Stores in the descriptor's word whether this process holds a lock that the
  * close of `fd` releases. */
 static void set_lock_held(enum ips_sync kind, int fd, bool held)
 {
@@ -346,17 +348,18 @@ void ips_record_file_locks_end(void)
             ips_record_file_lock_release(fd);
 }
 
-/* Whether a request failed because the lock is held. Requests that may wait are
- * first made without waiting, so it is known, and not guessed from the clock,
- * whether they waited. (If one lock is converted into another, the old one is
- * released first either way.) */
+/* Whether a request for a lock that returned `r` failed because the lock is
+ * held. Wrappers first make each request without waiting. So they know whether
+ * it waited, and need not guess that from the clock. (If one lock is converted
+ * into another, the old one is released first either way.) */
 static bool failed_because_locked(int r)
 {
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
-/* Notes a request that does not wait. If it failed, it may be one of several
- * tries. If it got the lock after such tries, writes ACQUIRE. */
+/* Notes a request for a lock that did not wait. If it failed, it may be the
+ * first of several tries. If it got the lock after such tries, writes an
+ * ACQUIRE record. */
 static void note_lock_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                           struct ips_moment call, uint64_t site)
 {
@@ -372,8 +375,9 @@ static void note_lock_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                            call, IPS_GOT_SPUN, 0, site);
 }
 
-/* Records a request for a lock, which has returned: writes ACQUIRE if it
- * waited, and notes that the close of `fd` releases the lock. */
+/* Records a request for a lock that returned `r`: writes an ACQUIRE record if
+ * it waited, and notes that the close of `fd` releases the lock. Returns `r`.
+ */
 static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
                        struct ips_moment call, int r, uint64_t site)
 {
@@ -390,8 +394,8 @@ static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
     return r;
 }
 
-/* Records an unlock that returned `r`. `all`: no part of the file stays locked,
- * so a later close releases nothing. */
+/* Records an unlock that returned `r`: writes a RELEASE record. `all`: no part
+ * of the file stays locked, so a later close releases nothing. Returns `r`. */
 static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
                          struct ips_moment call, int r, uint64_t site)
 {
@@ -443,8 +447,8 @@ static uint64_t lock_start(int fd, const struct flock *lock)
     return (uint64_t)start;
 }
 
-/* Reads the caller's structure only after the kernel has read it: the address
- * may be invalid. */
+/* Reads the caller's structure only after the kernel has read it, because the
+ * address may be invalid. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site)
 {
@@ -503,7 +507,7 @@ int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
 static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
 {
-    /* eventfd-id plus 1; 0: unknown, or the number is now another file's */
+    /* eventfd-id plus 1; 0: unknown, or the descriptor is now another file */
     uint32_t id = ips_fd_class(word) == IPS_FD_EVENTFD ? (uint32_t)word : 0;
     *thing = (struct ips_sync_object){0, id, 0};
     return id != 0;
@@ -526,12 +530,11 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret)
     return known;
 }
 
-/* --- pseudo terminals ------------------------------------------------------
- */
+/* --- pseudo terminals ----------------------------------------------------- */
 
-/* The object of what is written to the terminal's other side by `io`'s side
- * (or, if it reads, by the other side). False: no process of the run can have
- * the other side. */
+/* Names one direction of a pseudo terminal: the data that the side of `io`
+ * writes or, with `reads`, that the other side writes. False: no process of the
+ * run can have the other side. */
 static bool pty_object(const struct ips_io *io, bool reads,
                        struct ips_sync_object *thing)
 {
@@ -539,8 +542,8 @@ static bool pty_object(const struct ips_io *io, bool reads,
     const uint32_t number = (uint32_t)word; /* IPS_FD_PTY */
     if (ips_fd_class(word) != IPS_FD_TERMINAL || !number)
         return false;
-    /* A short process does not map control for this: it has a copy from its
-     * start. */
+    /* A short process does not map the run's shared control file only for this
+     * test, but uses the copy that it made at its start. */
     const struct ips_control *c =
         ips_core.share_later ? ips_core.control : ips_shared();
     if (!c || !atomic_load_explicit(&c->has_pty_master, memory_order_relaxed))

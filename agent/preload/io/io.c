@@ -1,5 +1,5 @@
 /*
- * The read and write families, send, recv, sendfile, splice.
+ * Wrappers of the read and write families, send, recv, sendfile and splice.
  *
  * pread, pwrite and copy_file_range only move bytes of files: see
  * preload/io/file.c. preadv2 and pwritev2 at offset -1 behave like readv and
@@ -20,8 +20,8 @@
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
 /* Receives on a datagram socket for a caller that did not ask for the sender.
- * Since the record needs the sender, makes the call as a recvfrom with our own
- * address buffer, which is the same otherwise. */
+ * The record needs the sender, so the call is made as a recvfrom with an
+ * address buffer of our own, which otherwise does the same. */
 static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;
@@ -39,10 +39,10 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 }
 
 /* Records a receive with a flag of NOT_DATA that returned `r`; returns `r`. A
- * peek that waited is a wait for this channel; nothing was received. Urgent
- * data is counted when it is received; a receive of it never waits. Its sender
- * counts it, too, so the count of a receiver that never receives it stays one
- * byte behind. */
+ * peek receives nothing; if it waited, that is recorded as a wait for this
+ * channel. A receive of urgent data never waits, but its byte is counted. The
+ * sender counts that byte, too, so the count of a receiver that never receives
+ * it stays one byte behind. */
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
@@ -363,11 +363,11 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
     return recvfrom(fd, buf, n, flags, from, len);
 }
 
-/* --- from descriptor to descriptor ------------------------------------------
- */
+/* --- from descriptor to descriptor ---------------------------------------- */
 
 /* Records bytes that one call received from one descriptor and sent to another.
- * An error is recorded at the reading end if that is a channel. */
+ * `asked`: the number of bytes asked for. An error is recorded for the reading
+ * end if that is a channel. Returns `r`. */
 static ssize_t record_move(struct ips_io *in, struct ips_io *out, ssize_t r,
                            size_t asked)
 {
@@ -387,7 +387,7 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
 {
     IPS_IO(in);
     IPS_IO(out);
-    /* A descriptor read at a position is not a channel. */
+    /* A descriptor that is read at a position is not a channel. */
     bool has_in = !at && ips_io_begin(&in, IPS_REC_RECV, from, site);
     bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
@@ -429,8 +429,8 @@ static bool is_empty(int pipe)
            bytes == 0;
 }
 
-/* A tee that returned `r` waited for its empty source: records that as a poll,
- * behind which the send begins. */
+/* A tee whose source was empty returned `r`. If it waited, records the wait as
+ * a poll of the source, after which the send begins. */
 static void record_wait_for_source(struct ips_io *out, int from, ssize_t r)
 {
     int saved = errno;

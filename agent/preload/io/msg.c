@@ -9,10 +9,10 @@
 #define UDP_GRO 104
 #endif
 
+/* Flags of receives that consume nothing, or not in the stream's order. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 #define COPIES                                                                 \
-    64u /* messages of one recvmmsg that we copy to add addresses              \
-         */
+    64u /* most messages of a recvmmsg whose headers we copy to ask senders */
 
 static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
 
@@ -21,8 +21,9 @@ static size_t iov_count(const struct msghdr *m)
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
 
-/* Clears the table's words of the descriptors that the message `m` brought:
- * they are out of date, being of earlier descriptors with these numbers. */
+/* Clears the table's words of the descriptors that arrived in the message `m`
+ * (SCM_RIGHTS): the words describe earlier descriptors with the same numbers.
+ */
 static void clear_received_descriptors(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
@@ -56,7 +57,7 @@ ips_sendmsg_slow(int fd, const struct msghdr *m, int flags, uint64_t site)
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
-    if (r < 0) /* the call failed, perhaps because `m` is invalid */
+    if (r < 0) /* perhaps because `m` is invalid, so `m` is not read */
         return ips_io_record_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
         io.segment = ips_segment_bytes_in_control(m, UDP_SEGMENT);
@@ -77,11 +78,12 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     return ips_stream_record_send(&io, r);
 }
 
-/* Receives on a datagram socket for a caller that did not ask for the sender,
- * or not for the segment size (several datagrams joined). Makes the call with a
- * copy of `m` that asks for both, and records it. The kernel writes only name
- * length, control length and flags. If the caller gave no space for control
- * data, MSG_CTRUNC is set as without us. */
+/* For a datagram socket whose caller did not ask for the sender, or not for the
+ * segment size (several datagrams joined): makes the call with a copy of `m`
+ * that asks for both, and records it. Of a message header the kernel changes
+ * only name length, control length and flags, which are copied back. If the
+ * caller gave no space for control data, MSG_CTRUNC is set as it would be
+ * without IPS. */
 ssize_t ips_receive_with_sender(struct ips_io *io, struct msghdr *m, int flags)
 {
     struct sockaddr_storage from;
@@ -138,8 +140,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
                             io.site, ips_pack_ready(io.chan, IPS_READY_IN));
         return r;
     }
-    /* For a stream, `m` is not read before the kernel has accepted it: it may
-     * be invalid. */
+    /* For a stream, `m` is not read before the kernel has accepted it, because
+     * it may be invalid. */
     const bool dgram = io.klass == IPS_FD_DGRAM && m;
     if (dgram && (!m->msg_name ||
                   (!m->msg_controllen && ips_must_ask_segment_size(&io))))
@@ -194,7 +196,8 @@ IPS_EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
     return ips_sendmmsg_at(fd, v, n, flags, IPS_SITE);
 }
 
-/* Writes one RECV for each of the `r` messages. */
+/* Writes one RECV record for each of the `r` messages. `room[i]`: space for the
+ * sender's address of message `i`; NULL: any length is valid. */
 static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
                                      const socklen_t *room, int r)
 {
@@ -214,8 +217,8 @@ static void record_received_messages(const struct ips_io *io, struct mmsghdr *v,
     }
 }
 
-/* Receives and records up to `n` messages, with copies of the headers that ask
- * for the senders. */
+/* Receives and records up to `n` <= COPIES messages, with copies of the headers
+ * that ask for the senders. Returns the result of recvmmsg. */
 static int receive_many_with_senders(const struct ips_io *io, struct mmsghdr *v,
                                      unsigned n, int flags,
                                      struct timespec *timeout)

@@ -1,15 +1,16 @@
 /*
- * Opening by path. The open of one end of a FIFO waits for the open of the
- * other end. fopen makes its open inside the C library, where no wrapper sees
- * it.
+ * Wrappers of calls that open a file by its path. The open of one end of a FIFO
+ * waits for the open of the other end. fopen makes its open inside the C
+ * library, where no wrapper sees it.
  *
  * Each open of a FIFO is a RELEASE for threads that wait in the open of the
  * other end (`object` is that end's enum ips_chan_side), and an ACQUIRE if it
- * waited itself. The RELEASE comes first, so two opens that meet wait for each
- * other's calls and never form a cycle. To recognise a FIFO, the size of its
- * pipe is asked for (F_GETPIPE_SZ), which nothing else has. That costs half of
- * an fstat, which can wait until the program uses the file; often the program
- * calls fstat itself.
+ * waited itself. The RELEASE comes first, so that two opens that wait for each
+ * other form no cycle.
+ *
+ * A FIFO is recognised by fcntl(F_GETPIPE_SZ), which fails for any other file
+ * and costs half as much as fstat. The fstat is left to the first use of the
+ * file; often the program calls fstat itself.
  */
 #include "agent/preload/wrap.h"
 
@@ -39,8 +40,9 @@ static void record_fifo_open(int fd, struct ips_moment call, uint64_t site)
     }
 }
 
-/* Records an open that returned `fd`. `stream`: the C library opened it for a
- * stream, which uses it at once by internal calls, so it is examined now. */
+/* Records an open that returned `fd`, and returns `fd`. `stream`: the C library
+ * opened it for a stream, which uses it at once by internal calls, so the
+ * kernel is asked now what it is. */
 static int record_open(int fd, bool stream, struct ips_moment call,
                        uint64_t site)
 {
@@ -58,8 +60,8 @@ static int record_open(int fd, bool stream, struct ips_moment call,
     return fd;
 }
 
-/* Records what an open shows about its path: whether the file exists, or may
- * have been created. */
+/* Records whether an open that returned `fd` may have created the file at its
+ * path, or showed that the file does not exist. Returns `fd`. */
 static int record_path(int fd, int at, const char *path, int flags,
                        struct ips_moment call, uint64_t site)
 {

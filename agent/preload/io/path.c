@@ -1,17 +1,18 @@
 /*
- * Paths: tests whether a file exists, and calls that create one.
+ * Calls on paths: tests whether a file exists, and calls that create or remove
+ * one.
  *
- * A thread that tests one path again and again, with sleeps between, waits
- * until the file is created. The file that it finally found is identified by
- * device and inode (BLOCK op FOUND, similar to RETRY), and so is the file that
- * was created (BLOCK op MADE). MADE is written by an open that may have created
- * an empty file, a rename, a mkdir, a link, and the bind of a Unix socket. If
- * no test has failed before, a test only costs a look at its result and leaves
- * no record.
+ * A thread that repeatedly tests one path, with sleeps between, waits until the
+ * file is created. When it finds the file, a BLOCK record with op FOUND
+ * (similar to RETRY) names the file by device and inode. When a thread creates
+ * a file, a BLOCK record with op MADE does the same. MADE is written by rename,
+ * mkdir, mkfifo, link and symlink, by the bind of a Unix socket, and by an open
+ * that may have created an empty file. If no earlier test of the thread failed,
+ * a test leaves no record and costs only a check of its result.
  *
- * A thread that watches a directory (inotify) waits for whoever changes it. A
- * call that creates, removes or renames a file also releases the object WATCH
- * of the file's name, and a read of the watch acquires it.
+ * A thread that watches a directory (inotify) waits for a thread that changes
+ * it. So a call that creates, removes or renames a file also writes a RELEASE
+ * of kind WATCH for the file's name, and a read of inotify events an ACQUIRE.
  */
 #include "agent/preload/at.h"
 
@@ -127,7 +128,8 @@ int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
 /* ---- watched directories ------------------------------------------------- */
 
-/* Returns the object of kind WATCH for the last component of a path. */
+/* Returns the object of kind WATCH for the last component of a path of `len`
+ * bytes. */
 static struct ips_sync_object watch_object(const char *path, size_t len)
 {
     while (len > 1 && path[len - 1] == '/')
@@ -140,7 +142,7 @@ static struct ips_sync_object watch_object(const char *path, size_t len)
 }
 
 /* Records that a call made at `call` created or removed the file at `path`:
- * RELEASE of its WATCH. */
+ * writes a RELEASE record of kind WATCH. */
 static void record_change(const char *path, struct ips_moment call,
                           uint64_t site)
 {
@@ -179,8 +181,8 @@ void ips_record_file_made(const char *path, int fd, int flags,
     }
 }
 
-/* Records a call that created something at `path`, if it returned `r` 0; `call`
- * is the moment before it. Returns `r`. */
+/* Records a call that returned `r` and, if that is 0, created a file at `path`.
+ * `call` is the moment just before the call. Returns `r`. */
 static int record_made(int at, const char *path, int r, struct ips_moment call,
                        uint64_t site)
 {
@@ -206,7 +208,8 @@ static int record_removed(const char *path, int r, struct ips_moment call,
     return r;
 }
 
-/* Body of a wrapper: `real_call` creates something at `path`. */
+/* Body of a wrapper: `real_call` creates a file, directory, link or FIFO at
+ * `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \

@@ -1,14 +1,16 @@
 /*
- * QUEUE: when the datagram just received reached the kernel (--arrivals).
+ * Writes QUEUE records: when a received datagram reached the kernel
+ * (--arrivals).
  *
  * The socket keeps the arrival time of the last datagram taken from it, in
  * CLOCK_REALTIME. It starts to do so at the first request (SIOCGSTAMPNS), so
  * the first datagram of a socket has no QUEUE. If the program uses time stamps
  * itself (SO_TIMESTAMP), the socket keeps none and no QUEUE is written.
  *
- * CLOCK_REALTIME is read just before the stamp clock. A step of CLOCK_REALTIME
- * between the arrival and now falsifies the result by that step. Results after
- * the call, before the run, or more than 10 s back are therefore dropped.
+ * CLOCK_REALTIME is read just before the stamp clock. If CLOCK_REALTIME was set
+ * between the arrival and now, the result is wrong by that step. Therefore a
+ * time of arrival is dropped if it is after the call, before the run, or more
+ * than 10 s ago.
  */
 #include "agent/preload/wrap.h"
 
@@ -28,7 +30,8 @@ static uint64_t stamp_ns(const struct ips_clock *c, uint64_t stamp)
                : c->raw0_ns - ips_mul_q32(0 - since, c->mult_q32);
 }
 
-/* Arrival time of the last datagram taken from `fd`; 0: unknown. */
+/* Returns the CLOCK_REALTIME (ns) at which the datagram last received from `fd`
+ * arrived; 0: unknown. */
 static uint64_t real_arrival(int fd)
 {
     struct timespec ts = {0, 0};

@@ -33,10 +33,10 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready)
 {
-    bool waits =
-        op == IPS_OP_POLL || op == IPS_OP_SELECT || op == IPS_OP_EPOLL ||
-        op == IPS_OP_SLEEP ||
-        op == IPS_OP_SIGWAIT; /* other calls may use CPU before they sleep */
+    /* any other call may use the CPU before it sleeps */
+    bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
+                 op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
+                 op == IPS_OP_SIGWAIT;
     struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
     if (op == IPS_OP_SLEEP || (waits && result == 0))
         ips_count_sleep();
@@ -59,8 +59,8 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
     }
 }
 
-/* For a call that failed with EAGAIN: whether it did not wait, though it may
- * have been preempted. It may have waited if a timeout is set on the socket. */
+/* Whether a call that failed with EAGAIN returned without waiting. (It may have
+ * been preempted. It may have waited if a timeout is set on the socket.) */
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret)
 {
@@ -68,7 +68,8 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
 }
 
-/* The IPS_BEGUN value of a call on `io`, which says what the call waits for. */
+/* Returns the IPS_BEGUN value of a call on `io`: it shows what the call may
+ * wait for. */
 static uint64_t begun_value_of_call(const struct ips_io *io,
                                     enum ips_rec_type type)
 {
@@ -91,8 +92,8 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN ||
         io->klass == IPS_FD_EPOLL)
         return false;
-    /* finding the peer of a datagram takes system calls that the program does
-     * not make */
+    /* finding the peer of a datagram takes system calls, which are forbidden
+     * now (preload/process/seccomp.c) */
     if (unlikely(ips_sys_quiet) && io->klass == IPS_FD_DGRAM)
         return false;
     io->fd = fd;
@@ -105,8 +106,8 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     ips_push_open_call(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call_begin(false)
                                         : ips_moment_of_call();
-    /* A starting program reads hundreds of files; with site 0 no module is
-     * looked up. */
+    /* A starting program reads hundreds of files. Site 0 saves the lookup of
+     * the module for each. */
     ips_note_call_begin(&ips_me, io->mark, begun_value_of_call(io, type),
                         io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
@@ -137,7 +138,7 @@ static ssize_t record_sent_to_no_channel(const struct ips_io *io,
     return result;
 }
 
-/* Records sends of datagrams, and writes to descriptors that are no channels.
+/* Records sends of datagrams, and writes to descriptors that are not channels.
  */
 static __attribute__((noinline)) ssize_t
 record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
@@ -157,7 +158,7 @@ record_sent_rare_case(const struct ips_io *io, enum ips_op op, ssize_t result,
     return result;
 }
 
-/* Rare cases are in functions of their own, here and in ips_io_record_received:
+/* Here and in ips_io_record_received, rare cases are in separate functions:
  * after a system call little of this code is in the caches, so each cache line
  * of code costs time. */
 ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
@@ -177,8 +178,8 @@ ssize_t ips_io_record_sent(const struct ips_io *io, enum ips_op op,
     return result;
 }
 
-/* Records the signals that a read of a signalfd returned: only the whole
- * structures in the first buffer. */
+/* Records the signals that a read of a signalfd returned. Only complete
+ * structures in the first buffer are read. */
 static void record_signals_read(const struct iovec *iov, size_t iovcnt,
                                 size_t got, struct ips_moment ret)
 {
@@ -233,8 +234,8 @@ static ssize_t record_received_from_no_channel(const struct ips_io *io,
     return result;
 }
 
-/* Whether the received datagram of `got` bytes was cut off, as far as the call
- * showed. */
+/* Returns whether the received datagram of `got` bytes was truncated, as far as
+ * the call shows. */
 static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
                            const struct iovec *iov, size_t iovcnt)
 {
@@ -248,7 +249,7 @@ static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
     return got == room ? IPS_CUT_MAYBE : IPS_CUT_KNOWN;
 }
 
-/* Records receives of datagrams, reads from descriptors that are no channels,
+/* Records receives of datagrams, reads from descriptors that are not channels,
  * and stream reads that returned no bytes. */
 static __attribute__((noinline)) ssize_t
 record_received_rare_case(const struct ips_io *io, enum ips_op op,
@@ -264,10 +265,8 @@ record_received_rare_case(const struct ips_io *io, enum ips_op op,
     int err = result < 0 ? errno : 0;
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
-    if (result >= 0)
-        ips_spin_end_run(&ips_me,
-                         &io->call); /* ends a run of spinning; must come before
-                                        QUEUE and DGRAM are written */
+    if (result >= 0) /* must come before QUEUE and DGRAM are written */
+        ips_spin_end_run(&ips_me, &io->call);
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))

@@ -1,11 +1,13 @@
 /*
- * Name resolution and syslog. The C library talks to servers by internal calls,
- * so only the wait of the caller can be recorded.
+ * Wrappers of name resolution and syslog. The C library talks to the servers by
+ * internal calls, so only the wait of the caller can be recorded.
  */
 #include "agent/preload/wrap.h"
 
 #include <syslog.h>
 
+/* Body of a wrapper: makes `real_call` and records it as a wait. `result`: an
+ * expression of its result `r`; negative: failed. */
 #define RESOLVE(type, real_call, result)                                       \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -24,7 +26,8 @@ IPS_EXPORT int getaddrinfo(const char *name, const char *service,
     RESOLVE(int, REAL(getaddrinfo)(name, service, hints, out), r ? -1 : 0);
 }
 
-/* Threads of the C library resolve the names. */
+/* Threads of the C library resolve the names; only a wait of the caller is
+ * recorded. */
 IPS_EXPORT int getaddrinfo_a(int mode, struct gaicb *list[], int n,
                              struct sigevent *event)
 {
@@ -158,8 +161,7 @@ IPS_EXPORT int res_nsend(struct __res_state *state, const unsigned char *msg,
 int __res_nsend(struct __res_state *, const unsigned char *, int,
                 unsigned char *, int) IPS_ALIAS(res_nsend);
 
-/* --- syslog ------------------------------------------------------------------
- */
+/* --- syslog --------------------------------------------------------------- */
 
 IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
 {

@@ -1,19 +1,19 @@
 /*
- * Repeated tries of one condition with sleeps between: a connect that is
- * refused until the server listens, a wait for a child with WNOHANG. If the
- * last try succeeds, BLOCK op RETRY is written just before the record of that
- * try. It lasts from the call of the first failed try to the call of the
- * successful one; `result` is the number of failed tries. Tries without a sleep
- * between leave no RETRY (they are spinning: agent/preload/io/spin.c), nor do
- * tries that never succeed.
+ * Records repeated tries with sleeps between them, for example a connect that
+ * is refused until the server listens, or a wait for a child with WNOHANG. If
+ * the last try succeeds, a BLOCK record with op RETRY is written just before
+ * the record of that try. It lasts from the call of the first failed try to the
+ * call of the successful one; `result` is the number of failed tries. Tries
+ * without a sleep between leave no RETRY (they are spinning:
+ * agent/preload/io/spin.c), nor do tries that never succeed.
  *
  * State: for each thread, one run of tries of each kind (ips_extra), allocated
  * at the first failed try. Tries in a signal handler may end a run early.
  */
 #include "agent/preload/wrap.h"
 
-/* Number of sleeps so far. For paths, waits for children count as well: a shell
- * sleeps by running sleep(1). */
+/* Returns the number of sleeps of this thread so far. For paths, waits for
+ * children count as well, because a shell sleeps by running sleep(1). */
 static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
                                     enum ips_retry_kind kind)
 {

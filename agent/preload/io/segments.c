@@ -1,11 +1,12 @@
 /*
- * Calls that move several datagrams at once: with UDP_SEGMENT the kernel splits
- * one send into datagrams, with UDP_GRO it joins datagrams into one receive.
+ * Handles calls that move several datagrams at once: with UDP_SEGMENT the
+ * kernel splits one send into datagrams, with UDP_GRO it joins datagrams into
+ * one receive.
  *
- * The options of a socket are queried only in processes that have seen one of
- * them on some socket: the program set it in this process, or a socket had it
- * when the agent first identified it. If only another process sets it, later,
- * on a socket that both use, this is not noticed.
+ * The options of a socket are queried only in processes in which some socket
+ * has had one of them: the process set it, or a socket had it when the agent
+ * identified the socket. If another process later sets an option on a socket
+ * that both use, this process does not notice.
  */
 #include "agent/preload/at.h"
 
@@ -55,7 +56,8 @@ void ips_note_segment_options(int fd)
         note_option(UDP_GRO);
 }
 
-/* Does a close of a socket with this SO_LINGER wait until its data is sent? */
+/* Whether the close of a socket with this SO_LINGER waits until its data is
+ * sent. */
 static bool waits_at_close(const void *value, socklen_t len)
 {
     struct linger l = {0, 0};
@@ -90,7 +92,7 @@ bool ips_must_ask_segment_size(const struct ips_io *io)
            option_of(io->fd, UDP_GRO) > 0;
 }
 
-/* Parsed by hand, because a program's control data may be malformed. */
+/* Parses the control data by hand, because a program's may be malformed. */
 uint32_t ips_segment_bytes_in_control(const struct msghdr *m, int type)
 {
     const char *at = m->msg_control;

@@ -1,24 +1,23 @@
 /*
- * Spinning: a thread that asks again and again for something that is not there
- * yet.
+ * Spinning: a thread repeatedly asks for something that is not ready yet.
  *
  * An attempt failed if it could not wait and got nothing: a receive or accept
  * that fails with EAGAIN, or a poll, select or epoll with timeout 0 that
  * returns 0. Consecutive attempts form one run if this thread recorded nothing
  * else between them and used at most GAP_NS of CPU from the return of one to
  * the call of the next. So a loop that works between its polls is not spinning.
- * Gaps shorter than GAP_NS save CPU, up to SAVED_NS, for a gap into which an
- * interrupt falls.
+ * The CPU time that shorter gaps leave of GAP_NS is saved, up to SAVED_NS, for
+ * a longer gap, for example one into which an interrupt falls.
  *
- * The first attempt of a run is recorded as usual, the others are not, so a
+ * Only the first attempt of a run is recorded (a failed poll never is), so a
  * spinning thread does not fill the pool. If a run of IPS_SPIN_LEAST or more
- * failed attempts ends in success, BLOCK op SPIN is written just before the
- * record of the success. It lasts from the call of the first attempt to the
- * call of the successful one; `result` is the number of failed attempts. A run
- * that ends otherwise leaves no SPIN, because it was no wait.
+ * failed attempts ends in success, a BLOCK record with op SPIN is written just
+ * before the record of the success. It lasts from the call of the first attempt
+ * to the call of the successful one; `result` is the number of failed attempts.
+ * A run that ends otherwise leaves no SPIN, because it was no wait.
  *
- * State: of the thread (ips_spin). Attempts in a signal handler may end a run
- * early.
+ * State: one run for each thread (ips_spin). Attempts in a signal handler may
+ * end a run early.
  */
 #include "agent/preload/wrap.h"
 
@@ -27,6 +26,7 @@
 
 __thread struct ips_spin ips_spin;
 
+/* Whether an attempt made at `call` continues the run. */
 static bool try_continue_run(const struct ips_moment *call)
 {
     struct ips_spin *spin = &ips_spin;

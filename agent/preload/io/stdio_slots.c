@@ -18,21 +18,24 @@ static read_slot *file_read;
 static write_slot *file_write;
 static close_slot *file_close;
 static close_slot *proc_close;
-static _Atomic(void *) proc_table; /* popen's table, once its slots are ours */
+static _Atomic(void *)
+    proc_table; /* popen's jump table, once we replaced its slots */
 
 /* Calls the C library's function, as REAL does. */
 #define IN_LIBC(name)                                                          \
     (ips_sample_before_call((uint64_t)(uintptr_t)(name)), (name))
 
+/* the streams that popen returned and that are not closed yet */
 #define POPENED 64
 static struct popened {
     _Atomic(FILE *) stream;
     uint64_t seq;
 } popened[POPENED] IPS_TABLE;
 
-/* The program's call site. It is looked up before the call only for a
- * descriptor of class STREAM, whose calls always give a record: the first
- * lookup takes a third of what a start costs. Others get IPS_SITE_LATER. */
+/* Returns the program's call site; 0: not recorded. It is looked up before the
+ * call only for a descriptor of class STREAM, each of whose calls leaves a
+ * record, because the first lookup takes a third of the cost of a start. For
+ * others returns IPS_SITE_LATER. */
 static uint64_t site_of(int fd)
 {
     if (!ips_wrap_on())
@@ -76,7 +79,7 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 
 /* A stream without a buffer was never used, and its call site is not looked up.
  * Small programs close their standard streams at the end, used or not, and the
- * first lookup of a call site takes 30 us, a third of what a start costs. */
+ * first lookup of a call site takes 30 us, a third of the cost of a start. */
 static int our_close(FILE *f)
 {
     if (ips_wrap_on())
@@ -120,16 +123,17 @@ void *ips_stdio_libc_address(void)
 
 #define PAGE 4096u
 
-/* Makes the pages of a table's slots writable or read-only again, together with
- * the pages after them up to the writable ones. So the kernel only moves the
- * border between two memory areas; changing the slots' pages alone would create
- * a third area, at one and a half times the cost. */
+/* Gives the pages of a table's slots the protection `prot` (writable, or
+ * read-only again), together with the read-only pages that follow. So the
+ * kernel only moves the border between two memory areas. Changing the slots'
+ * pages alone would create a third area, at one and a half times the cost.
+ * False: refused. */
 static bool protect_slots(void *const *first, void *const *last, int prot)
 {
     uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
     uint64_t to =
         ((uint64_t)(uintptr_t)(last + 1) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-#if defined(__x86_64__) /* only where all pages have the size PAGE */
+#if defined(__x86_64__) /* other architectures may have larger pages */
     uint64_t end = ips_find_protected_end(first) & ~(uint64_t)(PAGE - 1);
     if (end > to)
         to = end;
@@ -170,10 +174,10 @@ static bool replace_slots(void **table, void *old_read, void *old_write,
 }
 
 /* Puts our functions into the slots of both file tables `a` and `b`, which must
- * hold the functions `r`, `w` and `c` for read, write and close. False: they do
- * not, are far apart or cannot be written; nothing is changed. Changing the
- * protection of a page is half of the cost, so both tables are made writable at
- * once. */
+ * hold the functions `r`, `w` and `c` for read, write and close. False: the
+ * tables do not, are far apart or cannot be written; nothing is changed.
+ * Changing the protection of a page is half of the cost, so both tables are
+ * made writable at once. */
 static bool replace_slots_of_both(void **a, void **b, void *r, void *w, void *c)
 {
     void **low = a < b ? a : b, **high = a < b ? b : a;

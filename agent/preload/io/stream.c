@@ -101,9 +101,9 @@ ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
 }
 
 /* Records the first failed attempt in a row. A loop that receives until nothing
- * is left, and then waits, makes one in each turn. Writes the same as
- * record_received_rare_case. False: this is another case, and nothing was
- * written. */
+ * is left, and then waits, makes one such attempt in each iteration. Writes the
+ * same as record_received_rare_case. False: it is not such an attempt, and
+ * nothing was written. */
 static inline __attribute__((always_inline)) bool
 record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
 {

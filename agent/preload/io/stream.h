@@ -1,9 +1,9 @@
 /*
- * The fast path of the most common calls, those that move bytes on a stream
- * that is named already. After a system call hardly any of our code and data is
- * in the caches, and no branch is predicted. So this path is straight code
- * without a taken jump, and all rare cases are out of line (tests/bench/run
- * count).
+ * The fast path of the most common calls: those that move bytes on a stream
+ * that is identified already. After a system call hardly any of our code and
+ * data is in the caches, and no branch is predicted. So this path is straight
+ * code without a taken jump, and all rare cases are out of line
+ * (`tests/bench/run count` counts its instructions).
  *
  * All of it is inlined into each wrapper. A send keeps its struct ips_io in
  * registers: its address is passed to no function, and the rare cases get a
@@ -20,10 +20,11 @@
 
 #define IPS_INLINE static inline __attribute__((always_inline))
 
-/* Whether `mark`, read after the stamp `t`, is the mark of the baseline `line`.
- * If so, computes the CPU time at `t` from the baseline and stores it in *io.
- * The stamp must be read before the mark: then a baseline that a signal handler
- * has set meanwhile starts after `t`, and does not match. */
+/* Whether the CPU mark `mark` (agent/record/cpu.h), read after the stamp `t`,
+ * is that of the CPU baseline `line`, so that the thread has kept its core
+ * since. If so, computes the CPU time at `t` from the baseline and stores it in
+ * *io. The stamp must be read before the mark: a baseline that a signal handler
+ * sets in between then starts after `t`, and does not match. */
 IPS_INLINE bool
 ips_stream_cpu_from_baseline(struct ips_thread *me,
                              const volatile struct ips_cpu_baseline *line,
@@ -87,10 +88,11 @@ IPS_INLINE ssize_t ips_stream_close_call(struct ips_thread *me,
 }
 
 /* The rare cases; all of them record the call, close `io` and return `result`.
- * ips_stream_record_without_mark: the mark is gone, most often because the call
- * blocked. ips_stream_record_in_full: a short record is impossible (no
- * baseline), or the call was long. ips_stream_record_after_reserve: the same,
- * but space for the short record is reserved already. */
+ * ips_stream_record_without_mark: the thread was off its core during the call
+ * (its CPU mark is gone), most often because the call blocked.
+ * ips_stream_record_in_full: a short record is impossible (no baseline), or the
+ * call was long. ips_stream_record_after_reserve: the same, but space for the
+ * short record is reserved already. */
 ssize_t ips_stream_record_without_mark(const struct ips_io *io,
                                        enum ips_rec_type type, ssize_t result);
 ssize_t ips_stream_record_in_full(const struct ips_io *io,
@@ -107,12 +109,14 @@ ssize_t ips_stream_record_empty_send(const struct ips_io *io, ssize_t result)
 ssize_t ips_stream_record_empty_receive(const struct ips_io *io, ssize_t result,
                                         const struct iovec *iov, size_t iovcnt);
 
+/* Declares `seldom_`, the struct ips_io for a rare case: that of a receive
+ * itself, or a copy of that of a send (see above). */
 #define IPS_SELDOM(io, type)                                                   \
     const struct ips_io copy_ = *(io);                                         \
     const struct ips_io *seldom_ = (type) == IPS_REC_RECV ? (io) : &copy_
 
-/* The call moved `result` > 0 bytes; `type` is SEND or RECV. Closes `io`;
- * returns `result`. */
+/* Records a call that moved `result` > 0 bytes; `type` is SEND or RECV. Closes
+ * `io`; returns `result`. */
 IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
                                            enum ips_rec_type type,
                                            ssize_t result)
@@ -127,7 +131,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
     /* The elapsed time of a long call may not be CPU time: a pause by the
-     * hypervisor is no context switch. */
+     * hypervisor is not a context switch, so the mark stays. */
     if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
                  !io->baseline_t || (uint64_t)result >> 32 || me->spin_count)) {
         IPS_SELDOM(io, type);
@@ -136,8 +140,8 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
     /* counted before the space is reserved (xadd): see ips_segment_drop */
     me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
-    /* A short record is valid only if no mark and no other baseline was set
-     * since the call started. */
+    /* A short record is valid only if no other CPU mark and no other baseline
+     * was set since the call started. */
     if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->baseline_t ||
                  line->era != me->era)) {
         IPS_SELDOM(io, type);

@@ -1,13 +1,14 @@
-/* Waiting: poll, select, epoll, sleeps, signals. */
+/* Wrappers of calls that wait: poll, select, epoll, sleeps, waits for signals.
+ */
 #include "agent/preload/wrap.h"
 
 #include "agent/preload/sample/sample.h"
 
 /* --- ready descriptors ---------------------------------------------------- */
 
-/* Returns the value of a BLOCK's `ready` for the descriptor `fd`. A pipe or
- * connection that was not used before gets its channel id here, so that the
- * following receive has the same id. */
+/* Returns the field `ready` of a BLOCK record for the ready descriptor `fd`. A
+ * pipe or connection that was not used before gets its channel id here, so that
+ * the following receive has the same id. */
 static __attribute__((noinline, cold)) uint32_t
 identify_ready_descriptor(int fd)
 {
@@ -66,7 +67,7 @@ static uint64_t first_ready_of_poll(const struct pollfd *fds, nfds_t n, int r)
     return 0;
 }
 
-/* No limit of FD_SETSIZE: programs use longer sets. */
+/* FD_SETSIZE is not checked, because programs use longer sets. */
 static bool is_in_set(const fd_set *set, unsigned fd)
 {
     const unsigned bits = 8 * sizeof(__fd_mask);
@@ -75,8 +76,8 @@ static bool is_in_set(const fd_set *set, unsigned fd)
 }
 
 /* The kernel lowers n to the size of its table of descriptors, so the sets may
- * be shorter than n: nothing is read behind the first descriptor that is ready.
- */
+ * be shorter than `n`. Therefore nothing is read after the first descriptor
+ * that is ready. */
 static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
                                       const fd_set *ex, int r)
 {
@@ -89,10 +90,10 @@ static uint64_t first_ready_of_select(int n, const fd_set *rd, const fd_set *wr,
     return 0;
 }
 
-/* epoll returns only the data that the program registered. The table
- * epoll_slots maps (epoll descriptor, data) to the descriptor. It is lossy: a
- * new entry replaces an old one in its slot, and a slot that is being written
- * is not used. */
+/* epoll_wait returns the data that the program registered, not the descriptor.
+ * The table epoll_slots maps (epoll descriptor, data) to the descriptor. It is
+ * lossy: a new entry replaces an old one in its slot, and a slot that is being
+ * written is not used. */
 #define EPOLL_SLOTS 4096u
 static struct epoll_slot {
     _Atomic uint64_t key; /* 0 = empty */
@@ -159,9 +160,10 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 
 /* --- the calls ------------------------------------------------------------ */
 
-/* Body of a wrapper that waits: records a BLOCK. `real_call`: the real call;
- * `ready`: an expression that may use its result `r`; `again`: executed before
- * the call is repeated after a sampling signal (preload/sample/sample.h). */
+/* Body of a wrapper that waits: writes a BLOCK record if the call blocked or
+ * returned more than 0. `real_call`: the real call; `ready`: an expression that
+ * may use its result `r`; `again`: executed before the call is repeated after a
+ * sampling signal (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -240,7 +242,7 @@ const struct timespec *ips_wait_left(const struct timespec *asked,
 
 #define LEFT_MS ms = ips_wait_left_ms(asked, &call)
 #define LEFT_TS ts = ips_wait_left(asked, &call, &room)
-/* The kernel wrote the remaining time to *left. */
+/* The kernel wrote the remaining time to *left: waits for that. */
 #define LEFT_REST (room = *left, ts = &room)
 
 IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
@@ -283,8 +285,7 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
                       struct timeval *tv)
 {
-    /* the kernel writes the remaining time to tv, so a repeat needs no change
-     */
+    /* the kernel writes the remaining time to `tv`: a repeat needs no change */
     POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
          first_ready_of_select(n, rd, wr, ex, r),
          tv && tv->tv_sec == 0 && tv->tv_usec == 0, !rd && !wr && !ex, (void)0);
@@ -327,8 +328,9 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
          first_ready_of_epoll(epfd, events, r), is_zero(ts), false, LEFT_TS);
 }
 
-/* sleep() that continues after our own sampling signal. The remaining time is
- * computed from the clock, because sleep() returns whole seconds only. */
+/* Makes a sleep() that continues after a sampling signal of ours. The remaining
+ * time is computed from the clock, because sleep() returns whole seconds only.
+ */
 static unsigned sleep_through_samples(unsigned seconds)
 {
     const struct timespec asked = {(time_t)seconds, 0};
@@ -403,8 +405,8 @@ IPS_EXPORT int thrd_sleep(const struct timespec *ts, struct timespec *left)
                 LEFT_REST);
 }
 
-/* Records a BLOCK and, if a signal was taken, a SIGNAL at the time of return.
- */
+/* Records a wait for signals that returned `r`: BLOCK and, if a signal was
+ * taken, SIGNAL with the time of the return. Returns `r`. */
 static int record_signal_wait(struct ips_moment call, int r,
                               const siginfo_t *info, uint64_t site)
 {
@@ -424,7 +426,8 @@ static int record_signal_wait(struct ips_moment call, int r,
 #define SIGNAL_BEGINS(call)                                                    \
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_SIGWAIT, 0), IPS_SITE, call)
 
-/* The C library's sigwait() is the same loop, but discards the sender. */
+/* The C library's sigwait() runs the same loop, but discards the sender, which
+ * the record needs. */
 IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
     siginfo_t info;

@@ -1,8 +1,8 @@
 /*
- * The wait family. Every wait also asks the kernel for the child's CPU time
- * (rusage). A child that stopped or continued is recorded as a SIGCHLD that was
- * waited for: BLOCK and SIGNAL. A wait that finds nothing yet (WNOHANG) leaves
- * no record of its own.
+ * Wrappers of the wait family. Every wait also asks the kernel for the child's
+ * CPU time (rusage). A child that stopped or continued is recorded as a SIGCHLD
+ * that was waited for: BLOCK and SIGNAL. A wait that finds nothing yet
+ * (WNOHANG) leaves no record of its own.
  */
 #include "agent/preload/at.h"
 
@@ -39,8 +39,8 @@ uint64_t ips_reap_cpu_since(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
-/* To be called when a wait for `which` has reaped a child: records the earlier
- * waits with WNOHANG that found none, with sleeps between them. */
+/* To be called when a wait for `which` has reaped a child: records the thread's
+ * earlier waits with WNOHANG that found none, if it slept between them. */
 static void record_failed_tries_before(pid_t which, int options,
                                        struct ips_moment call, uint64_t site)
 {
@@ -50,7 +50,7 @@ static void record_failed_tries_before(pid_t which, int options,
         ips_retry_record(&run, call, site);
 }
 
-/* Converts waitid's arguments to waitpid's `pid`. */
+/* Converts waitid's arguments to the argument `pid` of waitpid. */
 static pid_t as_waitpid(idtype_t type, id_t id)
 {
     return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;
@@ -66,8 +66,8 @@ static void record_child_signal(pid_t child, int code, struct ips_moment call,
     errno = saved;
 }
 
-/* Records a wait that failed: no child is left to wait for (SIGCHLD is ignored,
- * so ended children are not kept), or a signal interrupted the wait. */
+/* Records a wait that failed because no child is left (SIGCHLD is ignored, so
+ * the kernel discards ended children), or because a signal interrupted it. */
 static void record_failed_wait(struct ips_moment call, pid_t child,
                                uint64_t site)
 {
@@ -78,7 +78,8 @@ static void record_failed_wait(struct ips_moment call, pid_t child,
     errno = saved;
 }
 
-/* Whether the child stopped. Stops that only a debugger sees do not count. */
+/* Whether the child stopped and the caller asked for stops. Stops that only a
+ * debugger sees do not count. */
 static bool is_stop(int status, int options)
 {
     int sig = WSTOPSIG(status);
@@ -157,8 +158,8 @@ static uint32_t wait_status(const siginfo_t *info)
                                          : value & 0x7f;
 }
 
-/* With WNOWAIT the child is not reaped, so the wait is recorded like one for a
- * signal. */
+/* Makes and records a waitid with WNOWAIT. It does not reap the child, so it is
+ * recorded like a wait for a signal. */
 static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
                                 int options, uint64_t site)
 {
@@ -176,7 +177,8 @@ static int wait_without_reaping(idtype_t type, id_t id, siginfo_t *out,
     return r;
 }
 
-/* Records what a waitid for `which`, begun at `call`, reported of a child. */
+/* Records the state of a child that a waitid for `which`, begun at `call`,
+ * reported: the child ended, stopped or continued. */
 static void record_child_state(const siginfo_t *info, int options, pid_t which,
                                struct ips_moment call, const struct rusage *ru,
                                uint64_t site)
@@ -193,8 +195,8 @@ static void record_child_state(const siginfo_t *info, int options, pid_t which,
     }
 }
 
-/* The system call with its last argument, a rusage, for which libc's waitid has
- * no place. */
+/* Makes and records the system call waitid with its fifth argument, a rusage,
+ * which libc's waitid does not have. */
 long ips_waitid_with_usage_at(const long args[6], uint64_t site)
 {
     siginfo_t own = {0};
@@ -219,14 +221,13 @@ long ips_waitid_with_usage_at(const long args[6], uint64_t site)
     return r;
 }
 
-/* libc's waitid returns no rusage; the kernel's does, but is no cancellation
- * point. So libc's is called first, with WNOWAIT, then the kernel's reaps the
+/* libc's waitid returns no rusage. The kernel's does, but is not a cancellation
+ * point. So libc's is called first, with WNOWAIT; then the kernel's reaps the
  * child that the first call reported. If another thread reaped that child in
- * between, both calls are made again, just as the kernel would go on waiting.
- * Where `out` cannot be written, the kernel fails after it has reaped the
- * child. Only the kernel writes to `out`; it sets si_pid to 0 if there is no
- * child.
- */
+ * between, both calls are repeated, just as the kernel would go on waiting. If
+ * `out` cannot be written, the kernel fails only after it has reaped the child,
+ * so the child is reaped here, too. Only the kernel writes to `out`; it sets
+ * si_pid to 0 if there is no child. */
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {

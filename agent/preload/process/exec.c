@@ -1,9 +1,10 @@
 /*
- * The exec family: EXEC before the call, EXECFAIL if it returns. LD_PRELOAD and
- * the IPS_ variables are put back if the program removed them; a value that the
- * program set stays. If the target's loader cannot load our library
- * (exec_target.h), it is taken out of LD_PRELOAD. In a vfork child nothing is
- * recorded, but the environment is still adapted.
+ * The exec family: writes an EXEC record before the call, and EXECFAIL if the
+ * call returns. Restores LD_PRELOAD and the IPS_ variables in the new
+ * environment if the program removed them; a value that the program set stays.
+ * If the target's loader cannot load our library (exec_target.h), removes the
+ * library from LD_PRELOAD. In a vfork child nothing is recorded, but the
+ * environment is still adapted.
  */
 #include "agent/preload/wrap.h"
 
@@ -16,7 +17,8 @@ static const char var_names[VARS][13] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
 /* our variables as "NAME=value", stored at our start; NULL: unknown */
 static char *var_texts[VARS];
-/* storage for copies, because programs overwrite their environment */
+/* storage for copies of our variables, because programs overwrite their
+ * environment */
 static char short_texts[256];
 static char texts[2 * 4096 + 256] IPS_TABLE;
 /* path of our library, the value of IPS_PRELOAD */
@@ -37,7 +39,7 @@ struct texts_used {
     size_t short_, long_;
 };
 
-/* Stores "NAME=" and its value. NULL: no space. */
+/* Stores "NAME=" and its value, and returns the copy. NULL: no space. */
 static char *store_variable(struct texts_used *used, const char *name,
                             const char *value)
 {
@@ -91,8 +93,8 @@ static size_t environ_bytes(char *const *envp)
     return count * sizeof(char *) + text;
 }
 
-/* Copies the environment without our library and our variables; `out` has space
- * for environ_bytes(). */
+/* Copies the environment without our library and our variables. `out` must have
+ * space for environ_bytes(envp) bytes. */
 static void copy_environ_without_library(char **out, char *const *envp)
 {
     size_t count = 0, head = sizeof(ld_preload) - 1;
@@ -117,9 +119,10 @@ static void copy_environ_without_library(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-/* Whether the new image is to load our library. Not if LD_TRACE_LOADED_OBJECTS,
- * LD_DEBUG or LD_VERIFY is set: the loader then lists, checks or reports the
- * libraries that it would load, and ours would be in the list. */
+/* Whether the new image is to load our library. False if
+ * LD_TRACE_LOADED_OBJECTS, LD_DEBUG or LD_VERIFY is set: the loader then lists,
+ * checks or reports the libraries that it loads, and ours would appear in the
+ * list. */
 static bool preload_wanted(char *const *envp, const struct ips_target *target)
 {
     return ips_target_preload_stays(target->kind) &&
@@ -128,8 +131,8 @@ static bool preload_wanted(char *const *envp, const struct ips_target *target)
            !environ_find(envp, "LD_VERIFY=");
 }
 
-/* Returns the LD_PRELOAD entry that counts, or NULL: of several the loader uses
- * the last. */
+/* Returns the LD_PRELOAD entry that the loader uses: the last one. NULL: there
+ * is none. */
 static const char *find_preload(char *const *envp)
 {
     const char *last = NULL;
@@ -199,7 +202,8 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
     if (!preload_wanted(envp, target)) {
         ips_preload_without(text, value, library_name);
         if (!*text)
-            out[count] = NULL; /* LD_PRELOAD named nothing but our library */
+            /* LD_PRELOAD named only our library */
+            out[count] = NULL;
         return;
     }
     memcpy(text, value, strlen(value) + 1);
@@ -355,7 +359,8 @@ static size_t list_length(va_list ap)
         n++;
     return n;
 }
-/* Copies the arguments to the stack, as the C library does. */
+/* Copies the arguments `first` and those in `ap` to an array on the stack, as
+ * the C library does. */
 #define LIST(argv, ap, first)                                                  \
     va_list ap;                                                                \
     va_start(ap, first);                                                       \

@@ -1,15 +1,16 @@
 /*
- * New processes. fork, and every fork inside the C library (daemon, forkpty),
- * reaches us through handlers registered with pthread_atfork: the child's
- * stream starts there. _Fork, clone and raw system calls run no handlers and
- * are handled here. vfork is in preload/start/entry.S.
+ * Records new processes. fork, and every fork inside the C library (daemon,
+ * forkpty), runs our handlers, which are registered with pthread_atfork: they
+ * start the child's stream. _Fork, clone and raw system calls run no such
+ * handlers; their wrappers do the same. vfork is in preload/start/entry.S.
  */
 #include "agent/preload/wrap.h"
 
 #include "agent/preload/stdio_slots.h"
 #include "agent/record/sys.h"
 
-/* The facts that the child must know of its parent; taken before the fork. */
+/* Facts about the parent that the child's stream needs. They are collected
+ * before the fork. */
 struct origin {
     uint64_t seq, image;
     uint32_t ppid, ptid;
@@ -23,8 +24,8 @@ static void start_child_stream(const struct origin *from)
 {
     int saved = errno;
     uint64_t cpu = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
-    ips_me.open_depth =
-        0; /* a fork in a handler: its calls under way are the parent's */
+    /* after a fork in a signal handler: the calls under way are the parent's */
+    ips_me.open_depth = 0;
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
     ips_thread_store_own_tid();
@@ -32,11 +33,11 @@ static void start_child_stream(const struct origin *from)
     errno = saved;
 }
 
-/* State of a fork that this thread makes. The rest of it is in the thread's
- * `extra->fork`. If that cannot be allocated, the FORK is lost; our own fork()
- * does not need it. */
+/* State of a fork that this thread makes. For forks inside the C library,
+ * `extra->fork` of the thread has the rest. If `extra` cannot be allocated,
+ * their FORK record is lost. */
 static IPS_TLS struct {
-    bool wrapped; /* our fork() records the parent's side */
+    bool wrapped; /* our wrapper of fork() records the parent's side */
     /* `from` and extra->fork.call belong to the fork under way */
     bool prepared;
     struct origin from;
@@ -85,12 +86,13 @@ static void at_fork_child(void)
     }
 }
 
-/* Registers our handlers when first needed: most images never fork, and
- * registering takes 5 us of the 70 that we add to a start. They are registered
- * before the program's first handler, so the child's stream starts before the
- * program's handlers run. A thread that forks while another one registers them
- * (or a signal handler that interrupts the registering) forks without them: the
- * child is noticed at its first record. */
+/* Registers our fork handlers at their first use: most images never fork, and
+ * registering takes 5 us of the 70 us that we add to a start. They are
+ * registered before the program's first handler, so that the child's stream
+ * starts before the program's handlers run. If a thread forks while another
+ * thread registers them (or in a signal handler that interrupts the
+ * registration), they do not run: the child then starts its stream at its first
+ * record. */
 static void register_fork_handlers(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -132,8 +134,8 @@ IPS_EXPORT pid_t fork(void)
 }
 pid_t __fork(void) IPS_ALIAS(fork);
 
-/* After a fork that ran no fork handlers: records FORK in the parent, and
- * starts the stream of the child (`pid` is 0). */
+/* To be called after a fork that ran no fork handlers: writes a FORK record in
+ * the parent, and starts the stream of the child (`pid` is 0). */
 static void record_fork_or_start_child(pid_t pid, const struct origin *from,
                                        struct ips_moment call, uint64_t site)
 {
@@ -158,8 +160,8 @@ IPS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* For syscall(SYS_fork), and SYS_clone without CLONE_VM
- * (preload/start/syscall.c). */
+/* Makes and records a fork by syscall(): SYS_fork, or SYS_clone without
+ * CLONE_VM (preload/start/syscall.c). Returns the result of the call. */
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
@@ -198,7 +200,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     if (!ips_wrap_on())
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
-        /* `start` is still there in the child's copy of this stack */
+        /* the child reads `start` in its copy of this stack */
         struct clone_start start = {fn, arg, fork_origin()};
         struct ips_moment call = ips_at_call();
         int pid =
@@ -215,7 +217,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         return pid;
     }
     /* A task that shares our memory and our thread-local data looks like this
-     * thread. From now on nothing is recorded in this process. */
+     * thread to us. So from now on nothing is recorded in this process. */
     if (!(flags & CLONE_SETTLS)) {
         static const char all[] =
             "all since a task was cloned into the same memory";
@@ -233,7 +235,8 @@ void ips_vfork_before(uint64_t site)
     bool on = ips_wrap_on();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    /* NULL: no memory, so the FORK is lost; or a vfork child called vfork */
+    /* NULL: no memory, so the FORK record is lost; or a vfork child called
+     * vfork */
     struct ips_extra *extra = on ? ips_extra() : NULL;
     if (extra) {
         extra->vfork.seq = ips_core_fork_before();
@@ -245,8 +248,8 @@ void ips_vfork_before(uint64_t site)
     ips_me.in_vfork = true;
 }
 
-/* Leaves to the parent what the vfork child is about to execute: the only trace
- * of the child's calls. */
+/* Stores for the parent the program that the vfork child is about to execute.
+ * Nothing else that the child does is recorded. */
 void ips_vfork_pass_target(const struct ips_target *target)
 {
     if (ips_me.vfork_depth == 1 && ips_me.extra)
@@ -263,8 +266,8 @@ static void record_vfork(struct ips_extra *extra, long result)
     extra->vfork.seq = 0;
 }
 
-/* Runs only in the parent, after the child has exec'd or ended. `result` is the
- * kernel's; returns what vfork returns. */
+/* Runs only in the parent, after the child has called exec or ended. `result`
+ * is that of the system call. Returns the result of vfork(), and sets errno. */
 long ips_vfork_after(long result)
 {
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
@@ -332,10 +335,10 @@ IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
 }
 
 extern char __libc_single_threaded __attribute__((weak));
-/* popen and system give the child `environ`. If the program removed our
- * variables from it, this function replaces it for the time of the call, and
- * returns true and the program's own in *kept; but only in a single-threaded
- * process: another thread would see the change. */
+/* popen, system and wordexp start their child with `environ`. If that lacks our
+ * variables, sets `environ` to the copy in `env` for the time of the call,
+ * stores the program's own in *kept, and returns true. Does so only in a
+ * single-threaded process, because another thread would see the change. */
 static bool lend_environ(struct ips_env *env, char ***kept)
 {
     if (env->envp == environ || !&__libc_single_threaded ||
@@ -399,9 +402,9 @@ IPS_EXPORT int system(const char *command)
     return status;
 }
 
-/* Returns the end of the command substitution whose text begins at s: the
- * bracket that closes it, or the end of the text. Like the C library's wordexp,
- * which knows quotes here, but no backslash. */
+/* Returns the end of the command substitution whose text begins at `s`: its
+ * closing parenthesis, or the end of the text. Like the C library's wordexp,
+ * respects quotes, but not backslashes. */
 static const char *skip_command(const char *s)
 {
     unsigned depth = 1;
@@ -419,9 +422,9 @@ static const char *skip_command(const char *s)
     return s;
 }
 
-/* Returns how many shells wordexp() starts for these words, one after the
- * other: one for each command substitution, those within another not counted.
- */
+/* Returns the number of shells that wordexp() starts for these words, one after
+ * the other: one for each command substitution. Nested substitutions do not
+ * count. */
 static unsigned count_commands(const char *s)
 {
     unsigned n = 0;
@@ -445,11 +448,10 @@ static unsigned count_commands(const char *s)
     return n;
 }
 
-/* Records the `n` children that the call of wordexp made and waited for. That
- * it made some is known by their CPU time, ~0: unknown. If there are
- * several, they ran one after the other, but nothing says when each of them
- * ended: the call is then recorded as a wait of unknown end, and the joins
- * after it. */
+/* Records the `n` children that the call of wordexp started and waited for.
+ * `cpu_ns`: their CPU time; ~0: unknown. Several children ran one after the
+ * other, but it is unknown when each of them ended. So the call is then
+ * recorded as a wait of unknown cause, and the joins after it. */
 static void record_commands(unsigned n, struct ips_moment call, uint64_t cpu_ns,
                             uint64_t site)
 {
@@ -495,8 +497,8 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 
 /* --- the C library's own forks -------------------------------------------- */
 
-/* Records the close of descriptors 0, 1 and 2, which the C library has replaced
- * without calling our wrappers. */
+/* Records the close of descriptors 0, 1 and 2 after the C library has replaced
+ * them without calling our wrappers. */
 static void record_standard_closed(uint64_t site)
 {
     int saved = errno;
@@ -509,8 +511,8 @@ static void record_standard_closed(uint64_t site)
     errno = saved;
 }
 
-/* Notes the call site of a call that forks inside the C library; 0: the call is
- * over. */
+/* Stores the call site of a call that forks inside the C library; 0: that call
+ * is over. */
 static void set_fork_site(uint64_t site)
 {
     struct ips_extra *extra = ips_wrap_on() ? ips_extra() : NULL;

@@ -1,10 +1,11 @@
 /*
- * longjmp, and the end of the process in a signal handler: both abandon
- * recorded calls (wrap.h, "calls under way"), which are counted here. An
- * abandoned call may or may not have moved bytes; without the jump it would
- * have a record. If the record's space in the stream was reserved already, the
- * reader finds it unfinished and counts it as torn. At the end of the process,
- * a call that has moved nothing is no loss.
+ * Counts calls that are abandoned: by longjmp, or because the process ends in a
+ * signal handler (wrap.h, "calls under way"). An abandoned call may or may not
+ * have moved bytes, and leaves no record, so it counts as lost. If space for
+ * its record was reserved already, the reader of the stream finds an unfinished
+ * record and counts it as torn. A call that was only waiting has moved nothing:
+ * it does not count as lost, and the outermost one is recorded as if a signal
+ * had ended it.
  *
  * Only the thread's own table is read, never a frame: a stack that a coroutine
  * library switched away from may be unmapped.
@@ -17,8 +18,8 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-/* The stack pointer that the jump restores; frames below it are abandoned. The
- * C library scrambles it in jmp_buf in a way that never changes. */
+/* Returns the stack pointer that the jump restores; frames below it are
+ * abandoned. In jmp_buf the C library stores it scrambled, in a fixed way. */
 static uint64_t jump_stack_pointer(const struct __jmp_buf_tag *env)
 {
 #if defined(__x86_64__)
@@ -36,7 +37,8 @@ struct range {
     uint64_t from, to;
 };
 
-/* The alternate signal stack if this code runs on it, else an empty range. */
+/* Returns the alternate signal stack if this code runs on it, else an empty
+ * range. */
 static struct range alternate_stack(void)
 {
     stack_t ss = {.ss_flags = SS_DISABLE};
@@ -104,9 +106,8 @@ static void count_abandoned_calls(const struct __jmp_buf_tag *env)
         if (!left)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
-            ips_me.recs_open =
-                (uint32_t)open->recs; /* the reader counts the unfinished record
-                                         as torn */
+            /* the reader counts the unfinished record as torn */
+            ips_me.recs_open = (uint32_t)open->recs;
         else if (!was_only_waiting(open))
             count++;
         else if (ips_me.open_depth == 1)
@@ -117,8 +118,8 @@ static void count_abandoned_calls(const struct __jmp_buf_tag *env)
         ips_core_count_lost(IPS_LOST_NESTED, count);
 }
 
-/* Whether the interrupted code is at a system call: one not made yet, one to be
- * restarted, or one that just failed. */
+/* Whether the interrupted code is at a system call: just before one (not made
+ * yet, or to be restarted), or just after one that failed. */
 bool ips_context_is_at_syscall(const ucontext_t *uc)
 {
 #if defined(__x86_64__)

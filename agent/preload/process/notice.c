@@ -1,9 +1,11 @@
 /*
  * Signals that the kernel sends because something became ready: a descriptor
- * with O_ASYNC, a message queue with mq_notify. The SIGNAL record names what
- * became ready, so that the signal depends on who made it so.
+ * with O_ASYNC, a message queue with mq_notify. The SIGNAL record names the
+ * descriptor or queue, so that the signal depends on the thread that made it
+ * ready.
  *
- * Async-signal-safe: the record of a signal's handler is made with it.
+ * Async-signal-safe, because it is used when a handler's SIGNAL record is
+ * written.
  */
 #include "agent/preload/wrap.h"
 
@@ -13,14 +15,15 @@
 
 #include "agent/record/sys.h"
 
-/* async_fd: the descriptor with O_ASYNC, plus 1; 0: none; SEVERAL: there are
- * several. It is needed because a SIGIO without F_SETSIG does not name its
- * descriptor. */
+/* async_fd: the descriptor with O_ASYNC, plus 1; 0: none; SEVERAL: more than
+ * one. It is needed because a SIGIO does not name its descriptor unless the
+ * program used F_SETSIG. */
 #define SEVERAL UINT32_MAX
 static _Atomic uint32_t async_fd;
 
-/* For each signal: `ino` of the ACQUIREs of the queue for which mq_notify sends
- * it; 0: none; SEVERAL: there were several queues. */
+/* For each signal: the number of the message queue for which mq_notify sends it
+ * (`ino` in the queue's ACQUIRE records); 0: none; SEVERAL: more than one
+ * queue. */
 static _Atomic uint64_t queue_of[_NSIG] IPS_TABLE;
 
 void ips_notice_async(int fd, bool on)
@@ -60,8 +63,9 @@ static uint64_t queue_of_signal(int sig)
     return number == SEVERAL ? 0 : number;
 }
 
-/* Returns what a SIGIO without F_SETSIG is for, as ips_ready_of does: the only
- * descriptor with O_ASYNC, if it still has that flag and is ready; else 0. */
+/* Returns the value of ips_ready_of for the descriptor that caused a SIGIO
+ * without F_SETSIG: the only descriptor with O_ASYNC, if it still has that flag
+ * and is ready; else 0. */
 static uint64_t ready_async(void)
 {
     uint32_t async = atomic_load(&async_fd);
@@ -78,8 +82,8 @@ static uint64_t ready_async(void)
     return ips_ready_of(f.fd, reads ? events & ~(uint32_t)POLLOUT : POLLOUT);
 }
 
-/* Whether a positive si_code of this signal means something else than POLL_IN
- * and its like. */
+/* Whether a positive si_code of this signal has another meaning than POLL_IN
+ * and the like. */
 static bool is_fault_or_child(int sig)
 {
     return sig == SIGILL || sig == SIGTRAP || sig == SIGBUS || sig == SIGFPE ||

@@ -1,16 +1,17 @@
 /*
- * Programs that forbid themselves system calls, or the time stamp counter.
+ * Handles programs that forbid themselves system calls or the time stamp
+ * counter.
  *
  * Under a seccomp filter, a system call that only we make may fail or kill the
- * program, and a process cannot ask what a filter allows. So space for records
- * is reserved before a filter is installed, and from then on we make no system
- * call at all (agent/record/sys.h). Then channels are no longer named; records
- * that do not fit are lost and counted; CPU times are estimates; and a new
- * image starts without our library, because exec removes it from the
- * environment. Like the filter, this holds for the whole process and its
- * descendants.
+ * program, and a process cannot ask which calls a filter allows. So space for
+ * records is reserved before a filter is installed, and from then on we make no
+ * system call at all (agent/record/sys.h). As a result, new channels are not
+ * identified, records that do not fit are lost and counted, CPU times are
+ * estimates, and our exec wrapper starts a new image without our library. Like
+ * the filter, this holds for the whole process and its descendants.
  *
- * Before chroot, the file of the run's quota is mapped for the same reason.
+ * chroot is wrapped as well: files of the pool that are not mapped yet may be
+ * unreachable after it.
  *
  * The strict mode of seccomp forbids the time stamp counter as well, as
  * PR_SET_TSC does: nothing is recorded then.
@@ -79,8 +80,8 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
-    ips_sample_stop_for_good(); /* returning from its signal is a system call,
-                                   too */
+    /* returning from the sampling signal is a system call, too */
+    ips_sample_stop_for_good();
     if (what == IPS_FORBIDS_ALL) {
         ips_core.wrap_state = IPS_WRAP_OFF;
         ips_core_stop();
@@ -90,8 +91,8 @@ bool ips_prepare_for_forbidden_calls(enum ips_forbids what)
     return before;
 }
 
-/* A complete stop (IPS_FORBIDS_ALL) is not undone, though the call failed: the
- * program showed that it wants no such calls. */
+/* A complete stop (IPS_FORBIDS_ALL) is not undone even if the call failed: the
+ * program has shown that it wants no such calls. */
 void ips_forbid_undo(enum ips_forbids what, bool before)
 {
     if (what != IPS_FORBIDS_CALLS || before)
@@ -102,8 +103,8 @@ void ips_forbid_undo(enum ips_forbids what, bool before)
         ips_core_set_quiet(false);
 }
 
-/* After chroot the files of the pool may be unreachable: maps now the one that
- * is not mapped yet. */
+/* After chroot the files of the pool may be unreachable, so the one that is not
+ * mapped yet is mapped before it. */
 IPS_EXPORT int chroot(const char *path)
 {
     if (ips_wrap_on() && !ips_me.in_vfork)

@@ -1,18 +1,19 @@
 /*
- * Signals: who sends one (KILL), and which handler takes it (SIGNAL).
+ * Signals: records which thread sends one (KILL), and which handler takes it
+ * (SIGNAL).
  *
  * In place of the program's handler we install a stub. It records the signal
  * and jumps to the program's handler with the same three arguments. It leaves
  * no frame, so stack and return address are as the kernel made them. There are
- * STUBS stubs; each belongs for good to one pair (handler, had SA_SIGINFO),
- * whatever signals it serves.
+ * STUBS stubs. Each belongs permanently to one pair (handler, whether the
+ * program gave SA_SIGINFO), for any number of signals.
  *
- * So all state stays in the kernel: mask, flags, SA_RESETHAND, what a fork
- * child inherits and what exec resets. A vfork child, or another thread that
- * sets a handler at the same time, can only add a stub, and what sigaction
- * returns is translated from the stub alone. If a program has more handlers
- * than there are stubs, the kernel calls the others directly and their signals
- * are not recorded.
+ * So all state stays in the kernel: mask, flags, SA_RESETHAND, and the rules
+ * for fork and exec. A vfork child, or another thread that sets a handler at
+ * the same time, can only add a stub, and the old action that sigaction returns
+ * is translated from its stub alone. If a program has more handlers than there
+ * are stubs, the kernel calls the others directly and their signals are not
+ * recorded.
  *
  * The kernel gives siginfo (the sender) only with SA_SIGINFO, so a stub always
  * sets that flag. Signals of faults are left alone: programs rely on their
@@ -103,7 +104,7 @@ S16(7)
 #undef S16
 #undef S1
 
-/* Offsets of the stubs, each relative to its own entry: so the loader has
+/* Offsets of the stubs, each relative to its own entry, so that the loader has
  * nothing to relocate in a table that hardly any program reads. */
 #define N1(s) "    .long stub_" s " - .\n"
 #define N16(hi)                                                                \
@@ -137,8 +138,8 @@ static handler_fn *stub_at(unsigned i)
     return (handler_fn *)(uintptr_t)at;
 }
 
-/* Returns the stub for `handler`, a free one if it has none yet; `handler`
- * itself if all stubs are taken. */
+/* Returns the stub for `handler`; claims a free stub if it has none yet.
+ * Returns `handler` itself if all stubs are taken. */
 static handler_fn *stub_for(handler_fn *handler, bool plain)
 {
     uint64_t key = key_of((const void *)(uintptr_t)handler, plain);
@@ -152,8 +153,8 @@ static handler_fn *stub_for(handler_fn *handler, bool plain)
     return handler;
 }
 
-/* The key of the handler that the program installed, if the kernel has our stub
- * `handler`; 0: `handler` is no stub. */
+/* Returns the key of the program's handler to which the stub `handler` belongs;
+ * 0: `handler` is not one of our stubs. */
 static uint64_t find_stub_key(handler_fn *handler)
 {
     for (unsigned i = 0; i < STUBS; i++) {
@@ -180,8 +181,8 @@ static bool is_wrapped_signal(int sig)
 /* --- setting handlers ----------------------------------------------------- */
 
 /* A bit for each signal whose handler the program set with SA_RESETHAND and
- * without SA_SIGINFO. When the kernel has removed such a handler it keeps its
- * flags, among them the SA_SIGINFO that we added. */
+ * without SA_SIGINFO. The kernel removes such a handler when it is called, but
+ * keeps its flags, among them the SA_SIGINFO that we added. */
 static _Atomic uint64_t plain_resets;
 
 static void note_resethand_flags(int sig, const struct sigaction *act)
@@ -258,8 +259,9 @@ static bool must_wrap_handler(int sig, __sighandler_t handler)
            is_function((const void *)(uintptr_t)handler);
 }
 
-/* signal, sysv_signal and sigset cannot ask for siginfo, so their handlers are
- * set with sigaction, as libc does. */
+/* Sets a handler for signal, sysv_signal and sigset, which cannot ask for
+ * siginfo. Uses sigaction, as libc does. Returns the old handler, or SIG_ERR.
+ */
 static __sighandler_t set_handler_by_sigaction(int sig, __sighandler_t handler,
                                                int flags, bool masked)
 {
@@ -271,7 +273,8 @@ static __sighandler_t set_handler_by_sigaction(int sig, __sighandler_t handler,
     return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
 
-static _Atomic uint64_t interrupts; /* signals set by siginterrupt(sig, true) */
+/* a bit for each signal for which the program called siginterrupt(sig, true) */
+static _Atomic uint64_t interrupts;
 
 IPS_EXPORT int siginterrupt(int sig, int interrupt)
 {
@@ -362,12 +365,13 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                   has_sender(sig, code) ? pid : 0, 0, value, at, 0);
 }
 
-/* Recorded before the call, because a signal to the calling thread is taken
- * inside the call. If the call fails, no SIGNAL matches this record. */
+/* Writes a KILL record, before the real call: a signal to the calling thread is
+ * taken inside that call. If the call fails, no SIGNAL matches this record. */
 static void record_sending(enum ips_signal_how how, int sig, int32_t pid,
                            int32_t tid, uint64_t value, uint64_t site)
 {
-    if (sig == 0 || !ips_wrap_on()) /* signal 0 only tests for existence */
+    /* signal 0 only tests whether the process exists */
+    if (sig == 0 || !ips_wrap_on())
         return;
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     record_signal(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
@@ -466,10 +470,9 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
 
 /* --- by system call ------------------------------------------------------- */
 
-/* Puts the program's handler in place of our stub into the old action that a
- * raw system call returned. Its structure starts with handler and flags. A
- * handler that a program sets by the raw call is called by the kernel directly.
- */
+/* Replaces our stub by the program's handler in `old`, the old action that a
+ * raw system call returned. The kernel's structure starts with handler and
+ * flags. (A handler that a program sets by a raw call gets no stub.) */
 static void restore_program_handler(void *old)
 {
     struct {

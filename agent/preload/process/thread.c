@@ -1,8 +1,9 @@
 /*
- * POSIX and C11 threads: created, ended (returned, pthread_exit, cancelled),
- * joined. The new thread starts in a function of ours, which gets its argument
- * from a fixed table. The destructor of a thread-specific value runs however a
- * thread ends. Nothing is allocated, and thread attributes are not changed.
+ * Records how POSIX and C11 threads are created, end (return, pthread_exit,
+ * cancellation) and are joined. A new thread starts in a function of ours,
+ * which gets the program's function and argument from a fixed table. The
+ * destructor of a thread-specific value records the end of the thread, however
+ * it ends. Nothing is allocated, and thread attributes are not changed.
  */
 #include "agent/preload/wrap.h"
 
@@ -22,7 +23,7 @@ struct start {
     void *arg;
     uint64_t stack; /* stack size in bytes */
 };
-/* threads that may be between creation and start at one time */
+/* most threads that can be between creation and start at one time */
 #define STARTS 1024u
 static struct start starts[STARTS] IPS_TABLE;
 static _Atomic uint32_t next_start;
@@ -40,7 +41,7 @@ static struct start *claim_start(void)
         if (atomic_compare_exchange_strong(&s->claimed, &none, 1))
             return s;
     }
-    return NULL; /* the thread then gets its stream at its first record */
+    return NULL; /* the new thread then starts its stream at its first record */
 }
 
 static void start_free(struct start *s)
@@ -52,12 +53,14 @@ static bool clear_own_entry_was_cancelled(void);
 static void clear_own_cancellation(void);
 static void store_own_seq(uint64_t seq);
 
-/* Destructors run in rounds. Ours asks for another round up to the last, so
- * that what other destructors do is still recorded for this thread. */
+/* The destructor of `end_key`. Destructors run in rounds. Ours asks for another
+ * round until the last one, so that the calls of other destructors are still
+ * recorded for this thread. */
 static void at_thread_end(void *round)
 {
     uintptr_t n = (uintptr_t)round;
-    ips_record_abandoned_call(); /* the call that the thread was cancelled in */
+    /* the call in which the thread was cancelled */
+    ips_record_abandoned_call();
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
@@ -128,12 +131,13 @@ static struct known {
     _Atomic uint64_t thread;
     _Atomic uint64_t seq;
     _Atomic uint32_t tid; /* thread id; 0: not running yet, or ended */
-    /* pthread_cancel was called for the thread with this cancel_mark(): an
-     * earlier one with the same handle may have been cancelled after it ended
-     */
+    /* the cancel_mark() of the thread for which pthread_cancel was called. It
+     * shows whether that was the present thread, or an earlier one with the
+     * same handle */
     _Atomic uint32_t cancelled;
 } known[KNOWN] IPS_TABLE,
-    first_known; /* first_known: an extra entry, mostly for the main thread */
+    first_known; /* first_known: an extra entry that is tried first, mostly used
+                    by the main thread */
 
 static struct known *find_known_thread(uint64_t thread, bool add)
 {
@@ -161,7 +165,8 @@ void ips_thread_store_own_tid(void)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
-/* The value of `cancelled` for the thread that has the entry now. */
+/* Returns the value that `cancelled` has if the thread that has the entry now
+ * was cancelled. */
 static uint32_t cancel_mark(const struct known *k)
 {
     return (uint32_t)atomic_load(&k->seq) + 1;
@@ -228,7 +233,8 @@ static void record_thread_creation(uint64_t thread, int err, uint64_t seq,
     errno = saved;
 }
 
-/* Stack size of a thread created with `attr`; NULL: default attributes. */
+/* Returns the stack size (bytes) of a thread created with `attr` (NULL: default
+ * attributes); 0: unknown. */
 static uint64_t stack_size(const pthread_attr_t *attr)
 {
     pthread_attr_t usual;
@@ -278,12 +284,10 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     return err;
 }
 
-/* --- join
- * --------------------------------------------------------------------------------
- */
+/* --- join ----------------------------------------------------------------- */
 
-/* Looks the handle up before the real join: after it, a new thread may have the
- * same handle. */
+/* Body of a wrapper of a join. The handle is looked up before the real join,
+ * because afterwards a new thread may have the same handle. */
 #define JOIN(real_call)                                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \

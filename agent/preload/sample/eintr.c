@@ -1,4 +1,4 @@
-/* Calls that are wrapped only because of sampling. */
+/* Wrappers of calls that matter only to sampling. */
 #include "agent/preload/wrap.h"
 
 #include <dlfcn.h>
@@ -8,9 +8,10 @@
 #include "agent/record/sys.h"
 #include "agent/unwind/modules.h"
 
-/* Whether an alternate stack is too small for our handler: the kernel ends a
- * program whose signal frame does not fit. The frame takes less than 4 KiB with
- * AVX-512 (SVE: see AT_MINSIGSTKSZ), and more if the program asked for AMX. */
+/* Whether an alternate signal stack is too small for our handler: if a signal
+ * frame does not fit, the kernel ends the program. The frame takes less than 4
+ * KiB with AVX-512 (SVE: see AT_MINSIGSTKSZ), and more if the program asked for
+ * AMX. */
 static bool is_alternate_stack_too_small(const stack_t *ss)
 {
     size_t frame = 4096;
@@ -18,7 +19,7 @@ static bool is_alternate_stack_too_small(const stack_t *ss)
     uint64_t allowed = 0;
     ips_sys3(SYS_arch_prctl, 0x1022 /* ARCH_GET_XCOMP_PERM */, (long)&allowed,
              0);
-    if (allowed >> 18 & 1) /* bit of the AMX tile data */
+    if (allowed >> 18 & 1) /* the program may use AMX tile data */
 #endif
         frame = getauxval(51 /* AT_MINSIGSTKSZ */);
     return ss->ss_size < frame + 4096;

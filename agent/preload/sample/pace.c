@@ -16,21 +16,25 @@
 #define NOW_NS 2000u
 /* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
-/* TAKES_MOST_NS: upper limit of the time that setting a timer takes. LEARNT_NS:
- * one step by which signal_ns is corrected. */
+/* TAKES_MOST_NS: measured times for setting a timer are limited to this.
+ * LEARNT_NS: the step by which signal_ns is corrected. */
 #define LEARNT_NS 100
 #define TAKES_MOST_NS 10000u
-/* Greatest difference between our CPU clock and the kernel's, plus the delay of
- * a tick. */
+/* Upper limit of the difference between our CPU clock and the kernel's, plus
+ * the delay of a tick. */
 #define SLACK_NS 100000u
+/* If less time than this is examined, the thread is in a loop of calls. */
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
 #define NEAR_MOST 9u /* ns_examined_before_moment() is then 15 ms */
+/* After so many returns near a moment, the time examined is halved. */
 #define RETURNS_NEAR 64u
-/* If a period has no more returns of calls than this, each may set the exact
- * timer. */
+/* If fewer returns of calls than this were examined in a period, each may set
+ * the exact timer (BUDGET). */
 #define RETURNS_FEW 8u
+/* how often the exact timer may be set for one moment */
 #define BUDGET 4u
+/* most attempts at a postponed moment; after that the sample is late */
 #define TRIES 24u
 
 /* Kept small for the reason given in agent/record/thread.h. */
@@ -38,26 +42,30 @@ static IPS_TLS struct {
     /* the moment of the next sample, in the thread's CPU time (ns) */
     uint64_t at;
     uint32_t back; /* low half of the CPU time at the newest return of a call */
-    /* the moment was postponed to this many ns after a return; 0: not
-     * postponed */
+    /* if the moment is postponed: it is this many ns after the return of a
+     * call; 0: not postponed */
     uint32_t offset;
-    /* stack pointer / 16 of the call that a handler interrupted */
+    /* stack pointer / 16 of the call that a handler interrupted; 0: none */
     uint32_t nested;
-    /* real function of the newest call, relative to ips_stdio_libc_address() */
+    /* real function of the newest call, relative to ips_stdio_libc_address();
+     * 0: unknown */
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
     uint8_t near;         /* exponent used in ns_examined_before_moment() */
-    /* if postponed: returns to let pass; attempts that failed */
+    /* if the moment is postponed: returns to let pass; failed attempts */
     uint8_t skip, tries;
-    /* times the exact timer was set for this moment; their limit */
+    /* how often the exact timer was set for this moment; the limit of that */
     uint8_t arms, budget;
     uint8_t returns; /* returns of calls examined for this moment */
+    /* back_known: `back` is valid. put_off_set: the exact timer is set for a
+     * postponed moment. on: the thread is sampled. busy: it is in
+     * handle_return_near_moment(). */
     bool back_known : 1, put_off_set : 1, on : 1, busy : 1;
 } pace;
 
 static uint64_t tick_ns, period_ns;
-/* The process was once interrupted while it slept in an unwrapped call: exact
- * timers are no longer set. */
+/* An exact timer once interrupted a sleep in a call that we do not wrap: exact
+ * timers are no longer set in this process. */
 static _Atomic bool sleeps_unseen;
 
 struct kernel_sigevent {
@@ -90,6 +98,7 @@ static uint64_t stamps_of(uint64_t ns)
                : ns;
 }
 
+/* Returns how long (ns) before the moment the watch must expire at least. */
 static uint64_t lead_ns(void)
 {
     return tick_ns + SLACK_NS;
@@ -118,7 +127,8 @@ static int make_timer(long clock, uint32_t cookie)
     return -1;
 }
 
-/* Returns of calls are examined from the stamp `t` onwards. */
+/* Sets the stamp `t` from which on returns of calls are examined
+ * (ips_sample_check_return). */
 static void examine_returns_from(uint64_t t)
 {
     ips_me.sample_off = ~t;
@@ -147,9 +157,9 @@ static void stop_exact_timer(void)
     }
 }
 
-/* Time between the expiry of the timer and the program's last instruction. It
- * is learnt from signals that came too early or too late; negative is possible,
- * because a virtual machine may be interrupted early. */
+/* Time (ns) from the expiry of the exact timer to the interruption of the
+ * program, learnt from signals that came too early or too late. It can be
+ * negative, because a virtual machine may be interrupted early. */
 static _Atomic int32_t signal_ns;
 static void adjust_signal_delay(int32_t more)
 {
@@ -158,12 +168,12 @@ static void adjust_signal_delay(int32_t more)
         atomic_store_explicit(&signal_ns, is, memory_order_relaxed);
 }
 
-/* Sets the exact timer to expire `ns` after this function returns. Setting the
- * timer often takes longer than the time between two calls, so it is set for
- * later and this function busy-waits for the rest. */
+/* Sets the exact timer to expire `ns` after this function returns. Setting it
+ * often takes longer than the time between two calls. So it is set for a later
+ * time, and this function busy-waits for the difference. */
 static void set_exact_timer_after(uint64_t ns)
 {
-    /* time that setting the timer takes, running average */
+    /* running average of the time (ns) that setting the timer takes */
     static _Atomic uint32_t takes_ns;
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
     uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
@@ -181,8 +191,8 @@ static void set_exact_timer_after(uint64_t ns)
     pace.back += (uint32_t)ips_stamps_to_ns(now - t);
 }
 
-/* Whether the thread at `sp` has left the call that a signal handler
- * interrupted. */
+/* Whether the thread, whose stack pointer is `sp`, has left the call that a
+ * signal handler interrupted. */
 static bool is_outside_interrupted_call(uint64_t sp)
 {
     if (!pace.nested)
@@ -199,11 +209,10 @@ static bool may_set_exact_timer(void)
            !atomic_load_explicit(&sleeps_unseen, memory_order_relaxed);
 }
 
-/* --- moments ----------------------------------------------------------------
- */
+/* --- moments -------------------------------------------------------------- */
 
-/* How long (ns) before the moment the examination of returns begins: the more
- * returns there are, the shorter. */
+/* Returns how long (ns) before the moment returns of calls are examined: the
+ * more returns there are, the shorter. */
 static uint64_t ns_examined_before_moment(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
@@ -223,8 +232,8 @@ static void draw_moment(uint64_t cpu)
     pace.arms = pace.returns = 0;
 }
 
-/* The CPU clock shows `cpu` at the stamp `t`: decides from when returns are
- * examined. */
+/* Decides from which stamp on returns of calls are examined. The CPU clock
+ * showed `cpu` at the stamp `t`. */
 static void plan_return_checks(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -239,8 +248,8 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     examine_returns_from(t + stamps_of(left - ns_examined_before_moment()));
 }
 
-/* Sets the watch (pace.h) to expire in the last tick before the moment, then in
- * each tick until a sample is taken. */
+/* Sets the watch (the timer on CPU time, pace.h) to expire in the last tick
+ * before the moment, then in each tick until a sample is taken. */
 static void set_watch(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -250,8 +259,8 @@ static void set_watch(uint64_t cpu)
     set_timer(pace.watch, ns, tick_ns);
 }
 
-/* After a sample: draws the next moment and sets the timers. `runs`: the thread
- * goes on in the program, not in a wrapper. */
+/* To be called after a sample: draws the next moment and sets the timers.
+ * `runs`: the thread continues in the program, not in a wrapper. */
 static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
@@ -262,8 +271,7 @@ static void draw_moment_and_set_timers(uint64_t cpu, bool runs)
     plan_return_checks(cpu, ips_core_now());
 }
 
-/* --- signals ----------------------------------------------------------------
- */
+/* --- signals -------------------------------------------------------------- */
 
 static uint64_t sp_of(const ucontext_t *uc)
 {
@@ -274,7 +282,8 @@ static uint64_t sp_of(const ucontext_t *uc)
 #endif
 }
 
-/* Whether the signal ended a system call. `off`: the thread was off the CPU. */
+/* Whether the signal of the exact timer ended a system call. `off`: the thread
+ * was off the CPU. */
 static bool did_signal_end_syscall(const ucontext_t *uc, bool off)
 {
 #if defined(__x86_64__)
@@ -313,8 +322,8 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
             set_exact_timer(at - cpu);
         return;
     }
-    /* A postponed moment came inside the wrapper that set the timer: try again
-     * at a later return. */
+    /* The timer for a postponed moment expired inside the wrapper that set it:
+     * try again at a later return. */
     if (put_off_set && in_call(uc)) {
         pace.put_off_set = false;
         pace.skip = (uint8_t)random_below(4);
@@ -332,9 +341,9 @@ static void on_exact_timer(const ucontext_t *uc, uint64_t cpu,
     }
 }
 
-/* The moment passed after the newest return: postpones it to the same time
- * after a later return. False: not possible, e.g. the newest return is
- * unknown. */
+/* The moment passed some ns after the newest return of a call: postpones it to
+ * the same time after a later return. False: not possible, for example because
+ * the newest return is unknown. */
 static bool postpone_moment(void)
 {
     uint32_t since = (uint32_t)pace.at - pace.back;
@@ -374,8 +383,9 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
 {
     if (!pace.on)
         return;
-    if (pace.busy) { /* interrupted handle_return_near_moment(), or a jump left
-                        that function */
+    /* the signal interrupted handle_return_near_moment(), or a longjmp left
+     * that function */
+    if (pace.busy) {
         if (cookie == IPS_PACE_EXACT)
             ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
         else
@@ -389,8 +399,7 @@ void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
         on_watch_timer(uc, cpu, in_call);
 }
 
-/* --- calls ------------------------------------------------------------------
- */
+/* --- calls ---------------------------------------------------------------- */
 
 void ips_sample_stop_exact_timer(uint64_t real)
 {
@@ -418,8 +427,8 @@ static void write_sample_of_call(bool late)
     ips_sample_write_here(real, late);
 }
 
-/* Handles the return of a call while a moment is postponed. True: the exact
- * timer is to be set. */
+/* Handles the return of a call while a moment is postponed. True: the caller
+ * must set the exact timer. */
 static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
 {
     if (!pace.put_off_set) {
@@ -427,7 +436,7 @@ static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
             pace.skip--;
         return pace.skip == 0;
     }
-    /* The thread made the next call before the timer expired: the time between
+    /* The thread made the next call before the timer expired: the gap between
      * the calls was too short, or the timer late. */
     const uint32_t lasted = (uint32_t)call->cpu - pace.back;
     if (lasted >= pace.offset && !(lasted >> 31))
@@ -441,8 +450,9 @@ static bool must_set_timer_after_postponed_return(const struct ips_moment *call)
     return false;
 }
 
-/* Handles a moment that has passed without a sample: takes the sample now, or
- * postpones the moment. */
+/* Handles a moment that passed without a sample: takes the sample now, or
+ * postpones the moment. `call`: the call that is returning; `cpu`: the CPU time
+ * now. */
 static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
@@ -451,7 +461,7 @@ static void handle_missed_moment(const struct ips_moment *call, uint64_t cpu)
     } else if (!postpone_moment()) {
         bool loop = ns_examined_before_moment() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
-        if (loop) { /* draw again, soon: one turn of a loop is like another */
+        if (loop) { /* draw a moment soon: all iterations of a loop are alike */
             pace.at = cpu + random_below(ns_examined_before_moment());
             return;
         }

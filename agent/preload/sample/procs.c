@@ -33,7 +33,8 @@ struct slot {
     uint64_t written;   /* calls that are in COUNT records so far */
     uint64_t pairs;     /* calls with an ENTER so far */
     uint32_t open;      /* calls with an ENTER but no EXIT yet */
-    uint32_t deep; /* LEAVING: depth of counted calls inside the open ones */
+    /* LEAVING: counted calls inside the open ones that have not returned */
+    uint32_t deep;
     enum mode mode;
     uint32_t pad;
 };
@@ -46,13 +47,14 @@ struct table {
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    /* sum of the `pairs` of all slots, in which the last calls of a slot (at
-     * most 63) are missing */
+    /* sum of the `pairs` of all slots, without the last ones of each slot (at
+     * most 63) */
     uint64_t pairs;
     uint64_t flushed; /* stamp of the last COUNT records */
 };
 
-/* The fast path's copy of this thread's table; slots NULL: no table. */
+/* Copy of the fields of this thread's table that the fast path needs; slots
+ * NULL: no table. */
 TLS struct {
     struct slot *slots;
     uint32_t shift, last; /* index of the last slot */
@@ -63,8 +65,9 @@ TLS struct {
 static struct table *_Atomic tables;
 static enum mode first_mode;
 static bool on, exact;
-/* pair_ps: cost of an ENTER and EXIT; budget_q32: ps that they may cost per ns
- * of CPU time, Q32; flush_stamps: FLUSH_NS in stamps */
+/* pair_ps: cost (ps) of an ENTER and its EXIT. budget_q32: ps that these may
+ * cost per ns of CPU time (fixed point, 32 fraction bits). flush_stamps:
+ * FLUSH_NS in stamps */
 static uint64_t pair_ps, budget_q32, flush_stamps;
 
 /* Increments in one instruction, so this thread's own signal handlers cannot
@@ -84,8 +87,7 @@ static inline uint32_t home_slot(uint64_t procedure, uint32_t shift)
     return (uint32_t)(procedure * 0x9e3779b97f4a7c15ull >> shift);
 }
 
-/* --- tables ----------------------------------------------------------------
- */
+/* --- tables --------------------------------------------------------------- */
 
 static struct slot *find_slot(const struct table *t, uint64_t procedure)
 {
@@ -118,8 +120,8 @@ static void set_capacity(struct table *t, struct slot *slots, uint32_t room)
     t->shift = 64 - (uint32_t)__builtin_ctz(room);
 }
 
-/* Takes the table of a thread that has ended, or a new one. All signals are
- * blocked. */
+/* Returns a table for this thread: that of a thread that has ended, or a new
+ * one; NULL: no memory. To be called with all signals blocked. */
 static struct table *take_table(void)
 {
     struct table *t = atomic_load(&tables);
@@ -148,9 +150,10 @@ static struct table *take_table(void)
     return t;
 }
 
-/* Enlarges the table four times; false: no memory. If that interrupts a hook,
- * the hook goes on counting in the old slots, notices the move itself and
- * carries the counts over (move_counts_to_new_slot). */
+/* Makes the table four times as large; false: no memory. If this happens in a
+ * signal handler that interrupted a hook, the hook counts on in the old slots,
+ * then notices the move and adds its counts to the new slots
+ * (move_counts_to_new_slot). */
 static bool grow_procedure_table(struct table *t)
 {
     struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);
@@ -168,8 +171,8 @@ static bool grow_procedure_table(struct table *t)
     return true;
 }
 
-/* Returns the slot of a procedure, which is made if there is none yet; NULL: it
- * cannot be made. */
+/* Returns the slot of a procedure; adds one if there is none yet. NULL: no
+ * memory, or the thread or process is ending. */
 COLD struct slot *find_or_add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
@@ -179,8 +182,8 @@ COLD struct slot *find_or_add_slot(uint64_t procedure)
     struct table *t = here.table ? here.table : take_table();
     uint32_t no = 0;
     if (!t || !atomic_compare_exchange_strong(&t->busy, &no, 1))
-        goto out; /* the process is ending: another thread writes our counters
-                   */
+        /* the process is ending, and another thread is writing our counters */
+        goto out;
     s = find_slot(t, procedure);
     if (!s->procedure && (t->used + 1) * 2 > t->capacity) {
         if (grow_procedure_table(t))
@@ -205,8 +208,7 @@ out:
     return s;
 }
 
-/* --- COUNT ------------------------------------------------------------------
- */
+/* --- COUNT ---------------------------------------------------------------- */
 
 static bool write_count(const struct table *t, uint64_t procedure,
                         uint64_t calls, uint64_t stamp)
@@ -273,10 +275,10 @@ static void clear_table(struct table *t)
     atomic_store(&t->claimed, 0);
 }
 
-/* Cost (ps) of an ENTER and EXIT: the two CPU clock readings as measured here
- * (1 us and more if they are system calls) and the two records; plus the cost
- * of the pool, about 0.4 ns a byte, which the measured probe cost leaves
- * out. */
+/* Returns the cost (ps) of an ENTER and its EXIT: the two readings of the CPU
+ * clock as measured here (1 us and more if they are system calls) and the two
+ * records; plus the cost of memory in the pool, about 0.4 ns per byte, which
+ * the measured probe cost does not contain. */
 static uint64_t cost_of_pair(const struct ips_control *c)
 {
     uint64_t least = ~(uint64_t)0;
@@ -336,11 +338,10 @@ void ips_procs_end(void)
     ips_sys_restore_signals(signals);
 }
 
-/* --- the hooks ---------------------------------------------------------------
- */
+/* --- the hooks ------------------------------------------------------------ */
 
-/* A handler moved the table after the hook found `s`: calls counted in the old
- * slot since then are carried over to the new one. */
+/* A signal handler moved the table after the hook found `s`: adds the calls
+ * that were counted in the old slot since then to the new one. */
 COLD void move_counts_to_new_slot(struct slot *s)
 {
     uint64_t left = __atomic_exchange_n(&s->calls, 0, __ATOMIC_RELAXED);
@@ -356,8 +357,8 @@ static inline void count_call(struct slot *s, const struct slot *slots)
         move_counts_to_new_slot(s);
 }
 
-/* Checks the budget, at every 64th ENTER of a procedure. If it is exceeded,
- * calls of the procedure are only counted from now on. */
+/* Checks the budget. To be called at every 64th ENTER of a procedure. If the
+ * budget is exceeded, calls of the procedure are only counted from now on. */
 COLD void stop_recording_if_over_budget(struct slot *s)
 {
     struct table *t = here.table;
@@ -384,7 +385,7 @@ COLD void note_enter_in_moved_table(uint64_t procedure)
         stop_recording_if_over_budget(s);
 }
 
-/* Counts an ENTER; must be the last action of a hook. */
+/* Counts the ENTER that was written. Must be the last action of a hook. */
 static inline void note_enter(struct slot *s, const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
@@ -456,7 +457,7 @@ static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
     }
 }
 
-/* The slot of `procedure` if it is RECORDED, else NULL. */
+/* Returns the slot of `procedure` if its mode is RECORDED, else NULL. */
 static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
 {
     if (unlikely(!slots || ips_me.in_vfork))

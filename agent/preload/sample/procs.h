@@ -1,19 +1,20 @@
 /*
- * Procedures of code built with -finstrument-functions: the compiler inserts
- * calls of __cyg_profile_func_enter and _exit, which are defined here.
+ * Counts and records the calls of procedures in code built with
+ * -finstrument-functions: the compiler inserts calls of
+ * __cyg_profile_func_enter and _exit, which procs.c defines.
  *
- * --procedures=sample: every call is counted (IPS-7).
+ * --procedures=sample: every call is counted.
  *
- * --procedures=exact: ENTER and EXIT for every call, until a procedure costs
- * more than the budget. A COUNT of 0 calls marks that; from then on its calls
- * are counted, too.
+ * --procedures=exact: each call leaves an ENTER and an EXIT record, until these
+ * cost more for a procedure than the budget. A COUNT of 0 calls marks that
+ * moment; from then on the calls of that procedure are only counted.
  *
- * The counters are in a table of the thread. The table is mapped, only the
- * thread enlarges it, and it is never unmapped, because another thread may
- * write it out when the process ends. It is written as COUNT records, each with
- * the calls since the previous COUNT: at the end of the thread and of the
- * process, before an exec, and at a sample if the last COUNT is 100 ms old. So
- * a SIGKILL loses the counts of about 100 ms.
+ * Each thread has a table of counters. Only that thread enlarges the table. It
+ * is never unmapped, because another thread may write it out when the process
+ * ends. The counters are written as COUNT records, each with the calls since
+ * the previous COUNT: at the end of the thread and of the process, before an
+ * exec, and at a sample if the last COUNT is 100 ms old. So a SIGKILL loses the
+ * counts of about 100 ms.
  *
  * Invariants:
  * - The number of ENTERs plus the counted calls is the number of calls, from
@@ -21,8 +22,8 @@
  *   is counted.
  * - An EXIT is written only for a call whose ENTER this thread wrote in this
  *   process. A call that longjmp abandoned has no EXIT.
- * - All work except one increment is done with all signals blocked. If a
- *   handler enlarges the table while it interrupts a hook, the hook notices.
+ * - Slots are added, moved and written out with all signals blocked. If a
+ *   signal handler interrupts a hook and enlarges the table, the hook notices.
  * - In a vfork child nothing is recorded or counted.
  *
  * Budget: in each thread, the number of ENTER/EXIT pairs times the measured
@@ -38,8 +39,8 @@
 
 #include "agent/pool/format.h"
 
-/* ips_procs_begin is to be called at the start of a stream, ips_procs_end
- * before the thread's stream ends, both with all signals blocked. */
+/* To be called at the start of a stream (`kind`: of an image, a fork child or a
+ * thread) and before the stream's end, both with all signals blocked. */
 void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);
 /* To be called at a sample, with all signals blocked: writes this thread's

@@ -22,8 +22,8 @@
 #include "common/types.h"
 
 #define SMALL_STACK (64u << 10)
-/* Assumed size of the main thread's stack; the kernel keeps more address space
- * than this free for it. */
+/* Assumed size of the main thread's stack. The kernel reserves more address
+ * space than this for it. */
 #define MAIN_STACK (64u << 20)
 #define STACK_BLOCK_NS 50000u
 
@@ -31,7 +31,7 @@ extern void *__libc_stack_end __attribute__((weak));
 
 /* Kept small for the reason given in agent/record/thread.h. */
 static IPS_TLS struct {
-    uint64_t low; /* lower end of the thread's stack; 0: unknown */
+    uint64_t low; /* lower end of the thread's stack; 0: unknown or too small */
 } sampling;
 
 /* The C library's handler of signal 33; 0 until it is installed. */
@@ -46,8 +46,8 @@ struct kernel_sigaction {
     uint64_t mask;
 };
 
-/* Upper end of the thread's stack. A thread's control block is at the top of
- * its stack. */
+/* Returns the upper end of the thread's stack. The control block of a thread is
+ * at the top of its stack. */
 static uint64_t stack_end(void)
 {
     uint64_t main_end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
@@ -55,8 +55,7 @@ static uint64_t stack_end(void)
     return sampling.low + MAIN_STACK == main_end ? main_end : own;
 }
 
-/* --- interrupted calls ------------------------------------------------------
- */
+/* --- interrupted calls ---------------------------------------------------- */
 
 /* Whether `uc` is just after a system call that ended with EINTR. */
 static bool behind_eintr(const ucontext_t *uc)
@@ -119,13 +118,12 @@ static bool in_libc(uint64_t pc)
     return pc >= atomic_load_explicit(&low, memory_order_relaxed) && pc < end;
 }
 
-/* --- a sample ---------------------------------------------------------------
- */
+/* --- a sample ------------------------------------------------------------- */
 
 /* Whether the memory at `at` can be read. A thread that overflows its stack may
- * have moved sp to an unmapped page without touching it; then the fault must be
- * the program's, not ours. rt_sigprocmask with an invalid `how` changes
- * nothing, but returns EFAULT if the memory is unreadable. */
+ * have moved sp to an unmapped page without accessing it; the fault must then
+ * occur in the program, not in our handler. rt_sigprocmask with an invalid
+ * `how` changes nothing, but fails with EFAULT if the memory is unreadable. */
 static bool is_readable(uint64_t at)
 {
     return ips_sys6(SYS_rt_sigprocmask, -1, (long)(at & ~(uint64_t)7), 0, 8, 0,
@@ -138,11 +136,11 @@ static bool on_own_stack(uint64_t sp)
     return sampling.low && sp >= sampling.low && sp < stack_end();
 }
 
-/* Whether a sample may be written on the current stack; `alternate` NULL: no
- * signal interrupted the program. A record that needs a new segment takes 4 KB
- * of stack, which the stack of a coroutine may not have. There a sample is
- * written only if it fits the segment, or after extending the segment, which
- * takes little stack. */
+/* Whether the current stack is large enough to write a sample. `alternate`
+ * NULL: not called in a signal handler. A record that needs a new segment takes
+ * 4 KB of stack, which a coroutine's stack may not have. There a sample is
+ * written only if it fits the present segment, or if the segment can be
+ * extended, which takes little stack. */
 static bool can_write_sample_here(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
@@ -217,9 +215,9 @@ static void record_modules_and_counts(uint64_t t, const uint64_t *frames,
 
 #define PAGE 4096u
 
-/* Is the interrupted instruction in a spin loop? Only code of a known module is
- * read, since other code may be unmapped meanwhile, and only if its page can be
- * read: some systems map code that can be executed but not read. */
+/* Whether the instruction at `pc` is in a spin loop. Only code of a known
+ * module is read, since other code may be unmapped meanwhile, and only if its
+ * page is readable: some systems map code that can be executed but not read. */
 static bool is_in_spin_loop(uint64_t pc)
 {
     const uint64_t page = pc & ~(uint64_t)(PAGE - 1);
@@ -230,7 +228,8 @@ static bool is_in_spin_loop(uint64_t pc)
                             (size_t)(pc - page));
 }
 
-/* Whether the thread is in a wrapper, or in the C library called by one. */
+/* Whether the thread is in a wrapper, or in a C library function that a wrapper
+ * called. */
 static bool in_wrapper(const ucontext_t *uc)
 {
     uint64_t frames[LIBC_FRAMES];
@@ -285,7 +284,7 @@ void ips_sample_write_here(uint64_t real, bool late)
         n--;
     }
     /* Put the real function before its caller, as if the sample had been taken
-     * there. */
+     * in the real function. */
     if (n && real && !is_in_this_library(real) && frames > all) {
         *--frames = real;
         n++;
@@ -302,9 +301,10 @@ void ips_sample_write_start(uint64_t cpu)
     write_sample_record(ips_core_now(), cpu, NULL, 0, 0);
 }
 
-/* A signal that is not of our timers belongs to the C library: call its
- * handler. If it has installed none yet (no thread was created), take the
- * default action, which ends the program, as would have happened without us. */
+/* Handles a signal that does not come from our timers and so belongs to the C
+ * library: calls its handler. If it has installed none yet (no thread was
+ * created), takes the default action, which ends the program, as it would
+ * without us. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
     uintptr_t theirs = atomic_load(&their_handler);
@@ -332,12 +332,12 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         ips_pace_on_signal((uint32_t)cookie, uc, in_wrapper);
 }
 
-/* --- the handler's installation ---------------------------------------------
- */
+/* --- the handler's installation ------------------------------------------- */
 
 #if defined(__x86_64__)
 #define SA_RESTORER_ 0x04000000ul
-/* Debuggers recognise a signal frame by exactly these bytes. */
+/* The return from the signal handler. Debuggers recognise a signal frame by
+ * exactly these bytes. */
 void ips_sample_return(void) IPS_HIDDEN;
 __asm__(".text\n"
         ".p2align 4\n"
@@ -377,8 +377,9 @@ static void install_handler(bool first)
         atomic_store(&their_handler, old.handler);
 }
 
-/* Hook at the start of a stream: starts the sampling of its thread; at the
- * start of an image, prepares the process first. All signals are blocked. */
+/* Called at the start of a stream, with all signals blocked: starts the
+ * sampling of its thread. At the start of an image, prepares the process first.
+ */
 static void on_stream_begin(enum ips_start_kind kind)
 {
     if (ips_core_control()->procedures == IPS_PROCEDURES_OFF)
@@ -398,10 +399,11 @@ static void on_stream_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    if (ips_me.extra) /* a fork child has its parent's stacks here */
+    /* in a fork child these are the parent's stacks */
+    if (ips_me.extra)
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
-    if (kind == IPS_START_THREAD) /* the thread's creator may not have installed
-                                     the handler again yet */
+    /* the creating thread may not have reinstalled the handler yet */
+    if (kind == IPS_START_THREAD)
         ips_sample_reinstall_handler();
     if (sampling.low && !stopped)
         ips_pace_create_timers();
@@ -428,7 +430,7 @@ void ips_sample_reinstall_handler(void)
 void ips_sample_set_stack_size(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
-    /* The control block and static TLS are part of the stack. */
+    /* The control block and static TLS are at the top of the stack. */
     sampling.low = bytes >= SMALL_STACK ? top - bytes + 16384 : 0;
 }
 
@@ -443,8 +445,7 @@ void ips_sample_stop_for_good(void)
     ips_pace_delete_timers();
 }
 
-/* --- stacks of waits ---------------------------------------------------------
- */
+/* --- stacks of waits ------------------------------------------------------ */
 
 void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
 {

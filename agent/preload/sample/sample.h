@@ -1,8 +1,7 @@
 /*
- * Procedures by sampling: every thread of a recorded image is sampled once in
- * each period of its CPU time, at a random moment. Each sample is a SAMPLE
- * record with the call stack. The call stack of a wait over 50 us is written as
- * a STACK record.
+ * Sampling: every thread of a recorded image is sampled once in each period of
+ * its CPU time, at a random moment. Each sample is a SAMPLE record with the
+ * call stack. The call stack of a wait over 50 us is written as a STACK record.
  *
  * Two kernel timers (timer_create, signalling the thread itself) decide when:
  * pace.h. They are created when the thread's stream starts
@@ -10,51 +9,55 @@
  * end. exec deletes them together with a pending signal.
  *
  * The signal is 33, the C library's own SIGSETXID, which the program cannot
- * see. The C library removes it from every set that is blocked, waited for or
- * filled, and refuses handlers for it; Go's and other runtimes leave it to the
- * C library. So code that blocks "all" signals does not block it, no signalfd
- * or sigwait takes it, and none of these calls needs a wrapper. The C library
- * uses it to run setuid() and the like in every thread (si_code SI_TKILL): our
- * handler passes such signals to the C library's handler. That one is installed
- * at the first pthread_create; we then install ours again and remember theirs.
- * (Theirs ignores our signals: it wants SI_TKILL.) glibc's signal 32 is worse:
- * pthread_cancel may install its handler at any time.
+ * see. The C library removes it from every signal set that a program fills,
+ * blocks or waits for, and refuses handlers for it. Go's runtime and others
+ * leave it to the C library. So code that blocks "all" signals does not block
+ * it, no signalfd or sigwait takes it, and none of these calls needs a wrapper.
+ * The C library uses it to run setuid() and the like in every thread (si_code
+ * SI_TKILL): our handler passes such signals to the C library's handler. The C
+ * library installs its handler at the first pthread_create; we then install
+ * ours again and store the address of theirs. (Theirs ignores our signals,
+ * because their si_code is not SI_TKILL.) Signal 32, glibc's other internal
+ * signal, is less suitable: pthread_cancel may install a handler for it at any
+ * time.
  *
  * EINTR. The exact timer never runs in a call that we wrap. Linux since 5.9
- * (x86-64; arm64 later) queues the watch's signal when the thread returns to
- * user code, never inside a system call, so it does not interrupt a blocking
- * call. On other kernels it may come inside, on the way to sleep, or after a
- * stop and SIGCONT, for example, ended the sleep. SA_RESTART handles most
- * calls. For those that are never restarted (signal(7)) the rule is:
+ * (x86-64; arm64 later) queues the signal of the watch when the thread returns
+ * to user code, never inside a system call, so it does not interrupt a blocking
+ * call. On other kernels the signal may come inside a system call: on the way
+ * to sleep, or after something else (such as SIGSTOP and SIGCONT) ended the
+ * sleep. SA_RESTART handles most calls. For those that are never restarted
+ * (signal(7)) the rule is:
  * - The handler runs with all signals blocked. It notes the stack pointer in
  *   `ips_me.sample_eintr` under two conditions. First, the interrupted pc is
  *   just after a system call instruction with the result -EINTR. Then the
- *   sample was the first signal that met this call: the lowest number is taken
- *   first, and a second signal finds the first one's handler as its pc. Second,
- *   no other signal is deliverable.
+ *   sampling signal was the first one to interrupt this call, because a second
+ *   signal would find the pc in the first one's handler. Second, no other
+ *   signal is pending and unblocked.
  * - A wrapper clears the note before the call. If the call ends with EINTR and
  *   the noted stack pointer is just below the wrapper's own frame, the wrapper
- *   calls again with the rest of the time. (A handler of the program that ran
- *   meanwhile, and was interrupted by a sample itself, is deeper by a signal
- *   frame.) So an EINTR caused by a signal of the program always reaches the
- *   program. A signal that comes after our handler checked meets the thread
- *   between two calls, as a signal just before the first would have; if the
- *   call has a mask of its own (ppoll), the signal stays pending and ends the
- *   second call. Not covered on kernels before 5.9: sockets with SO_RCVTIMEO or
- *   SO_SNDTIMEO, io_getevents, and the C library's own calls.
+ *   repeats the call with the rest of the time. (If a handler of the program
+ *   ran meanwhile and a sample interrupted that, the noted stack pointer is
+ *   lower by a signal frame.) So an EINTR caused by a signal of the program
+ *   always reaches the program. A signal of the program that comes after our
+ *   handler's check arrives between the two calls, as if it had come just
+ *   before the first one. If the call has a signal mask of its own (ppoll),
+ *   that signal stays pending and ends the second call. Not covered on kernels
+ *   before 5.9: sockets with SO_RCVTIMEO or SO_SNDTIMEO, io_getevents, and the
+ *   C library's own calls.
  *
  * Stack: the handler takes less than 3 KiB in addition to the kernel's frame
- * (SA_ONSTACK: on the alternate stack if there is one). A thread with less than
- * 64 KiB of stack, or of unknown stack (not made by pthread_create or
- * thrd_create), is not sampled. Stacks are read from sp up to the known end of
- * the thread's stack (main: __libc_stack_end; others: their thread control
+ * (SA_ONSTACK: on the alternate stack if there is one). A thread is not sampled
+ * if its stack is smaller than 64 KiB or unknown (the thread was not created by
+ * pthread_create or thrd_create). Stacks are read from sp up to the known end
+ * of the thread's stack (main: __libc_stack_end; others: their thread control
  * block, which is at the top), or of the alternate stack. On any other stack
- * (coroutines) a sample has its program counter only.
+ * (coroutines), a sample has the program counter only.
  *
  * A thread whose alternate stack has less than 4 KiB besides the kernel's frame
  * is not sampled from then on (sigaltstack is wrapped). While a handler of the
- * program runs on an alternate stack, samples wait: our signal is added to its
- * sa_mask, and removed from what sigaction returns.
+ * program runs on an alternate stack, samples wait: our signal is added to the
+ * handler's sa_mask, and removed from the old action that sigaction returns.
  *
  * If a program replaces our handler by a raw system call, it has no samples;
  * nothing else changes.
@@ -74,8 +77,8 @@
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 
-/* Registers the functions that the core calls at the start and end of each
- * stream. To be called before ips_core_init. */
+/* Registers the functions that agent/record/core.c calls at the start and end
+ * of each stream. To be called before ips_core_init. */
 void ips_sample_init(void);
 
 /* Installs our handler again after the first pthread_create. */
@@ -85,7 +88,7 @@ void ips_sample_reinstall_handler(void);
  * thread. */
 void ips_sample_set_stack_size(uint64_t bytes);
 
-/* Adds our signal to a handler's mask, or removes it. */
+/* Adds our signal to the mask of a handler or, if not `add`, removes it. */
 static inline void ips_sample_mask(sigset_t *set, bool add)
 {
     uint64_t mask, bit = (uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1);
@@ -104,7 +107,10 @@ void ips_sample_stop_for_good(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
-/* Bytes of stack: less than any signal frame, more than the frames of the C
+/* IPS_SAMPLE_ALONE: whether only a sample interrupted the call that failed with
+ * EINTR: no handler of the program ran (`handlers`: handlers_run before the
+ * call), and the noted stack pointer is just below this frame. IPS_SAMPLE_NEAR
+ * is in bytes: less than any signal frame, more than the frames of the C
  * library's functions. */
 #define IPS_SAMPLE_NEAR 1024u
 #define IPS_SAMPLE_ALONE(handlers)                                             \
@@ -112,8 +118,9 @@ void ips_sample_stop_for_good(void);
      (uint64_t)(uintptr_t)__builtin_frame_address(0) - ips_me.sample_eintr <   \
          IPS_SAMPLE_NEAR)
 
-/* Evaluates `r = call`, and again after `adjust` if only a sample made it fail
- * with EINTR. `errno_of` is the error number if `failed`. */
+/* Executes `r = call`. If only a sample made the call fail with EINTR, executes
+ * `adjust` and repeats the call. `failed`, `errno_of`: expressions for whether
+ * `r` is a failure, and for its error number. */
 #define IPS_UNDISTURBED(r, call, failed, errno_of, adjust)                     \
     for (;;) {                                                                 \
         const uint32_t handlers_ = ips_me.handlers_run;                        \
@@ -125,8 +132,7 @@ void ips_sample_stop_for_good(void);
         adjust;                                                                \
     }
 
-/* --- stacks of waits -------------------------------------------------------
- */
+/* --- stacks of waits ------------------------------------------------------ */
 
 static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
                                                         uint64_t site)
@@ -136,9 +142,9 @@ static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
 void ips_stack_write_here(uint64_t t, uint64_t site, uint64_t sp)
     __attribute__((cold));
 
-/* The innermost call site outside this library and the C library; 0: unknown.
- * For calls that the C library makes for the program (stdio). Costs about 5 ns
- * for each frame whose unwind rule is cached. */
+/* Returns the innermost call site outside this library and the C library; 0:
+ * unknown. It serves calls that the C library makes for the program (stdio).
+ * Costs about 5 ns for each frame whose unwind rule is cached. */
 uint64_t ips_site_behind_libc(void);
 /* Placeholder for a call site that is looked up only if the call turns out to
  * be slow; ips_site_resolve replaces it before the record is written. */
@@ -148,11 +154,11 @@ static inline uint64_t ips_site_resolve(uint64_t site)
     return site == IPS_SITE_LATER ? ips_site_behind_libc() : site;
 }
 
-/* Writes the call stack of a call from `site` that took from `t` to `t_ret`
- * (stamps), if it was long. To be called right after the record of the call.
- * site 0: the stack starts where it leaves this library. The stack is not
- * written again if the last one in the slot had the same site and depth: so a
- * loop of waits costs a comparison. */
+/* Writes a STACK record for a call from `site` that took from `t` to `t_ret`
+ * (stamps), if the call was long. To be called right after the record of the
+ * call is written. `site` 0: the stack starts at the first frame outside this
+ * library. The stack is not written again if the last one in its slot had the
+ * same site and depth, so a loop of waits costs one comparison. */
 static inline void ips_stack_write_if_long_call(uint64_t t, uint64_t t_ret,
                                                 uint64_t site)
 {

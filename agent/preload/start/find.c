@@ -1,20 +1,21 @@
 /*
- * The real functions, found in the libraries that come after ours in the search
+ * Finds the real functions in the libraries that come after ours in the search
  * order.
  *
- * dlsym(RTLD_NEXT) would do, but takes 0.2 us a name: with 230 names that was a
- * fifth of what we add to the start of a short program, which calls three of
- * them. So each function is found at its first call; until then its slot holds
- * a stub (preload/start/stub.S). The first call may be in a signal handler, in
- * a vfork child or inside malloc. Therefore we search the hash tables of the
- * libraries ourselves, in the loader's order, and lock or allocate nothing. If
- * a library looks unusual (it has no such table), all names are left to dlsym,
- * at once and at our start.
+ * dlsym(RTLD_NEXT) would find them, but takes 0.2 us a name. For all 230 names
+ * that is a fifth of what we add to the start of a short program, which calls
+ * three of them. So each function is found at its first call; until then its
+ * slot holds a stub (preload/start/stub.S). The first call may be in a signal
+ * handler, in a vfork child or inside malloc. Therefore we search the hash
+ * tables of the libraries ourselves, in the loader's order, without locking or
+ * allocating. If a library has no such table, dlsym finds all names, at our
+ * start.
  *
- * The libraries are noted while the loader relocates ours, before any code of
- * the program runs. Libraries that use names of our wrappers for their own
- * functions are left out (preload/start/foreign.c). The C library's objects
- * that come before ours are included: the program may be libc.so.6 itself.
+ * The list of libraries is made while the loader relocates ours, before any
+ * code of the program runs. It leaves out libraries that use names of our
+ * wrappers for their own functions (preload/start/foreign.c). It includes
+ * objects of the C library that come before ours, because the program may be
+ * libc.so.6 itself.
  */
 #include "agent/preload/find.h"
 
@@ -29,8 +30,8 @@
 _Alignas(64) struct ips_real ips_real;
 struct ips_sync_real ips_sync_real;
 
-/* The libraries after ours at our start. Libraries loaded later are left out,
- * since they may be unloaded. */
+/* The libraries that come after ours, as of our start. Libraries that are
+ * loaded later are left out, since they may be unloaded. */
 #define LIBRARIES 256u
 static const struct link_map *libraries[LIBRARIES] IPS_TABLE;
 /* The first libraries, on a page that every process uses anyway. */
@@ -40,8 +41,8 @@ static inline const struct link_map **library_at(unsigned i)
 {
     return i < FEW ? &few_libraries[i] : &libraries[i - FEW];
 }
-/* The tables of the first libraries, among which the C library nearly always
- * is. */
+/* The symbol tables of the first libraries. The C library is nearly always one
+ * of them. */
 #define KNOWN 3u
 static struct ips_module known_modules[KNOWN];
 static unsigned library_count;
@@ -75,15 +76,15 @@ bool ips_module_read_tables(const struct link_map *l, struct ips_module *m)
     return symbols && names && (hash || old_hash);
 }
 
-/* Which version of a function: the default one, or the old one to which
+/* Selects the version of a function: the default one, or the old one to which
  * programs linked long ago are bound. */
 enum version {
     DEFAULT = 0,
     OLD = 0x8000 /* the bit "hidden" in a symbol's version */
 };
 
-/* A function may have several old versions: only this one differs from the
- * present one in what it does. */
+/* Whether the symbol is the oldest version of its function. Other old versions
+ * do the same as the present one. */
 static bool is_oldest(const struct ips_module *m, uint32_t symbol)
 {
     const char *name = ips_module_version(m, m->versions[symbol] & (OLD - 1));
@@ -147,7 +148,8 @@ const Elf64_Sym *ips_module_find_symbol(const struct ips_module *m,
     return find_version(m, name, hash, DEFAULT);
 }
 
-/* Fills `m` with the tables of library number `i` of the list. */
+/* Fills `m` with the symbol tables of library number `i` of the list. False: it
+ * has none. */
 static bool module_at(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
@@ -192,8 +194,8 @@ static bool note_libraries(void)
 static void do_nothing(void)
 {
 }
-/* The loader calls at_relocation() while it relocates us, to resolve
- * relocated(): that is before any code of the program runs. */
+/* The loader calls at_relocation() to resolve relocated() while it relocates
+ * our library, before any code of the program runs. */
 static void (*at_relocation(void))(void)
 {
     if (note_libraries())
@@ -230,7 +232,8 @@ bool ips_is_defined_in_noted(const char *name, uint32_t hash)
     return search_noted(name, hash, &l) != NULL;
 }
 
-/* Searches the listed libraries. *unsure: the caller must ask dlsym. */
+/* Returns the address of `name` in the listed libraries; NULL: not found.
+ * *unsure: the caller must ask dlsym. */
 static void *search_name(const char *name, bool *unsure)
 {
     const struct link_map *l;
@@ -275,10 +278,10 @@ bool ips_find_in_libc(const char *name)
            (ips_module_read_tables(l, &m) && ips_module_is_libc(&m));
 }
 
-/* The tables that the loader relocates and then write-protects are within NEAR
- * bytes of the dynamic section, and the hash table is as near to a library's
- * headers on its first page. If a library does not look like that, its headers
- * are not read. */
+/* In a usual library, the tables that the loader relocates and then
+ * write-protects are within NEAR bytes of the dynamic section, and the hash
+ * table is within NEAR bytes of the headers on the first page. The headers of
+ * other libraries are not read. */
 #define NEAR 65536u
 uint64_t ips_module_protected_end(const struct link_map *l,
                                   const struct ips_module *m, uint64_t at)
@@ -317,8 +320,8 @@ uint64_t ips_find_protected_end(const void *at)
 
 /* --- the tables -------------------------------------------------------- */
 
-/* Stand-ins for a function that no library after ours has. Only a program that
- * got our function from dlsym calls them. */
+/* Called in place of a real function that no library after ours has. Only a
+ * program that got our wrapper from dlsym can do so. */
 static long fail_with_enosys(void)
 {
     errno = ENOSYS;
@@ -329,7 +332,8 @@ static int return_enosys(void)
     return ENOSYS;
 }
 
-/* The names in one array, and the offset of each: needs no relocations. */
+/* All names in one array, and the offset of each name: pointers would need
+ * relocations. */
 static const struct names {
 #define X(type, name, parameters) char n_##name[sizeof(#name)];
 #include "agent/preload/real.def"
@@ -361,15 +365,16 @@ static void **real_slot(uint32_t index)
     return (void **)(void *)at;
 }
 
-/* Reports the time of the search as overhead of its own: the symbol tables are
- * cold, and a new image makes many first calls. */
+/* Calls ips_find_real and reports its time as separate overhead: the symbol
+ * tables are not in the caches, and a new image makes many first calls. */
 static void *find_real_as_overhead(const char *name)
 {
     IPS_APART;
     return ips_find_real(name);
 }
 
-/* Called by stub number `index`. Two threads at once store the same value. */
+/* Called by stub number `index`: finds its real function, stores it in the
+ * stub's slot, and returns it. Two threads at once store the same value. */
 void *ips_find_real_of_stub(uint32_t index)
 {
     int saved = errno;
@@ -384,17 +389,17 @@ void *ips_find_real_of_stub(uint32_t index)
     return found;
 }
 
-/* Fills all slots. If a lookup by dlsym fails, it calls the program's malloc,
- * which may lock a mutex and so call a stub; the lookup of that name
- * succeeds. */
+/* Fills all slots with stubs; without a complete list of libraries, then with
+ * the real functions. A failed dlsym calls the program's malloc, which may lock
+ * a mutex and so call a stub; the lookup of that stub's name succeeds. */
 void ips_find_install_stubs(void)
 {
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
         return;
     relocated();
-    for (uint32_t i = NAMES;
-         i-- > 0;) /* `read` is first in the table, so it is stored last */
+    /* `read` is first in the table, so it is stored last */
+    for (uint32_t i = NAMES; i-- > 0;)
         __atomic_store_n(real_slot(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
                          __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < NAMES && !all_known; i++)

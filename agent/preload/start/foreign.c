@@ -1,22 +1,23 @@
 /*
- * Names of our wrappers that a library of the program uses for its own
+ * Some names of our wrappers are used by a library of the program for its own
  * functions or variables: `splice` of audio buffers, `tee`, `listen`, `sync`.
- * We give up such a name. Our symbol table then marks it as undefined, so the
- * loader binds it as if we were not there, and references bound before are
- * bound again. So no call of such a function passes through us: its parameters
- * do not matter, and other calls cost what they did.
+ * We give up such a name: our symbol table marks it as undefined, so that the
+ * loader binds it as if our library were not there, and references that were
+ * bound before are bound again. So no call of such a function passes through a
+ * wrapper, its parameters do not matter, and other calls cost no more than
+ * before.
  *
- * A reference with a version is bound to the definition of that version, even
- * one that comes after the C library. So a name is given up if any reference
- * asks for it in the version of a library of the program. Calls of the C
- * library's function of that name are then not recorded. Only the library
- * itself can make such calls, by an address from dlsym; so libraries that use
- * dlsym are named in an UNSEEN record.
+ * The loader binds a reference with a symbol version to the definition of that
+ * version, even if it comes after the C library. So a name is also given up if
+ * any reference asks for the version of it that a library of the program
+ * defines. Calls of the C library's function of that name are then not
+ * recorded. Only the library itself can make such calls, by an address from
+ * dlsym; so libraries that use dlsym are named in an UNSEEN record.
  *
- * A library means the C library's function by a name if it belongs to the C
- * library, if it was preloaded (no other library needs it), or if it is a
- * sanitizer's runtime (__interceptor_NAME). Any other library is the program's
- * own.
+ * A library defines such a name as a variant of the C library's function if it
+ * belongs to the C library, if it was preloaded (no other library needs it), or
+ * if it is a sanitizer's runtime (__interceptor_NAME). Its names are not given
+ * up. Any other library is one of the program.
  *
  * All this runs while the loader relocates us: single-threaded, before any code
  * of the program. Libraries that the loader relocated before us are bound
@@ -33,14 +34,15 @@ static struct foreign_name {
     const char *name;
     /* version of the library's definition; NULL: matches any reference */
     const char *version;
-    /* no earlier library has the name: matches a reference without a version */
+    /* no earlier library defines the name: matches a reference without a
+     * version */
     bool first;
     uint32_t symbol; /* index of the name in our symbol table */
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
-/* the first name whose function may pass calls on to the C library's; the
- * library that defines it */
+/* passed_on: the first name whose function may pass its calls on to the C
+ * library's function; passed_by: the library that defines it */
 static const char *passed_on, *passed_by;
 static uint32_t passed_names;
 
@@ -125,8 +127,8 @@ static bool needs_library(const struct link_map *x, const char *soname,
     return false;
 }
 
-/* Whether no library needs `l`. Reliable because dlopen has not been called
- * yet. */
+/* Whether `l` was preloaded: no library needs it. That is reliable because
+ * dlopen has not been called yet. */
 static bool is_preloaded(const struct link_map *l, const struct ips_module *m)
 {
     const char *soname = dynamic_string_of(l, m, DT_SONAME),
@@ -167,7 +169,8 @@ static bool object_of(const struct link_map *l, struct object *o)
     for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
         uint64_t value = d->d_un.d_val;
         const void *at = (const void *)(uintptr_t)ips_module_address(l, value);
-        if (d->d_tag == DT_TEXTREL) /* some relocations are in its code */
+        /* some relocations are in its code */
+        if (d->d_tag == DT_TEXTREL)
             return false;
         if (d->d_tag == DT_RELA)
             o->relocations[0] = at;
@@ -183,7 +186,8 @@ static bool object_of(const struct link_map *l, struct object *o)
     return ips_module_read_tables(l, &o->m) && l->l_ld != ips_dynamic;
 }
 
-/* The version that `o` asks for by this symbol; NULL: none. */
+/* Returns the version of this symbol that `o` asks for; NULL: no particular
+ * one. */
 static const char *asked_version(const struct object *o, uint32_t symbol)
 {
     uint32_t index = version_index(&o->m, symbol);
@@ -199,8 +203,9 @@ static bool names_symbol(const struct object *o, uint32_t symbol,
     return strcmp(o->m.names + o->m.symbols[symbol].st_name, name) == 0;
 }
 
-/* Whether `o` refers to `name` in this version. In the symbol table, undefined
- * symbols come before those in the hash table. */
+/* Whether `o` refers to `name` in this version. Only the symbols before those
+ * in the hash table are searched, because references (undefined symbols) are
+ * there. */
 static bool asks_for(const struct object *o, const char *name,
                      const char *version)
 {
@@ -280,9 +285,9 @@ void ips_report_foreign_names(void)
     ips_report_unrecorded(text);
 }
 
-/* Notes `name` if the library `l` defines it; sets *foreign if `l` is a library
- * of the program. Returns false if `l` is
- * no library of the program, so that none of its names matters. */
+/* Notes `name` if the library `l` defines it and is a library of the program;
+ * then sets *foreign. Returns false if `l` is not a library of the program, so
+ * that none of its names matters. */
 static bool note_name(const struct link_map *l, const struct ips_module *m,
                       const char *name, uint32_t symbol, bool *foreign)
 {
@@ -311,7 +316,8 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
     return true;
 }
 
-/* Number of symbols that we define: those in our hash table. */
+/* Returns the number of symbols that our library defines: those in its hash
+ * table. */
 static uint32_t count_own_symbols(const struct ips_module *own,
                                   const uint32_t *chain)
 {
@@ -325,9 +331,10 @@ static uint32_t count_own_symbols(const struct ips_module *own,
     return i + (last != 0);
 }
 
-/* Every start does this for each library, so it compares hashes first, which
- * come from our own hash table; their lowest bit is not stored there. Few names
- * are left to be compared. */
+/* Each start of a program does this for each of its libraries. So the hashes of
+ * our names are first looked up in the library's Bloom filter; few names are
+ * left to be compared. The hashes come from our own hash table, which does not
+ * store their lowest bit. */
 bool ips_note_foreign_names(const struct link_map *l,
                             const struct ips_module *m)
 {
@@ -357,8 +364,9 @@ bool ips_note_foreign_names(const struct link_map *l,
 
 /* --- giving them up ------------------------------------------------------- */
 
-/* The page size, found without the C library, which may not be bound yet:
- * mprotect of 0 bytes fails only if the address is not the start of a page. */
+/* Returns the page size, found without the C library, which may not be bound
+ * yet: mprotect of 0 bytes fails only if the address is not the start of a
+ * page. */
 static uint64_t page_bytes(void)
 {
     const uint64_t begin = own_map()->l_addr;
@@ -389,8 +397,8 @@ static bool refers_to(const struct object *o, uint32_t symbol,
     return strcmp(version, g->version) == 0;
 }
 
-/* Stores into memory that the loader may have write-protected, and protects it
- * again. */
+/* Stores `value` at `at`, which the loader may have write-protected, and
+ * restores the protection. */
 static void store_value(const struct object *o, uint64_t at, uint64_t value)
 {
     if (!protect_pages(at, at + sizeof(value), PROT_READ | PROT_WRITE))
@@ -437,7 +445,8 @@ static bool undefine_given_symbols(void)
         from = ips_min_u64(from, at);
         to = at + sizeof(*m.symbols) > to ? at + sizeof(*m.symbols) : to;
     }
-    /* The code running here is on other pages, unless pages are large. */
+    /* The code that runs here is on other pages than the symbols, unless pages
+     * are large. */
     const int code = page_bytes() == 4096 ? 0 : PROT_EXEC;
     if (!protect_pages(from, to, PROT_READ | PROT_WRITE | code))
         return false;

@@ -1,5 +1,5 @@
-/* Starts the preload library: real functions, run, stdio, names of
- * descriptors. */
+/* Starts the preload library: finds the real functions, joins the run, hooks
+ * stdio, and identifies descriptors. */
 #include "agent/preload/wrap.h"
 
 #include "agent/preload/find.h"
@@ -41,11 +41,12 @@ static void identify_listed_descriptor(const struct entry *e, int list)
         ips_chan_identify(fd, ips_fd_get(fd), &hint);
 }
 
-/* Whether the kernel's descriptor table has space for at most `upto`
- * descriptors. It has 64 at least, and after fork it is as small as the open
- * descriptors allow. select ignores descriptors beyond the table and refuses
- * closed ones within it. If all descriptors in the set were open, select would
- * clear the set; the last word shows whether it did. */
+/* Whether the kernel's descriptor table for this process has space for at most
+ * `upto` descriptors. The table has 64 at least, and after fork it is as small
+ * as the open descriptors allow. select ignores descriptors beyond the table
+ * and fails for closed ones within it. If the table is larger and all its
+ * descriptors are open, select clears the set instead, which its last word
+ * shows. */
 static bool descriptor_table_ends(int upto)
 {
     enum { LARGE = 1024 };
@@ -58,10 +59,10 @@ static bool descriptor_table_ends(int upto)
            ~bits[LARGE / 64 - 1] == 0;
 }
 
-/* Names descriptors 3 to 63 (or 255) with one poll: closed ones give POLLNVAL.
- * Most programs inherit none, and reading /proc costs ten times as much. (bash
- * keeps descriptor 255 open, so its children have a larger table.) False: there
- * may be more descriptors. */
+/* Identifies the open ones among descriptors 3 to 63 (or 255), which one poll
+ * finds: closed ones give POLLNVAL. Most programs inherit none of these, and
+ * reading /proc costs ten times as much. (bash keeps descriptor 255 open, so
+ * its children have a larger table.) False: there may be more descriptors. */
 static bool name_low_inherited(void)
 {
     enum { FIRST = 3, SMALL = 64, MIDDLE = 256 };
@@ -81,9 +82,9 @@ static bool name_low_inherited(void)
     return true;
 }
 
-/* Names all inherited descriptors but 0 to 2: a new image keeps them open even
- * if it never uses them, and a reader elsewhere waits for its end of file until
- * they are closed. */
+/* Identifies all inherited descriptors but 0 to 2. A new image keeps them open
+ * even if it never uses them, and a reader in another process gets its end of
+ * file only when they are closed. */
 static void name_inherited(void)
 {
     if (name_low_inherited())
@@ -118,9 +119,9 @@ static void at_quick_exit_last(void *unused)
 }
 
 /* Registers at_quick_exit_last, before the program's first at_quick_exit
- * function, so that it runs after all of the program's. Not at the start of an
- * image, because hardly any program uses quick_exit. If it cannot be
- * registered, END is missing. */
+ * function, so that it runs after all of the program's. This is not done at the
+ * start of an image, because hardly any program uses quick_exit. If it fails,
+ * the END record will be missing. */
 static void register_quick_exit_end(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -137,14 +138,14 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
-/* The part of the start's CPU time, ns, that a CALLS record has reported. */
+/* The part of the start's CPU time (ns) that a CALLS record has reported. */
 static uint32_t begun_ns;
 
 void ips_report_start_cost(uint64_t from)
 {
     uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
-    ips_reset_overhead_counts(); /* time reported so far is included in `took`
-                                  */
+    /* the overhead counted so far is included in `took` */
+    ips_reset_overhead_counts();
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
     ips_calls_write_if_enough(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
@@ -156,17 +157,17 @@ IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
-/* Several threads can come at once only if a constructor of another library
- * made threads before ours ran. It is harmless if two do the same, and ON is
- * stored last. */
+/* Several threads can call this at once only if a constructor of another
+ * library created threads before ours ran. It is harmless if two do the same
+ * work. */
 void ips_wrap_init(void)
 {
     int saved = errno;
     uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     ips_find_install_stubs();
-    /* A call before the C library is initialised (.preinit_array, where
-     * sanitizers start) has no environment yet. The constructor calls again
-     * later. */
+    /* If we are called before the C library is initialised (.preinit_array,
+     * where sanitizers start), there is no environment yet. The constructor
+     * calls again later. */
     if (!environ)
         return;
     ips_sample_init();
@@ -188,13 +189,13 @@ void ips_wrap_init(void)
     ips_wrap_name_standard();
     name_inherited();
     ips_report_foreign_names();
-    /* valgrind keeps descriptors of its own in the table. */
+    /* valgrind has descriptors of its own in the process's table. */
     ips_own_table_on = !ips_in_valgrind();
     ips_report_start_cost(from);
     errno = saved;
 }
 
-/* The C library passes constructors the arguments of main(). */
+/* The constructor. The C library passes it the arguments of main(). */
 static __attribute__((constructor(101))) void begin_process(int argc,
                                                             char **argv)
 {
@@ -203,8 +204,8 @@ static __attribute__((constructor(101))) void begin_process(int argc,
         ips_wrap_init();
 }
 
-/* Runs after the program's atexit functions. stdio's own flush comes later
- * still, so this END is provisional. */
+/* The destructor runs after the program's atexit functions. stdio flushes its
+ * streams even later, so this END record is provisional. */
 static __attribute__((destructor(101))) void end_process(void)
 {
     if (ips_wrap_on())

@@ -1,9 +1,10 @@
 /*
- * syscall(): a number for which we have a wrapper goes through that wrapper;
- * libc's function makes the same system call and reports errors the same way.
- * Raw forms that differ from libc's (size of signal sets, error numbers) are
- * recorded around the raw call. vfork and clones that share memory never come
- * here: they would return twice into a frame of ours (preload/start/entry.S).
+ * The wrapper of syscall(). If we have a wrapper for the function of a system
+ * call, that wrapper makes the call: libc's function makes the same system call
+ * and reports errors in the same way. Raw forms that differ from libc's (size
+ * of signal sets, error numbers) are recorded around the raw call. vfork and
+ * clones that share memory never come here, because they would return twice
+ * into a frame of ours (preload/start/entry.S handles them).
  */
 #include "agent/preload/at.h"
 
@@ -22,8 +23,8 @@ int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
 
-/* Shortens the timeout before a wait is made again. For ppoll, pselect6 and
- * select the kernel has written back the time that is left. */
+/* Shortens the timeout in `args` before a wait is repeated. For ppoll, pselect6
+ * and select nothing is done: the kernel has stored the time that is left. */
 static void shorten_timeout(long n, const long asked[6], long args[6],
                             const struct ips_moment *call,
                             struct timespec *room)
@@ -98,7 +99,7 @@ static bool call_transfer_wrapper(long *r, long n, const long args[6],
             ips_recvfrom_slow(fd, P(void *, b), (size_t)c, (int)d,
                               P(struct sockaddr *, e), P(socklen_t *, f), site);
         return true;
-    case SYS_preadv2: /* like preadv, with an unused word before the flags */
+    case SYS_preadv2: /* like preadv; then an unused word and the flags */
         *r = ips_preadv2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
         return true;
     case SYS_pwritev2:
@@ -155,7 +156,7 @@ static bool call_file_wrapper(long *r, long n, const long args[6],
     case SYS_fdatasync:
         *r = ips_fdatasync_at(fd, site);
         return true;
-    case SYS_preadv: /* the kernel uses one word of the offset only */
+    case SYS_preadv: /* the kernel uses only one word of the offset */
         *r = ips_preadv_at(fd, P(struct iovec *, b), (int)c, d, site);
         return true;
     case SYS_pwritev:
@@ -290,9 +291,9 @@ static bool call_descriptor_wrapper(long *r, long n, const long args[6],
     }
 }
 
-/* Makes a system call that sets up an interface (`what`) which bypasses every
- * wrapper. If it succeeds, writes UNSEEN, so that the certificate reports it.
- */
+/* Makes a system call that sets up the interface `what`, which bypasses all
+ * wrappers. If it succeeds, writes an UNSEEN record, so that the certificate
+ * reports it. Returns the result. */
 static long call_unrecorded_interface(long n, const long args[6],
                                       const char *what)
 {
@@ -305,9 +306,9 @@ static long call_unrecorded_interface(long n, const long args[6],
     return r;
 }
 
-/* For calls on processes, and the interfaces that leave no records. Returns
- * true with the result in *r if `n` was such a call. Returns false for any
- * other call, and where the raw call must be made: exit and exit_group. */
+/* Handles system call `n` if it is about processes, or sets up an interface
+ * that leaves no records. True: the call was made, *r is its result. False: it
+ * is another call, or the caller must still make it (exit and exit_group). */
 static bool call_process_wrapper(long *r, long n, const long args[6],
                                  uint64_t site)
 {
@@ -384,7 +385,7 @@ static enum ips_op wait_op(long n)
 #endif
         return IPS_OP_SIGWAIT;
 #ifdef SYS_futex_waitv
-    case SYS_futex_waitv: /* several futexes: who woke it is not known */
+    case SYS_futex_waitv: /* several futexes: the waker is unknown */
         return IPS_OP_OTHER;
 #endif
     default:
@@ -393,27 +394,28 @@ static enum ips_op wait_op(long n)
 }
 
 /* Called by `syscall` in preload/start/entry.S after a raw call that it made
- * itself failed. */
+ * itself failed with `result`: sets errno and returns -1. */
 long ips_syscall_set_errno(long result)
 {
     errno = (int)-result;
     return -1;
 }
 
-/* Called by `syscall` in preload/start/entry.S. */
+/* Called by `syscall` in preload/start/entry.S for all other calls. */
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
     bool on = ips_wrap_on();
-    /* prctl and seccomp are handled in a vfork child, too */
+    /* prctl and seccomp must be handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {
         enum ips_forbids what = ips_seccomp_forbids((unsigned long)a);
         bool before = ips_prepare_for_forbidden_calls(what);
         r = REAL(syscall)(n, a, b, c, d, e, f);
-        /* a success may return a descriptor, a failure the tid of a thread */
+        /* a positive result is a descriptor (success) or the tid of a thread
+         * (failure) */
         if (r < 0 ||
             (r > 0 && !((unsigned long)b & SECCOMP_FILTER_FLAG_NEW_LISTENER)))
             ips_forbid_undo(what, before);

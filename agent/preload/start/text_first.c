@@ -1,14 +1,16 @@
 /*
- * Our own copies of the few functions on bytes and strings that we call. The C
- * library's would be bound by the loader at their first call, which takes 1 to
- * 2 us each at every start, and the program may replace them. They are hidden,
- * so only this library uses them. The strings are short, and no record without
- * a string needs them. errno and pthread_self are here for the same reason.
+ * Our own versions of the few functions on bytes and strings that we call. The
+ * loader would bind each of the C library's at its first call, which takes 1 to
+ * 2 us at every start, and the program may replace them. Our versions are
+ * hidden, so only this library uses them. They need not be fast: the strings
+ * are short, and records without strings do not use them. errno and
+ * pthread_self are here for the same reason.
  */
 #include "agent/preload/wrap.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
-/* Keeps the compiler from replacing a loop by a call of the same function. */
+/* Keeps the compiler from replacing the loop of a function by a call of that
+ * same function. */
 #define AS_WRITTEN() __asm__ volatile("")
 
 HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t n)
@@ -104,8 +106,8 @@ HIDDEN char *strrchr(const char *s, int c)
     }
 }
 
-/* errno: the C library keeps it at the same offset from every thread
- * pointer. */
+/* The C library keeps errno at the same offset from the thread pointer in every
+ * thread, so the offset is looked up once. */
 HIDDEN int *__errno_location(void)
 {
     static _Atomic ptrdiff_t at;

@@ -1,10 +1,11 @@
 /*
- * Condition variables, POSIX and C11. One wait waits for two things: the
- * signal, and the mutex, which the signaller may still hold. So it leaves two
- * records with the same times: ACQUIRE of the condition, then ACQUIRE of the
- * mutex (value IPS_GOT_AFTER_COND), which has a waker of its own only if the
- * mutex was released after the signal. The wait also releases the mutex at its
- * start. With --locks=all every wait records that it holds the mutex again.
+ * Condition variables, POSIX and C11. A wait ends when the condition is
+ * signalled and the mutex is free, which the signaller may still hold. So it
+ * leaves two records with the same times: ACQUIRE of the condition, then
+ * ACQUIRE of the mutex (value IPS_GOT_AFTER_COND). The second one has a waker
+ * of its own only if the mutex was released after the signal. The wait also
+ * releases the mutex at its start. With --locks=all, every wait records that it
+ * holds the mutex again.
  */
 #include "agent/preload/sync.h"
 
@@ -14,7 +15,8 @@ static bool cond_shared(const pthread_cond_t *c)
            (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
 }
 
-/* In __wrefs, the count of waiters is above three flag bits. */
+/* Whether a thread may be waiting for the condition. In __wrefs, the count of
+ * waiters is above three flag bits. */
 static bool cond_has_waiters(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||
@@ -72,7 +74,7 @@ static void record_wait_and_relock(const struct wait *w, int err)
 
 /* Body of a wrapper that waits for a condition. `sane`: the arguments are
  * valid; if not, the call fails at once and does not release the mutex. `good`,
- * `timed_out`: what the result `r` means. */
+ * `timed_out`: expressions for the meaning of the result `r`. */
 #define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \
@@ -145,10 +147,10 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
         return r;                                                              \
     } while (0)
 
-/* Condition variables of glibc before 2003 have another layout, which starts
- * with a pointer. A reference without a version, from a library that was not
- * linked with the thread library, means that one. Such waits are not
- * recorded. */
+/* The old versions of these functions, for condition variables of glibc before
+ * 2003, whose layout differs (it starts with a pointer). A library that was not
+ * linked with the thread library refers to them, by references without a
+ * version. Their waits are not recorded. */
 #if defined(__x86_64__)
 IPS_OLD(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m),
         (c, m), (void)0)

@@ -1,8 +1,8 @@
 /*
  * Futexes that programs and runtimes (Rust's, for example) use by syscall(). A
  * wait that slept is recorded as ACQUIRE, a call that woke a thread as RELEASE:
- * the kernel returns how many it woke, so nothing is guessed. Futex calls by
- * the program's own syscall instruction are not seen.
+ * the kernel returns the number of threads that it woke. Futex calls by a
+ * syscall instruction in the program itself are not recorded.
  */
 #include <linux/futex.h>
 #include <sys/syscall.h>

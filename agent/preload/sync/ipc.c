@@ -3,12 +3,13 @@
  * as counted resources. A post (or a sent message) is a RELEASE with the number
  * of units; a wait for a unit (or a message) is an ACQUIRE of kind SEMAPHORE. A
  * sender that waited for space in a queue waited for a receiver. Every post is
- * recorded, because only the kernel knows whether a thread waits. A message is
- * a unit like any other: receiving one that was already there makes no arc.
+ * recorded, because only the kernel knows whether a thread waits. A receive
+ * that did not wait, because a message was already in the queue, makes no arc.
  *
- * An object's name is (dev, ino, object). System V: the ipc namespace; the id
- * with the type above it; the semaphore's number. POSIX queue: device and inode
- * of the queue.
+ * An object's name is (dev, ino, object). System V: the ipc namespace; the id,
+ * with the type of object in the upper half; the semaphore's number. POSIX
+ * queue: 0; the number of the queue, from its inode; 0. IPS_SYNC_OF_SPACE in
+ * `object`: the space in a queue.
  *
  * A call that may wait is first tried without waiting, so we know whether it
  * waited: a thread that was only preempted gets no ACQUIRE, as with the other
@@ -28,11 +29,9 @@
 #include "agent/record/own_table.h"
 #include "agent/record/sys.h"
 
-enum {
-    OF_SEM = 1,
-    OF_QUEUE = 2
-}; /* type of a System V object, stored above its id */
-/* in `object`: a wait for the semaphore to become 0 */
+/* type of a System V object, in the upper half of `ino` */
+enum { OF_SEM = 1, OF_QUEUE = 2 };
+/* in `object`, for a wait until the semaphore is 0 */
 #define FOR_ZERO (1ull << 32)
 
 static struct ips_sync_object name_system_v_object(uint64_t what, int id,
@@ -55,7 +54,7 @@ static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
     if (known)
-        /* a poll and a signal name the queue by this number, too */
+        /* records of polls and signals name the queue by the same number */
         *out = (struct ips_sync_object){
             0, IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino)), object};
     return known;
@@ -82,9 +81,10 @@ static inline struct wait wait_begin(void)
     return w;
 }
 
-/* Whether to try without waiting first. Not if the caller gave a timeout: the
- * kernel must check it before it looks at the object. Not if a seccomp filter
- * may kill the program for a call that it did not make. */
+/* Whether the wrapper tries without waiting first. False if the caller gave a
+ * timeout: the kernel must check it before it examines the object. False if a
+ * seccomp filter may kill the program for a call that it did not make itself.
+ */
 static inline bool must_try_first(struct wait *w, const struct timespec *given)
 {
     bool tries = w->on && !given && !ips_sys_quiet;
@@ -111,16 +111,15 @@ static inline void wait_end(struct wait *w)
 }
 
 /* Whether a call with the error number `err` (0: success) may have waited. With
- * any other error it failed at once, and the kernel may not have been able to
- * read the arguments. */
+ * any other error it failed at once, and its arguments may be unreadable. */
 static bool may_have_waited(int err)
 {
     return err == 0 || err == EINTR || err == EAGAIN || err == ETIMEDOUT ||
            err == EIDRM;
 }
 
-/* Records a call that asked for a unit and returned; `err` 0: it got the
- * unit. */
+/* Records a call that asked for a unit of `thing` and returned; `err` 0: it got
+ * the unit. */
 static void record_unit_wait(const struct wait *w,
                              const struct ips_sync_object *thing, int err,
                              uint64_t site)
@@ -209,7 +208,8 @@ IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
 
 /* --- message queues ------------------------------------------------------ */
 
-/* Records a finished call that sent a message (`put`) or received one. */
+/* Records a call that sent a message (`put`) or received one, and returned with
+ * `err`. */
 static void record_message(struct wait *w,
                            const struct ips_sync_object *message,
                            const struct ips_sync_object *room, bool put,
@@ -274,8 +274,8 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
         IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags),
                         r == -1, errno, (void)0);
     int saved = errno;
-    if (w.on &&
-        !(flags & MSG_COPY)) /* with MSG_COPY the message stays in the queue */
+    /* with MSG_COPY the message stays in the queue */
+    if (w.on && !(flags & MSG_COPY))
         record_system_v_message(&w, id, false, r >= 0 ? 0 : saved, site);
     errno = saved;
     return r;

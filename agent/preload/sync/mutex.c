@@ -20,16 +20,16 @@ bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m)
         (uint32_t)__atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED);
     if ((kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP &&
         m->__data.__count > 1)
-        return false; /* the release that counts is still to come */
+        return false; /* not the last release of a recursive mutex */
     bool waited = kind & (KIND_ROBUST | KIND_INHERIT) ? lock >> 31
                   : kind & KIND_PROTECT               ? (lock & 3) == 2
                                                       : lock == 2;
     return waited || ips_take_tried_mark(m);
 }
 
-/* Makes the real call for a lock that was not free; it waits, or fails. `error`
- * is the error number that its result r stands for; `owner_tid` is the holder
- * of a robust mutex. */
+/* Makes and records the real call for a lock that was not free; it waits, or
+ * fails. `error`: an expression for the error number that its result `r` means.
+ * `owner_tid`: thread id of the holder of a robust mutex. */
 #define WAIT(at, shared, owner_tid, error, site, real_call)                    \
     do {                                                                       \
         bool in_shared = shared;                                               \
@@ -53,16 +53,16 @@ bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m)
         return r;                                                              \
     } while (0)
 
-/* Trying an unrecoverable robust mutex has side effects (glibc 2.36 leaves it
- * locked by us). So robust mutexes are not tried; the holder is read
- * instead. */
+/* A trylock of an unrecoverable robust mutex has side effects (glibc 2.36
+ * leaves it locked by the caller). So robust mutexes are not tried; their
+ * holder is read instead. */
 static inline bool is_robust(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-/* Thread id of the holder of a robust mutex; 0 for other kinds and for an
- * unknown layout. */
+/* Returns the thread id of the holder of a robust mutex; 0 for other kinds of
+ * mutex, and if the layout is unknown. */
 static int owner_tid(const pthread_mutex_t *m)
 {
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
@@ -70,7 +70,7 @@ static int owner_tid(const pthread_mutex_t *m)
                         : 0;
 }
 
-/* Thread id of the holder; 0: unknown. */
+/* Returns the thread id of the mutex's holder; 0: unknown. */
 static uint32_t holder_of(const void *at)
 {
     const pthread_mutex_t *m = at;
@@ -79,10 +79,11 @@ static uint32_t holder_of(const void *at)
                : 0;
 }
 
-/* Whether the mutex seems to be held by another thread. Then the real call is
- * made at once: a try before it would give the holder time to release, so a
- * contended lock would succeed without sleeping more often than without
- * recording. A recursive mutex may be held by the caller, so it is tried. */
+/* Whether another thread seems to hold the mutex. If so, the wrapper makes the
+ * real call at once: a try before it would give the holder time to release the
+ * mutex, so that a contended lock would succeed without sleeping more often
+ * than it does without recording. A recursive mutex may be held by the caller,
+ * so it is tried. */
 static inline bool is_held(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
@@ -90,16 +91,17 @@ static inline bool is_held(const pthread_mutex_t *m)
            (m->__data.__kind & KIND_TYPE) != PTHREAD_MUTEX_RECURSIVE_NP;
 }
 
-/* Whether the process has one thread, and the mutex is private and free. Only
- * the caller can hold it then, and the C library saves the atomic operation
- * that a try would cost. (If it is held, locking it again waits for ever.) */
+/* Whether the process has one thread, and the mutex is private and free. Then
+ * no other thread can hold it, and the C library saves the atomic operation
+ * that a try would cost. (If the mutex is held, a second lock waits for ever.)
+ */
 static inline bool can_no_other_thread_hold(const pthread_mutex_t *m)
 {
     return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
 
-/* Records, with --locks=all, that a free lock was taken; `r` is what the lock
- * call returned. Returns r. */
+/* With --locks=all, records that a free lock was taken. `r` is the result of
+ * the lock call; returns `r`. */
 static inline int record_free_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
@@ -138,8 +140,8 @@ static __attribute__((noinline)) int lock_slow(pthread_mutex_t *m,
          SREAL_WAIT(pthread_mutex_lock)(m));
 }
 
-/* Nearly all locks are free, and programs make millions of such calls: this
- * fast path does only what those need. */
+/* Nearly all locks are free, and programs make millions of such calls. So this
+ * fast path does only what a free lock needs. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_on()) || can_no_other_thread_hold(m))
@@ -217,7 +219,7 @@ static __attribute__((noinline)) int unlock_slow(pthread_mutex_t *m,
 }
 
 /* Whether certainly no thread waits for the mutex: a fast test for the common
- * kinds, if --locks=all is off. false: use
+ * kinds of mutex, without --locks=all. False: unknown; call
  * ips_mutex_check_waiters_and_clear_mark. */
 static inline bool plainly_unwaited(const pthread_mutex_t *m)
 {
@@ -291,8 +293,8 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
 
 /* --- spin locks ----------------------------------------------------------- */
 
-/* The lock does not show whether it is process-shared. Spinning threads are
- * counted in this process only, so the lock is named as private to it. */
+/* A spin lock does not show whether it is process-shared. Spinning threads are
+ * counted in this process only, so the lock is recorded as private to it. */
 
 IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {

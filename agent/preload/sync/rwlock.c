@@ -6,7 +6,7 @@
 #define WRITER 2u
 #define READERS_WAIT 4u
 #define READER_SHIFT 3
-/* in __writers: a flag, not a waiter */
+/* in __writers: a flag, not part of the count of waiting writers */
 #define WRITER_HANDS_OVER (1u << 31)
 /* Bit of a futex word: threads may sleep on it. */
 #define FUTEX_USED 2u
@@ -16,10 +16,10 @@ static bool lock_shared(const pthread_rwlock_t *l)
     return !ips_sync_known.rwlock || l->__data.__shared;
 }
 
-/* Whether a thread may be waiting for this lock, which we hold to read or
- * write. A reader's unlock wakes no thread if other readers still hold the
- * lock. The last reader's unlock does, and the waiter is matched with that one.
- */
+/* Whether a thread may be waiting for this lock, which the caller holds to read
+ * or write. Clears the mark of failed tries. If other readers still hold the
+ * lock, a reader's unlock wakes no thread; the last reader's unlock does, and
+ * the waiter is matched with that one. */
 static bool lock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
 {
     if (!ips_sync_known.rwlock)
@@ -38,9 +38,9 @@ static bool lock_check_waiters_and_clear_mark(const pthread_rwlock_t *l)
     return ips_take_tried_mark(l);
 }
 
-/* Whether the lock seems to be held so that `kind` must wait (for the reason
- * see is_held in preload/sync/mutex.c). WRITING with WRITER excludes readers;
- * readers exclude writers as well. */
+/* Whether the lock seems to be held so that a lock of `kind` must wait (is_held
+ * in preload/sync/mutex.c gives the reason for this test). WRITING together
+ * with WRITER excludes readers; readers also exclude writers. */
 static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
 {
     if (!ips_sync_known.rwlock)
@@ -51,7 +51,8 @@ static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
                : (readers & (WRITING | WRITER)) == (WRITING | WRITER);
 }
 
-/* Thread id of the writer that holds the lock; 0: none, or unknown. */
+/* Returns the thread id of the writer that holds the lock; 0: none, or unknown.
+ */
 static uint32_t writer_of(const pthread_rwlock_t *l)
 {
     return ips_sync_known.rwlock

@@ -1,11 +1,13 @@
-/* Semaphores (also named ones, which are in a mapped file), barriers, once. */
+/* Wrappers of semaphores (also named ones, which are in a mapped file),
+ * barriers and pthread_once. */
 #include "agent/preload/sample/sample.h"
 #include "agent/preload/sync.h"
 
 /* --- semaphores ----------------------------------------------------------- */
 
-/* Whether a thread may be waiting for the semaphore. The C library's layout:
- * the value, above it the count of waiters; then whether the semaphore is
+/* Whether a thread may be waiting for the semaphore. Clears the mark of failed
+ * tries. The C library's layout is a 64-bit word, with the value below and the
+ * count of waiters above; then a word that shows whether the semaphore is
  * process-shared. */
 static bool sem_check_waiters_and_clear_mark(const sem_t *s)
 {
@@ -23,8 +25,8 @@ static bool sem_shared(const sem_t *s)
     return !ips_sync_known.sem || shared != 0;
 }
 
-/* Whether the semaphore seems to be 0, read as is_held of a mutex does
- * (preload/sync/mutex.c). */
+/* Whether the semaphore's value seems to be 0. If so, the real call is made at
+ * once, for the reason given at is_held in preload/sync/mutex.c. */
 static inline bool sem_empty(const sem_t *s)
 {
     const uint64_t *word = (const uint64_t *)(const void *)s;
@@ -32,8 +34,9 @@ static inline bool sem_empty(const sem_t *s)
            (uint32_t)__atomic_load_n(word, __ATOMIC_RELAXED) == 0;
 }
 
-/* A free semaphore is taken at once, but a pending cancellation is served
- * first: these calls are cancellation points even if they do not wait. */
+/* Body of a wrapper that waits for a semaphore. A free semaphore is taken at
+ * once, but only after a test for cancellation: these calls are cancellation
+ * points even if they do not wait. */
 #define SEM_WAIT(real_call)                                                    \
     do {                                                                       \
         int saved = errno;                                                     \
@@ -146,11 +149,9 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
     return r;
 }
 
-/* --- once
- * ------------------------------------------------------------------------------
- */
+/* --- once ----------------------------------------------------------------- */
 
-/* Bit of the control word of pthread_once: the function has run. */
+/* Bit in the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
 
 /* The real call runs `run_once_function` in place of the program's function, so

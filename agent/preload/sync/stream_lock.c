@@ -1,8 +1,8 @@
 /*
- * The lock of a stdio stream, as flockfile() and its like take it: recorded as
- * the mutex that it is. The C library's other functions take the same lock by
- * calls of its own, which are not seen: a wait for a printf of another thread
- * has no release, and a printf that waits has no record.
+ * Wrappers of flockfile() and the like: the lock of a stdio stream is recorded
+ * as a mutex. The C library's other functions take the same lock by internal
+ * calls, which no wrapper sees. So a wait for another thread's printf has no
+ * release, and a printf that waits has no record.
  *
  * flockfile() may be called again by the thread that holds the lock; only its
  * first call and the last funlockfile() count.
@@ -13,8 +13,8 @@
 
 #include "agent/record/valgrind.h"
 
-/* The C library's _IO_lock_t, which no header shows. `count` counts the calls
- * of the holder; whether its first call is counted too depends on the version.
+/* The C library's _IO_lock_t, which no header declares. `count` counts the
+ * calls of the holder. It depends on the version whether the first call counts.
  */
 struct stream_lock {
     int word; /* 0: free; 1: held; 2: held, and a thread may be waiting */
@@ -49,7 +49,7 @@ static void check_layout(void)
                      __ATOMIC_RELEASE);
 }
 
-/* The first call in every wrapper. False: nothing is recorded. */
+/* Every wrapper calls this first. False: nothing is recorded. */
 static bool is_on(const FILE *f)
 {
     if (unlikely(!ips_sync_on()) || !f->_lock)
@@ -73,13 +73,13 @@ static bool may_be_held_by_another(const FILE *f)
                 (void *)pthread_self());
 }
 
-/* Whether this thread, which holds the lock, has taken it once. */
+/* Whether this thread, which holds the lock, has taken it only once. */
 static bool is_held_once(const FILE *f)
 {
     return layout != KNOWN || lock_of(f)->count == first_count;
 }
 
-/* Whether --locks=all must record locks that nobody waits for. */
+/* Whether locks for which no thread waits must be recorded (--locks=all). */
 static inline bool must_record_free(void)
 {
     return unlikely(ips_sync_all) && !__libc_single_threaded;
@@ -91,9 +91,10 @@ static void record_free_lock(const FILE *f)
         ips_record_uncontended_now(IPS_SYNC_MUTEX, f->_lock, false);
 }
 
-/* Fast ways for what nearly all calls find. Returns whether the lock was free
- * and is taken. Another thread may take it after the look, so that the try
- * fails: then the call waits, and has a record. */
+/* The next two are fast tests for the usual case. take_plainly_free takes the
+ * lock if it is free, and returns whether it did. Another thread may take the
+ * lock after the test, so that the try fails; the call then waits and is
+ * recorded. */
 static inline bool take_plainly_free(FILE *f)
 {
     return layout == KNOWN && !ips_sync_all && ips_sync_attempts &&
@@ -144,7 +145,7 @@ void _IO_flockfile(FILE *) IPS_ALIAS(flockfile);
 
 IPS_EXPORT int ftrylockfile(FILE *f)
 {
-    bool on = is_on(f); /* fills the slot of the real function, too */
+    bool on = is_on(f); /* must come first: it also finds the real function */
     int r = SREAL(ftrylockfile)(f);
     if (!on)
         return r;
@@ -158,7 +159,7 @@ int _IO_ftrylockfile(FILE *) IPS_ALIAS(ftrylockfile);
 
 static void unlock_and_record(FILE *f, bool waited, uint64_t site)
 {
-    const void *lock = f->_lock; /* the stream may be closed once it is free */
+    const void *lock = f->_lock; /* after the unlock the stream may be closed */
     struct ips_sync_object thing = ips_name_sync_object(lock, false);
     struct ips_moment call = ips_at_call();
     SREAL(funlockfile)(f);

@@ -1,5 +1,5 @@
 /* Shared by the wrappers of this folder: checks of object layouts, names of
- * objects in shared memory, the two records, and spinning. */
+ * objects in shared memory, ACQUIRE and RELEASE records, and spinning. */
 #include "agent/preload/sync.h"
 
 #include <sys/sysmacros.h>
@@ -18,10 +18,10 @@ _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
 /* --- layouts -------------------------------------------------------------- */
 
-/* The next functions check the layout of each type of object: one unexpected
- * word makes it unknown. Each object is destroyed after use, because checkers
- * such as helgrind know an object by its address and the next one may have the
- * same. */
+/* Each of the next functions checks the layout of one type of object: if any
+ * word is unexpected, the layout counts as unknown. Each object is destroyed
+ * after use, because checkers such as helgrind identify an object by its
+ * address, and the next one may have the same. */
 static void check_mutex_layout(void)
 {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
@@ -110,9 +110,9 @@ static void check_barrier_layout(void)
         good && word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* Checks the layouts, at the first call of a wrapper; also in a signal handler
- * (sem_post). Two threads at once do no harm: both store the same values,
- * `ready` last. */
+/* Checks the layouts, at the first call of a wrapper, which may be in a signal
+ * handler (sem_post). False: nothing can be recorded now. Two threads
+ * at once do no harm: both store the same values, ips_sync_ready last. */
 bool ips_sync_check_layouts(void)
 {
     ips_find_install_stubs();
@@ -137,9 +137,10 @@ bool ips_sync_check_layouts(void)
 
 /* --- objects in shared memory --------------------------------------------- */
 
-/* A cache of mappings by page. One thread at a time writes an entry (`turn` is
- * odd meanwhile); a read is valid if `turn` is even and equal before and after.
- * Entries expire, because the program may map something else there. */
+/* A cache of shared mappings, by page of address space. One thread at a time
+ * writes an entry; `turn` is odd meanwhile. A read is valid if `turn` is even
+ * and is the same before and after. Entries expire, because the program may map
+ * something else at the page. */
 struct map_entry {
     _Atomic uint32_t turn;
     /* `offset`: of the page in the mapped file */
@@ -223,8 +224,9 @@ static bool map_parse(const char *p, struct map_row *m)
     return true;
 }
 
-/* Finds the line with the mapping of `at` among the complete lines of
- * buf[0..have). Returns the number of bytes of the lines that it has parsed. */
+/* Searches the complete lines in buf[0..have) for the mapping of address `at`,
+ * sets *found and stores it in *m. Returns the number of bytes in the lines
+ * that it has parsed. */
 static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_row *m,
                         bool *found)
 {
@@ -242,9 +244,10 @@ struct finding {
     struct map_row *m;
 };
 
-/* Reads /proc/self/maps up to the line with the address. Returns 1 if there is
- * one, 0 if not, or -errno. The buffer is small, because a signal handler's
- * stack may be small; only the start of each line must fit. */
+/* Reads /proc/self/maps up to the line for the address in `arg` (struct
+ * finding). Returns 1 if there is such a line, 0 if not, or a negative error
+ * number. The buffer is small, because a signal handler's stack may be small;
+ * only the start of each line must fit. */
 static long read_maps_for_address(void *arg)
 {
     struct map_row *m = ((struct finding *)arg)->m;
@@ -264,13 +267,14 @@ static long read_maps_for_address(void *arg)
         have -= used;
         memmove(buf, buf + used, have);
         if (have > sizeof(buf) / 2)
-            have = sizeof(buf) / 2; /* a long path: its end is not needed */
+            have = sizeof(buf) / 2; /* a long path: its end is dropped */
     }
     ips_sys_close(fd);
     return found;
 }
 
-/* Finds the line of /proc/self/maps for the mapping that contains `at`. */
+/* Stores in *m the line of /proc/self/maps for the mapping that contains `at`.
+ * False: there is none. */
 static bool map_find(uint64_t at, struct map_row *m)
 {
     struct finding finding = {at, m};
@@ -380,16 +384,16 @@ void ips_record_uncontended_release(enum ips_sync kind, const volatile void *at,
 /* --- spinning ------------------------------------------------------------- */
 
 /* Returns, in stamps, the CPU time that a thread may use between two tries of
- * one wait: 100 us, 50 times what counts as blocked. Time off the CPU between
- * them counts as waiting. */
+ * one wait: 100 us, which is 50 times IPS_BLOCKED_NS. Time off the CPU between
+ * tries counts as waiting. */
 static uint64_t attempt_gap(void)
 {
     return ips_wrap_blocked * 50;
 }
 
-/* Whether a try now belongs to the same loop as the last one. CPU time is read
- * only if the elapsed time is too long; it is assumed that the thread ran all
- * the time between the first and the last try. */
+/* Whether a try now belongs to the same loop as the last one. The CPU clock is
+ * read only if too much time has elapsed since the last try. Between the first
+ * and the last try, the thread is assumed to have run all the time. */
 static bool same_loop(const struct ips_try *t, uint64_t now)
 {
     if (now - t->last <= attempt_gap())
@@ -399,18 +403,15 @@ static bool same_loop(const struct ips_try *t, uint64_t now)
 }
 
 /* Clears the mark of `slot`, and returns whether it was recent. A thread that
- * still tries sets the mark again, so each failed try costs a releasing thread
- * at most one record. */
+ * goes on trying sets the mark again, so each failed try costs a releasing
+ * thread at most one record. */
 bool ips_take_tried_mark_slow(uint32_t slot)
 {
     uint64_t last =
         atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
     uint64_t now = ips_core_now();
-    return last &&
-           (now < last ||
-            now - last <
-                attempt_gap() *
-                    20000); /* 2 s, since a loop may sleep between tries */
+    /* recent: less than 2 s ago, since a loop may sleep between tries */
+    return last && (now < last || now - last < attempt_gap() * 20000);
 }
 
 void ips_note_failed_try(const volatile void *at)
