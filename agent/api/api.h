@@ -33,8 +33,7 @@ struct ips_api {
 
 /* This library's own table (api/task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
-/* Records a mark (api/mark.c): the function `mark` in the preload library's
- * table. */
+/* Records a mark (api/mark.c). The preload library's table has it as `mark`. */
 void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
 
 #endif

@@ -13,7 +13,7 @@
 static inline size_t ips_text_length(const char *text)
 {
     size_t n = 0;
-    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; its NUL ends the loop */
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; a NUL ends the loop */
     while (n < IPS_TEXT_BYTES - 1 && text[n])
         n++;
     return n;

@@ -1,4 +1,5 @@
-/* Options of ipsrun. docs/ipsrun.1 describes the same; a test compares them. */
+/* Options of ipsrun. docs/ipsrun.1 describes them too; a test compares the two.
+ */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -330,7 +331,8 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     }
 }
 
-/* `word`: the option as typed. */
+/* Prints a message about an unknown option or one without its value; `word` is
+ * the option as typed. Returns the exit status. */
 static int report_wrong_option(int option, const char *word)
 {
     struct ips_nearest near;

@@ -35,9 +35,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-/* A segment's memory is populated (MADV_POPULATE_WRITE) piece by piece: first
- * one page, then in steps of the size that is populated already, but of at
- * least IPS_GROW_FIRST_BYTES and at most IPS_GROW_STEP_BYTES. */
+/* A segment's memory is populated (MADV_POPULATE_WRITE) in steps: first one
+ * page, then as much as is populated already, but at least IPS_GROW_FIRST_BYTES
+ * and at most IPS_GROW_STEP_BYTES. */
 #define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
@@ -73,10 +73,10 @@ enum ips_lost_cause {
 
 enum ips_probe {
     IPS_PROBE_EVENT = 0, /* one stamp */
-    IPS_PROBE_CALL = 1,  /* a recorded call: call and return stamps, CPU, site,
-                            and the wrapper round it */
-    /* extra cost, beyond CALL, of a call in which the thread was switched out,
-     * if the CPU clock is not read */
+    IPS_PROBE_CALL = 1,  /* a recorded call: its wrapper, two stamps, CPU time
+                            and call site */
+    /* extra cost, beyond CALL, of a call in which the thread was switched out
+     * and the CPU clock was not read */
     IPS_PROBE_BLOCK = 2,
     IPS_PROBE_SAMPLE = 3,
     IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
@@ -131,8 +131,8 @@ struct ips_control {
     uint64_t created_real_ns; /* CLOCK_REALTIME, for people */
     uint64_t quota_bytes;     /* at most a quarter of the tmpfs's free space */
     uint64_t probe_ns; /* cost of one I/O record, measured on this machine */
-    uint32_t root_pid; /* pid that became CMD, whose END is the goal of the
-                          path; 0 if this machine only joined the run */
+    uint32_t root_pid; /* pid of CMD, whose END is the goal of the path; 0 if
+                          this machine only joined the run */
     uint32_t cpus;     /* usable cores, from affinity */
     uint32_t segment_bytes;
     uint32_t uid;
@@ -156,8 +156,8 @@ struct ips_control {
     uint32_t sample_us;  /* CPU time of a thread between two samples, us */
     uint32_t cpu_mode;   /* enum ips_cpu_mode */
     uint32_t on_full;    /* enum ips_on_full */
-    uint32_t budget_ppm; /* procedures=exact: share of the CPU that recording
-                            may use */
+    uint32_t budget_ppm; /* procedures=exact: maximal share of the CPU time for
+                            recording */
     uint32_t probe_extra_ns; /* tests: extra CPU time burnt at every record */
     /* Cost of each kind of probe in thousandths of a ns, measured on this
      * machine before the start; index: enum ips_probe. */
@@ -170,17 +170,18 @@ struct ips_control {
     uint32_t locks; /* enum ips_locks */
     /* The slave that drains the run, if that slave is in the initial pid
      * namespace: its pid there, and the address that get_robust_list() returns
-     * for it. The address is as random as its address space, so it tells the
-     * slave from another process with that pid. slave_pid 0: not known. */
+     * for it. The address is randomised like the address space, so it
+     * distinguishes the slave from another process with that pid. slave_pid 0:
+     * unknown. */
     uint32_t slave_pid;
     uint64_t slave_list;
     uint64_t probe_spawn_ps; /* cost of IPS_PROBE_SPAWN */
-    /* Bytes that spare segments had when they were made, cumulative; only the
-     * slave stores it. In use = used_bytes + spare_bytes - released_bytes. */
+    /* Total size of all spare segments made so far; only the slave stores it.
+     * In use = used_bytes + spare_bytes - released_bytes. */
     _Atomic uint64_t spare_bytes;
     uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
-    /* 1: a process of the run has the side of a pseudo terminal that controls
-     * it. Only then are reads and writes of pseudo terminals matched. */
+    /* 1: a process of the run holds the master side of a pseudo terminal; only
+     * then are reads and writes of pseudo terminals matched. */
     _Atomic uint32_t has_pty_master;
     uint32_t reserved;
 };
@@ -193,7 +194,7 @@ static inline uint64_t ips_control_bytes_in_use(const struct ips_control *c)
         atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
     return made > freed ? made - freed : 0;
 }
-/* Least size of an archived `control`: earlier versions end here. */
+/* Least size of an archived `control`: that of earlier versions ends here. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
 static inline uint64_t ips_probe_ps(const struct ips_control *c,
@@ -245,8 +246,9 @@ struct ips_segment_header { /* 256 bytes */
     uint32_t flags; /* enum ips_segment_flags */
     char comm[16];
     struct ips_clock clock;
-    _Atomic uint32_t state;     /* enum ips_segment_state */
-    _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
+    _Atomic uint32_t state; /* enum ips_segment_state */
+    _Atomic uint32_t
+        abandoned; /* writer has unmapped it: the slave may unlink it */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
     /* Spare segments only (below). taken: set by the process that takes the
      * spare; withdrawn: set by the slave when it takes the spare back. */
@@ -303,15 +305,15 @@ struct ips_rec_head {
 #define IPS_REC_F_SUM 2u
 /* START: the stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
-/* SAMPLE: the sample was taken after its timer expired, at the kernel's tick or
- * when a call returned. So its address may be biased to such moments. */
+/* SAMPLE: the sample was taken later than its timer expired: at a tick of the
+ * kernel or when a call returned. So its address may be biased. */
 #define IPS_REC_F_LATE 2u
-/* SAMPLE: the first frame is in a loop that only reads memory until it changes
- * (agent/unwind/spin_loop.h). */
+/* SAMPLE: the first frame is in a loop that only reads memory until the memory
+ * changes (agent/unwind/spin_loop.h). */
 #define IPS_REC_F_SPINS 4u
-/* MARK: from this record on, the agent keeps the text in a slot, so that
- * MARK_SHORT can refer to it. The flags from bit 2 hold the slot's number, 1 to
- * 8; 0: no slot. Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */
+/* MARK: the agent keeps the text in a slot, to which later MARK_SHORT records
+ * refer. The flags from bit 2 on hold the slot's number, 1 to 8; 0: no slot.
+ * Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
 /* SEND_SHORT, RECV_SHORT: the flags from bit 2 hold `op`. */
 #define IPS_REC_F_OP 2u
@@ -456,7 +458,7 @@ struct ips_rec_delay { /* a = ns that the reading took */
 #define IPS_DELAY_EVERY_NS 2000000u
 
 /* How much of the thread's CPU time was guessed (agent/record/cpu_guess.h) and
- * how wrong the guesses were, both since the start of the thread: the last such
+ * how wrong the guesses were, both since the thread started: the last such
  * record of a stream holds the totals. Written after the guesses were corrected
  * by a reading of the clock, at most once every IPS_GUESSED_EVERY_NS, and
  * before END. */
@@ -470,17 +472,16 @@ struct ips_rec_guessed { /* a = number of clock readings that corrected guesses
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
 
-/* Counts calls on files that left no record, since the last CALLS of this
- * stream. The analysis counts their cost as recording overhead. `a` is further
- * overhead: agent work without a probe cost of its own, or beyond that cost,
- * which the agent measured itself (IPS_APART): stacks, the first of which in an
- * image touches tables for the first time; growth of the pool; names of
- * channels; readings of the CPU clock that no record shows. `a` also includes
- * the probe costs of opens, of calls that passed through, and of free locks.
- * The first CALLS of an image or fork child holds the cost of its start. Later
- * ones are written every IPS_CALLS_EVERY calls, at a sample when `a` reached
- * IPS_BEYOND_DUE_NS, and before END and EXEC when there were IPS_CALLS_LEAST
- * calls or IPS_BEYOND_LEAST_NS. */
+/* Counts the calls on files since the last CALLS of this stream that left no
+ * record. The analysis counts their cost as recording overhead. `a` is further
+ * overhead. The agent measured most of it itself (IPS_APART): work without a
+ * probe cost, or beyond it, such as the first call stack of an image, growth of
+ * the pool, names of channels, and readings of the CPU clock that no record
+ * shows. `a` also includes the probe costs of opens, of calls that passed
+ * through, and of free locks. The first CALLS of an image or fork child holds
+ * the cost of its start. Later ones are written every IPS_CALLS_EVERY calls, at
+ * a sample when `a` reached IPS_BEYOND_DUE_NS, and before END and EXEC when
+ * there were IPS_CALLS_LEAST calls or IPS_BEYOND_LEAST_NS. */
 struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
                           earlier versions */
     struct ips_rec_head h;
@@ -491,11 +492,11 @@ struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
 #define IPS_BEYOND_DUE_NS 1000000u
 #define IPS_BEYOND_LEAST_NS 2000u
 
-/* ENTER_SHORT, EXIT_SHORT: a head only. The rest follows from the last long
- * ENTER or EXIT before it, always in the same segment. `a` is the lower half of
- * the procedure's address; the upper half is that of the long record's
- * procedure. The thread has not left its core since, so its CPU time is that of
- * the long record plus the time between the two. */
+/* ENTER_SHORT, EXIT_SHORT: a head only. It refers to the last long ENTER or
+ * EXIT, which is in the same segment. `a` is the lower half of the procedure's
+ * address; the upper half is the same as in the long record. The thread has not
+ * left its core since, so its CPU time is that of the long record plus the time
+ * between the two. */
 struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
@@ -533,7 +534,7 @@ struct ips_rec_sample { /* a = frames */
 
 /* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE of more than 50 us.
  * Omitted if the stack pointer was the same as at the last STACK of the same
- * site in this stream: that one is then valid again. */
+ * call site in this stream: that STACK is then valid again. */
 struct ips_rec_stack { /* a = frames; h.t = `t` of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */
@@ -567,10 +568,9 @@ struct ips_rec_sync { /* a = enum ips_sync */
      * ACQUIRE of a condition: 0; of a barrier: 1 in the serial thread, else 0;
      * with err EOWNERDEAD: the tid of the owner that died. Other ACQUIREs:
      *   0  the thread slept
-     *   1  a mutex taken again after the wait that the record before has; also
-     *      files, eventfds, watches and terminals
-     *   2  the thread spun with trylock
-     *   3  the lock was free (as in ACQUIRE_SHORT, for shared memory) */
+     *   1  a mutex taken again after the wait in the record before; also files,
+     * eventfds, watches and terminals 2  the thread spun with trylock 3  the
+     * lock was free (as in ACQUIRE_SHORT, for shared memory) */
     int32_t value;
     uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
@@ -596,8 +596,7 @@ enum ips_signal_how {
     IPS_SIGNAL_WAIT = 17,
     IPS_SIGNAL_FD = 18, /* read from a signalfd */
     /* the first ready descriptor of a poll is a pidfd: process `pid` ended
-     * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, with the stamp of its
-     * return */
+     * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, at its return */
     IPS_SIGNAL_PIDFD = 19,
     /* a thread ends because a KILL of IPS_CANCEL from its own process cancelled
      * it; written after the cleanup handlers, before its END */
@@ -685,8 +684,8 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
-/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record is
- * followed by one word, the bytes of each datagram but the last, and by the
+/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record
+ * continues with one word, the bytes of each datagram but the last, then the
  * hashes of all datagrams but the first. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;

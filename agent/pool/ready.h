@@ -1,7 +1,8 @@
 /*
  * The first descriptor that a poll, select or epoll found ready: `ready` and
  * `a` of its BLOCK (agent/pool/format.h). In the BLOCK of a wait for children,
- * `ready` is the child that the program waited for, as a pidfd; 0 any child.
+ * `ready` is the child that the program waited for, as kind PIDFD; 0: any
+ * child.
  */
 #ifndef IPS_AGENT_POOL_READY_H
 #define IPS_AGENT_POOL_READY_H
@@ -29,11 +30,11 @@ enum ips_ready_kind {
     ((uint32_t)(kind) << IPS_READY_KIND_SHIFT | (uint32_t)(number))
 #define IPS_READY_KIND(ready) ((ready) >> IPS_READY_KIND_SHIFT)
 #define IPS_READY_TIMERFD IPS_READY(IPS_READY_OTHER, 1)
-/* The ready descriptor is an epoll itself: the program's next poll reports
- * which of its descriptors was ready. */
+/* The ready descriptor is itself an epoll descriptor; the program's next poll,
+ * on it, reports which of its descriptors was ready. */
 #define IPS_READY_EPOLL IPS_READY(IPS_READY_OTHER, 2)
-/* A signalfd: which signals it is for. Bits 1 to 27 are the signals of these
- * numbers, bit 0 all others; no bit: not known. */
+/* A signalfd, and the signals that it accepts: bits 1 to 27 stand for the
+ * signals with these numbers, bit 0 for all others; no bit: unknown. */
 #define IPS_READY_SIGNALFD_BIT (1u << 28)
 #define IPS_READY_SIGNALFD(signals)                                            \
     IPS_READY(IPS_READY_OTHER, IPS_READY_SIGNALFD_BIT | (signals))
@@ -67,7 +68,8 @@ static inline bool ips_ready_is_signalfd(uint32_t ready)
            (ready & IPS_READY_SIGNALFD_BIT) && !ips_ready_is_queue(ready);
 }
 
-/* RECV of a datagram: whether the program got all of it. */
+/* `ready` of the RECV of a datagram: did the program receive the whole
+ * datagram? */
 enum ips_cut {
     IPS_CUT_NOT = 0,
     IPS_CUT_MAYBE = 1, /* the buffer was filled: the datagram may be longer */
