@@ -22,8 +22,8 @@ static void read_pid(int fd, char *out, size_t size)
         snprintf(out, size, "unknown");
 }
 
-/* Tries for `wait_ms`. Returns 0 or an errno; EWOULDBLOCK: another daemon holds
- * the lock. */
+/* Takes the lock on `fd`, trying for up to `wait_ms`. Returns 0 or an errno;
+ * EWOULDBLOCK: another daemon holds the lock. */
 static int take_lock(int fd, unsigned wait_ms)
 {
     for (unsigned ms = 0;; ms += RETRY_MS) {

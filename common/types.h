@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /* Unless its name or comment says otherwise, a time is a uint64_t in ns. Times
- * of events (`t_ns`) are of one machine's CLOCK_MONOTONIC_RAW; the slave's own
- * timers (slave_now_ns) are of CLOCK_MONOTONIC. */
+ * of events (`t_ns`) are read from one machine's CLOCK_MONOTONIC_RAW, the
+ * slave's own timers (slave_now_ns) from CLOCK_MONOTONIC. */
 
 /* a - b, or 0 if b is greater: two clocks or counters may differ by a few ns,
  * and a length is never negative. */

@@ -32,13 +32,13 @@ static inline void *ips_write_reserved_head(struct ips_stream *s, uint64_t at,
                                             uint64_t stamp)
 {
     struct ips_rec_head *h = (struct ips_rec_head *)at;
-    /* Until the record is published its type is kept in the flags; a reader
-     * that comes now can skip it by its length. */
+    /* Until the record is published, the flags hold its type. A reader can
+     * already skip the record, because the head has its length. */
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
-    /* A handler that runs in between must not find the tail moved without a
-     * head before it. */
+    /* A signal handler that runs in between must not see the tail moved past a
+     * record without a head. */
     atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
@@ -89,8 +89,8 @@ static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-    /* If the record is not reserved any more, this is a fork child, and its
-     * parent has published the record. */
+    /* If the record is no longer RESERVED, this is a fork child, and its parent
+     * has published the record. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
         /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c.
