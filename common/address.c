@@ -99,7 +99,7 @@ static int set_host(const char *host, uint16_t port, const char *address,
     return 0;
 }
 
-/* Parses HOST:PORT, given in `rest`. */
+/* Parses `rest`, the HOST:PORT of `address`. */
 static int parse_inet(const char *rest, const char *address,
                       struct ips_address *out, struct ips_err *err)
 {

@@ -161,7 +161,7 @@ static bool add_mapping(char *at, size_t bytes, bool file, bool thin)
     return true;
 }
 
-/* Searched from the end, because the newest mappings are usually released
+/* Searches from the end, because the newest mappings are usually released
  * first. */
 static struct mapping *find_mapping(const char *at)
 {
@@ -195,7 +195,7 @@ static char *map_memory(size_t bytes)
     if (skip)
         munmap(p, skip);
     munmap(p + skip + bytes, HUGE_BYTES - skip);
-    if (bytes >= HUGE_BYTES) /* if the kernel refuses, the pages are small */
+    if (bytes >= HUGE_BYTES) /* if the kernel refuses, we use small pages */
         (void)madvise(p + skip, bytes, MADV_HUGEPAGE);
     return p + skip;
 }

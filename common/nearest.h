@@ -1,10 +1,10 @@
 /*
  * "did you mean X?": finds the valid name nearest to a word that is not valid.
- * Nearest is a name that begins with the word; else the name that takes the
- * fewest single edits: one character added, removed or replaced, or two
- * neighbours swapped. At most a third of the word may be edited, and never more
- * than three characters. Of equally near names the one offered first wins.
- * Pure.
+ * The nearest name is one that begins with the word; else the one that takes
+ * the fewest single edits: one character added, removed or replaced, or two
+ * neighbours swapped. At most about a third of the word may be edited, and
+ * never more than three characters. If several names are equally near, the one
+ * offered first wins. No side effects.
  */
 #ifndef IPS_COMMON_NEAREST_H
 #define IPS_COMMON_NEAREST_H

@@ -12,7 +12,7 @@
 #define IPS_PATH_BYTES 512
 
 #define IPS_PRELOAD_NAME "libips-preload.so"
-/* the library's file name is followed by a version */
+/* in file names, a version follows this name */
 #define IPS_LIBRARY_NAME "libips.so"
 /* The name under which the procedures of libips-preload.so and libips.so are
  * reported together. */
@@ -48,9 +48,9 @@ int ips_path_make(const char *dir, unsigned mode,
  * If the directory is not writable, the error message says what to do. */
 int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* Whether `name` is a valid run name: 1 to 63 letters, digits, '.', '_' and
- * '-', and no leading '.'. It becomes the name of a directory, so every name is
- * checked here before it is used in a path. */
+/* Is `name` a valid run name: 1 to 63 letters, digits, '.', '_' and '-', and no
+ * leading '.'? It becomes the name of a directory, so every name is checked
+ * here before it is used in a path. */
 bool ips_run_name_ok(const char *name);
 
 /* Default machine name: $IPS_MACHINE, else the host name. */

@@ -1,5 +1,6 @@
-/* The exported names of the API. Compiled into libips as they are, and with
- * IPS_PRELOAD into the preload library, which then exports its table too. */
+/* The exported functions of the API. This file is part of libips and, compiled
+ * with IPS_PRELOAD, of the preload library, which then exports its table, too.
+ */
 #include <stddef.h>
 
 #include "agent/api/api.h"

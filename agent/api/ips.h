@@ -46,7 +46,7 @@ struct ips_stamp {
 IPS_API int ips_active(void);
 
 /* Writes a mark with `text` (truncated to 511 bytes) into the calling thread's
- * stream. Does nothing if the thread has none (see above). */
+ * stream. Does nothing if the thread has no stream (see above). */
 IPS_API void ips_mark(const char *text);
 
 /* ips_task_start starts a chain of events named `name`, without a parent.

@@ -139,7 +139,7 @@ void ips_mark_record(const char *text)
     }
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
-    /* A slot without a text has era 0, so a NULL text matches none. */
+    /* An empty slot has era 0, so a NULL `text` does not match it. */
     if (unlikely(!may_be_in_slot(me, p, text, era) || !same_text(text, p))) {
         record_mark_slow(text);
         return;

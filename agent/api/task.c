@@ -36,7 +36,7 @@ struct ips_task {
     uint64_t cpu0; /* for IPS_NOW: thread CPU ns when the task started */
     uint64_t fork_seq;
     bool ended;
-    struct channel *channels;  /* open addressing, by hash */
+    struct channel *channels;  /* hash table, open addressing */
     uint32_t channel_capacity; /* a power of two */
     uint32_t channel_count;
 };
@@ -188,7 +188,8 @@ static int own_active(void)
 }
 
 #ifndef IPS_PRELOAD
-/* Marks go into the threads' streams, which only the preload library has. */
+/* Marks go into the streams of threads. Without the preload library there are
+ * none. */
 static void ignore_mark(const char *text)
 {
     (void)text;
@@ -240,7 +241,8 @@ static struct ips_task *own_fork(struct ips_task *parent,
         s->ptid = parent->stream.tid;
         record_fork(parent, &pm, task);
     }
-    /* Beginning the first record also writes START before it. */
+    /* Beginning the first record of a stream also writes START before that
+     * record. */
     size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
         begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);

@@ -8,7 +8,7 @@
 
 #include "agent/record/fast.h"
 
-#define IPS_TEXT_BYTES 512u /* with its NUL; longer texts are truncated */
+#define IPS_TEXT_BYTES 512u /* with the NUL; longer texts are truncated */
 
 static inline size_t ips_text_length(const char *text)
 {

@@ -94,7 +94,8 @@ static void join_words(char *out, size_t size, char *const *words)
     }
 }
 
-/* Takes pool.lock; it is held until the returned descriptor is closed. */
+/* Takes pool.lock and returns its descriptor, or an error. Closing the
+ * descriptor releases the lock. */
 static int pool_lock(const char *pool, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32];
@@ -270,7 +271,7 @@ static void say_unrecorded(const struct ips_target *t)
 }
 
 /* Records the first image of the root process (START, NAME, EXEC) and executes
- * the command. */
+ * the command. Returns an exit status only if that fails. */
 static int record_start_and_exec(char **command, const char *command_line,
                                  bool quiet)
 {

@@ -23,7 +23,7 @@
 struct ipsrun_options {
     const char *name; /* --name; NULL = generated */
     const char *join; /* --join */
-    char tags[256];   /* each ends with NUL; an empty one ends the list */
+    char tags[256];   /* each tag ends with NUL; an empty tag ends the list */
     char pool[IPS_PATH_BYTES];
     char state[IPS_PATH_BYTES];
     char master[IPS_PATH_BYTES];
@@ -41,10 +41,10 @@ struct ipsrun_options {
     bool no_daemons;
     bool exec;        /* --exec: never stay as parent */
     bool insecure;    /* --insecure: for the private slave */
-    bool state_given; /* --state */
+    bool state_given; /* --state was given */
     bool master_set;  /* --master was given: other machines may report to that
                          master */
-    char **command;   /* NULL ended; borrowed from argv */
+    char **command;   /* ends with NULL; points into argv */
 };
 
 /* Fills `o`. Returns -1 to continue, else the exit status to end with (after
@@ -77,10 +77,10 @@ int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o);
 int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES],
                                  const char *pool);
 
-/* Starts the private slave and master that are missing, detached: they have
- * none of our descriptors, and their output goes to STATE/slave.log and
- * master.log. The caller holds pool.lock. Failures are never fatal; they are
- * printed on standard error (not if quiet). */
+/* Starts a private slave and a private master, unless one is running. They are
+ * detached: they have none of our descriptors, and their output goes to
+ * STATE/slave.log and STATE/master.log. The caller holds pool.lock. A failure
+ * is not fatal; it is printed on standard error (not with --quiet). */
 void ipsrun_start_daemons(const struct ipsrun_options *o);
 
 /* Tests whether marks (agent/record/cpu.h) show every thread switch, and

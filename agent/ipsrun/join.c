@@ -25,7 +25,7 @@ enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
 struct asking {
     const struct ipsrun_options *o;
-    struct ips_nearest near; /* nearest of the runs that the master knows */
+    struct ips_nearest near; /* nearest of the master's runs */
     char why[256];           /* reason for NO_ANSWER */
 };
 
@@ -49,7 +49,8 @@ static bool wait_for_run_here(const struct ipsrun_options *o)
     return is_run_here(o);
 }
 
-/* Searches the list of runs, as `ipsq runs --format tsv` prints it. */
+/* Searches `list`, the output of `ipsq runs --format tsv`, for `run`. Offers
+ * all other runs to `near`. */
 static enum answer find_run(FILE *list, const char *run,
                             struct ips_nearest *near)
 {

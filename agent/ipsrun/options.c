@@ -155,8 +155,9 @@ static int take_tag(struct ipsrun_options *o, const char *tag)
     return -1;
 }
 
-/* Makes a path absolute: the command and the daemons may be started from
- * another directory. */
+/* Stores the absolute form of `path` in `out`, because the daemons run in
+ * another directory. Returns -1, or prints a message and returns the exit
+ * status. */
 static int store_absolute_path(char out[IPS_PATH_BYTES], const char *option,
                                const char *path)
 {
@@ -245,7 +246,8 @@ static int take_quota(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-/* Returns -1 to go on with the next option, or an exit status to end with. */
+/* Stores the value of one option in *o. Returns -1 to continue with the next
+ * option, or an exit status to end with. */
 static int take_option(struct ipsrun_options *o, int option, const char *value)
 {
     uint32_t which = 0;
@@ -302,7 +304,7 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
         return -1;
     case OPT_RUN_DELAY:
         n = find_value_index("run-delay", value, &which);
-        o->no_delays = which == 1; /* off */
+        o->no_delays = which == 1; /* the second value of --run-delay: off */
         return n;
     case OPT_ATTACH:
         return print_usage(

@@ -259,7 +259,7 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
     fflush(NULL);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    /* While SIGCHLD is ignored there is no wait status. */
+    /* If SIGCHLD were ignored, wait() would report no status. */
     sigaction(SIGCHLD, &act, &old);
     double begun = now_s();
     pid_t parent = getpid(), child = fork();

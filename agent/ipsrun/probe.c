@@ -29,7 +29,7 @@
 #define BATCHES 41u
 #define ROOM (1u << 20)
 
-/* --- the recording core on private memory ---------------------------- */
+/* --- the recording core, writing to private memory ------------------- */
 
 static struct ips_control control;
 static const uint64_t alive = 1;

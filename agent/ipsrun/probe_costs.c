@@ -65,8 +65,8 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
     return ips_pool_clock_store(p->root, clock, m, &err) == 0 &&
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
-           /* Store our identity as a slave does: an image then needs fewer
-            * system calls. */
+           /* Store our identity in `control`, as a slave does in its runs: an
+            * image then makes fewer system calls. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
             st.st_ino != IPS_PIDNS_INITIAL ||
             ips_control_store_slave_identity(dir, &err) == 0);
@@ -220,7 +220,7 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      2 * event, &ps[IPS_PROBE_STACK]);
     store_probe_cost(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK],
                      &ps[IPS_PROBE_LOCK]);
-    /* The FORK and JOIN of a thread cost two calls. */
+    /* The FORK and JOIN of a thread have the probe cost of two calls. */
     store_probe_cost(all, IPSRUN_THREAD, 2 * call, event,
                      &ps[IPS_PROBE_THREAD]);
 }

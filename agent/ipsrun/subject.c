@@ -30,7 +30,8 @@
 #include "agent/record/sys.h"
 #include "common/types.h"
 
-/* Numbers of batches per subject; there are several subjects. */
+/* Number of batches per step and subject: of calls, of waits. There are several
+ * subjects. */
 #define BATCHES 21
 #define WAITS 5
 

@@ -1,6 +1,5 @@
-/* The clock of a boot: which counter the stamps come from, how to convert them,
- * and the probe costs measured on it. Determined once per boot, stored in
- * POOL/clock. */
+/* POOL/clock: which counter the stamps come from, how to convert them to ns,
+ * and the probe costs. ipsrun determines these once per boot. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -103,7 +102,8 @@ static uint64_t kernel_mult_of_khz(uint64_t khz)
 static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 {
 #if defined(__aarch64__)
-    /* The firmware states the rate; the measurement only confirms it. */
+    /* Use the rate that the firmware states; the measurement only confirms it.
+     */
     uint64_t hz = ips_counter_hz();
     uint64_t mult = hz ? (uint64_t)(((ips_u128)1000000000 << 32) / hz) : 0;
     uint64_t expect = (uint64_t)(((ips_u128)counts * mult) >> 32);

@@ -24,8 +24,8 @@ static inline uint64_t ips_counter(void)
 static inline uint64_t ips_counter(void)
 {
     uint64_t value;
-    /* volatile: the compiler must not merge two readings; the memory clobber
-     * keeps each reading in order with the stores of a record. */
+    /* `volatile` keeps the compiler from merging two readings. The memory
+     * clobber keeps the order of a reading and the stores of a record. */
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value) : : "memory");
     return value;
 }

@@ -1,5 +1,5 @@
 /*
- * The data pool's format, version 3: the agent inside the measured program
+ * The data pool's format, version 3: the agent inside the recorded program
  * writes it and the slave reads it. docs/pool-format.md describes the same
  * format byte by byte; test_format compares the two with static asserts.
  *
@@ -17,7 +17,7 @@
  *  - bytes after the last reservation are zero; head word 0 = nothing here yet.
  *  - a record never crosses the end of its segment.
  *
- * Source: IPS-2, IPS-5, DPM-1.
+ * Sources: IPS-2, IPS-5, DPM-1 (docs/paper-map.md).
  */
 #ifndef IPS_AGENT_POOL_FORMAT_H
 #define IPS_AGENT_POOL_FORMAT_H
@@ -72,7 +72,7 @@ enum ips_lost_cause {
 };
 
 enum ips_probe {
-    IPS_PROBE_EVENT = 0, /* one stamp */
+    IPS_PROBE_EVENT = 0, /* a record with one stamp */
     IPS_PROBE_CALL = 1,  /* a recorded call: its wrapper, two stamps, CPU time
                             and call site */
     /* extra cost, beyond CALL, of a call in which the thread was switched out
@@ -84,7 +84,7 @@ enum ips_probe {
     IPS_PROBE_SYNC = 6,
     IPS_PROBE_READ = 7,  /* a reading of the thread's CPU clock */
     IPS_PROBE_FIRST = 8, /* costs from this one up are in probe_more_ps */
-    IPS_PROBE_STACK = 8, /* the call stack of a wait */
+    IPS_PROBE_STACK = 8, /* recording the call stack of a wait */
     /* IMAGE and FORK exclude the cost of the start, which CALLS records report.
      */
     IPS_PROBE_IMAGE = 9, /* a new program image, from its exec to its end */
@@ -111,7 +111,7 @@ enum ips_probe {
 /* After this many ns without a recorded call, none of the agent's code and data
  * is left in the first-level caches. */
 #define IPS_COLD_NS 2000u
-/* Which acquisitions of locks leave a record; --locks. */
+/* --locks: which acquisitions of locks are recorded. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 
 /* POOL/RUN/control. Written by ipsrun before CMD starts. Later every process of
@@ -125,15 +125,15 @@ struct ips_control {
     char run[64];           /* run name, NUL ended */
     char machine[64];       /* machine name */
     char boot_id[40];       /* /proc/sys/kernel/random/boot_id */
-    char command[512];      /* ipsrun's command, joined by spaces, cut */
+    char command[512];      /* the command line, truncated */
     struct ips_clock clock;
     uint64_t created_raw_ns;  /* CLOCK_MONOTONIC_RAW */
     uint64_t created_real_ns; /* CLOCK_REALTIME, for people */
-    uint64_t quota_bytes;     /* at most a quarter of the tmpfs's free space */
+    uint64_t quota_bytes;     /* limit of this run's bytes in use */
     uint64_t probe_ns; /* cost of one I/O record, measured on this machine */
     uint32_t root_pid; /* pid of CMD, whose END is the goal of the path; 0 if
                           this machine only joined the run */
-    uint32_t cpus;     /* usable cores, from affinity */
+    uint32_t cpus;     /* usable cores (CPU affinity) */
     uint32_t segment_bytes;
     uint32_t uid;
     char tags[256]; /* --tag K=V, NUL separated, ends with an empty one */
@@ -142,14 +142,13 @@ struct ips_control {
     int64_t test_offset_ns;
     int64_t test_drift_ppm;
     int64_t test_step_ns;
-    uint64_t test_step_at_ns; /* after created_raw_ns */
-    /* Bytes of segments that their writers populated so far. */
+    uint64_t test_step_at_ns; /* when: ns after created_raw_ns */
+    /* Total bytes of segments that writers have populated so far. */
     _Atomic uint64_t used_bytes;
     /* Records lost by threads that had no segment. */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    /* Bytes that were freed by unlinking segments; only the slave stores it.
-     * The bytes in use (ips_control_bytes_in_use()) are compared with
-     * quota_bytes. */
+    /* Total bytes freed by unlinking segments; only the slave stores it.
+     * quota_bytes limits the bytes in use (ips_control_bytes_in_use()). */
     _Atomic uint64_t released_bytes;
     /* Options of ipsrun; fixed before the command starts. */
     uint32_t procedures; /* enum ips_procedures */
@@ -211,7 +210,7 @@ enum ips_procedures {
     IPS_PROCEDURES_EXACT = 2,
 };
 enum ips_cpu_mode {
-    IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
+    IPS_CPU_FAST = 0,  /* guessed between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
     IPS_CPU_CLOCK = 2, /* the clock is read at every event: the kernel does not
                           show thread switches here (agent/record/cpu.h) */
@@ -314,7 +313,7 @@ struct ips_rec_head {
 /* MARK: the agent keeps the text in a slot, to which later MARK_SHORT records
  * refer. The flags from bit 2 on hold the slot's number, 1 to 8; 0: no slot.
  * Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */
-#define IPS_REC_F_PLACE 2u /* bits to shift by */
+#define IPS_REC_F_PLACE 2u /* shift of the slot's number */
 /* SEND_SHORT, RECV_SHORT: the flags from bit 2 hold `op`. */
 #define IPS_REC_F_OP 2u
 #define IPS_REC_OP_MAX 31u
@@ -332,7 +331,7 @@ struct ips_rec_io {
                          returned */
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
-    uint16_t err;     /* errno if the call failed, else 0 */
+    uint16_t err;     /* errno if the call failed; else 0 */
     uint32_t ready; /* pool/ready.h: BLOCK: the first ready descriptor; RECV of
                        a datagram: whether it was cut off */
 };
@@ -341,7 +340,7 @@ enum ips_start_kind {
     IPS_START_ROOT = 1,   /* ipsrun just before it execs CMD */
     IPS_START_FORK = 2,   /* child of fork */
     IPS_START_IMAGE = 3,  /* after exec (or spawn, vfork+exec: a new process) */
-    IPS_START_THREAD = 4, /* pthread */
+    IPS_START_THREAD = 4, /* new thread */
     IPS_START_TASK = 5,   /* API task */
     /* Not a start: names the creator of a thread whose recording began before
      * its creator was known, in the handler of a pending signal. */
@@ -354,7 +353,7 @@ struct ips_rec_start { /* a = enum ips_start_kind */
     uint32_t ppid;     /* parent process; THREAD, TASK: its own process */
     uint32_t ptid;     /* thread that forked, 0 unknown */
     uint64_t parent_image; /* FORK/THREAD/TASK: image_stamp of the parent */
-    uint64_t parent_t;     /* IMAGE: 0 */
+    uint64_t parent_t;     /* always 0 */
 };
 
 enum ips_end_kind {
@@ -497,7 +496,7 @@ struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
  * address; the upper half is the same as in the long record. The thread has not
  * left its core since, so its CPU time is that of the long record plus the time
  * between the two. */
-struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
+struct ips_rec_proc { /* ENTER, EXIT: a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
     uint64_t procedure; /* address of its entry */
@@ -594,7 +593,7 @@ enum ips_signal_how {
     /* sigwait, sigwaitinfo, sigtimedwait; also a wait that reported a change of
        child `pid`: SIGCHLD, CLD_STOPPED or CLD_CONTINUED */
     IPS_SIGNAL_WAIT = 17,
-    IPS_SIGNAL_FD = 18, /* read from a signalfd */
+    IPS_SIGNAL_FD = 18, /* the program read it from a signalfd */
     /* the first ready descriptor of a poll is a pidfd: process `pid` ended
      * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, at its return */
     IPS_SIGNAL_PIDFD = 19,
@@ -648,7 +647,7 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint64_t dev;
     uint64_t ino;      /* inode of this end (both ends of a pipe share one) */
     uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
-    uint64_t cookie;   /* SO_COOKIE, 0 none */
+    uint64_t cookie;   /* SO_COOKIE, 0: none */
     uint64_t netns;    /* SO_NETNS_COOKIE, or (before Linux 5.14) its inode */
     uint64_t sent_before; /* TCP: bytes sent and received before this record */
     uint64_t recv_before;

@@ -17,7 +17,8 @@
 
 /* --- making a run (ipsrun) ------------------------------------------- */
 
-/* Measured once per boot before the first run, and stored in POOL/clock. */
+/* Results that ipsrun measures once per boot, before the first run, and stores
+ * in POOL/clock. */
 enum ips_marks { /* do marks show every thread switch on this machine?
                     (agent/record/cpu.h) */
                  IPS_MARKS_UNTRIED = 0,
@@ -46,7 +47,7 @@ struct ips_run_options {
     bool receive_stamps; /* QUEUE records of datagrams */
     bool delays;         /* RUNDELAY records */
     enum ips_locks locks;
-    /* Measures the costs; NULL = they stay unknown (0). */
+    /* Measures the probe costs; NULL: the costs stay unknown (0). */
     bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
     bool plain; /* ignore the test options in the environment */
 };
@@ -56,7 +57,7 @@ struct ips_run_options {
  * /dev/shm. Returns IPS_E_REFUSED if the check fails. */
 int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
 
-/* Writes POOL/clock as if its contents had been measured. */
+/* Writes POOL/clock with the given contents, without measuring anything. */
 int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
                          const struct ips_measured *measured,
                          struct ips_err *err) IPS_MUST_USE;
@@ -86,9 +87,10 @@ int ips_control_add_released_bytes(const char *dir, uint64_t bytes,
 int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
                                 struct ips_err *err) IPS_MUST_USE;
 
-/* Writes into `control` how programs recognise the caller as the slave. The
- * caller must be in the initial pid namespace. Only the holder of slave.lock
- * may call it; the calling thread must live as long as the slave. */
+/* Stores slave_pid and slave_list in `control`, by which programs recognise the
+ * caller as the slave. The caller must be in the initial pid namespace. Only
+ * the holder of slave.lock may call it; the calling thread must live as long as
+ * the slave. */
 int ips_control_store_slave_identity(const char *dir,
                                      struct ips_err *err) IPS_MUST_USE;
 

@@ -80,7 +80,7 @@ static int read_test_clock_option(struct ips_control *c, struct ips_err *err)
     return 0;
 }
 
-/* Bytes in use by the runs of this pool. */
+/* Returns the bytes that all runs of the pool use. */
 static uint64_t pool_used(const char *root)
 {
     DIR *dir = opendir(root);
@@ -412,7 +412,7 @@ int ips_control_store_slave_identity(const char *dir, struct ips_err *err)
     size_t bytes;
     void *list = NULL;
     if (syscall(SYS_get_robust_list, 0, &list, &bytes) < 0 || !list)
-        return 0; /* programs then recognise the slave by other means */
+        return 0; /* programs then recognise the slave by its file lock */
     own.list = (uint64_t)(uintptr_t)list;
     int fd = control_open(dir, O_RDWR, err), rc = 0;
     if (fd < 0)

@@ -111,7 +111,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
     if (ips_segment_is_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
-        s->cur = *at; /* give the reservation back: it did not fit */
+        s->cur = *at; /* the reservation does not fit: give it back */
     int rc = ips_segment_next(s);
     if (rc == 0) {
         *at = s->cur;
@@ -148,7 +148,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         s->cur += bytes;
     }
     if (s->generation != ips_core.generation && s->state != IPS_STREAM_NEW)
-        goto out; /* a task of the parent */
+        goto out; /* `s` is a task of the parent process */
     enum ips_lost_cause cause = IPS_LOST_NO_SEGMENT;
     if (s->state == IPS_STREAM_ENDED) {
         /* A signal handler may still run after the thread's END. Its SIGNAL
@@ -189,7 +189,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     s->retry_at = 0;
     s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
-        /* START must come first: it gets the space that we reserved. */
+        /* START must come first, so START gets the space that this record
+         * reserved. */
         s->cur = at;
         ips_start_write(s);
         rec = ips_stream_begin_record(s, (enum ips_rec_type)type, bytes, stamp);
@@ -408,7 +409,7 @@ static bool attach_run(bool to_begin)
     else if (!(ips_core.shared = control_open(ips_core.dir, c)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
-    /* One millisecond between two attempts to find space. */
+    /* After a failure, look for space again after one millisecond. */
     ips_core.retry_ticks = (uint64_t)(((ips_u128)1000000 << 32) / mult);
     ips_core.clock_kind = c->clock.kind;
     ips_core.test_clock =

@@ -49,7 +49,7 @@ extern char **ips_core_arguments __attribute__((visibility("hidden")));
 void *ips_core_wiped_memory(void);
 
 uint64_t ips_core_now(void); /* current stamp (test options applied) */
-uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
+uint64_t ips_core_cpu(void); /* calling thread's CPU time, ns */
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);
 void *ips_rec_begin_at(enum ips_rec_type type, size_t bytes, uint64_t stamp);
@@ -84,7 +84,7 @@ void ips_core_process_end(enum ips_end_kind kind, int status);
  * time as running. Call with false if the program could not install its filter.
  */
 void ips_core_set_quiet(bool on);
-/* Stops recording in this process; no more stamps are taken. */
+/* Stops recording in this process. The agent takes no more stamps. */
 void ips_core_stop(void);
 /* Registers hooks. The core calls `begun` in a thread right after its stream's
  * START (all signals blocked), and `ending` right before its END, but not for

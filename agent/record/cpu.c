@@ -14,7 +14,7 @@
 /* Usual time between the return of a call and the reading of the clock. After
  * ten times this, the thread may have been switched out in between. */
 #define MARK_NS 1000u
-/* Longest time of an undisturbed reading of the clock. */
+/* A reading of the clock that takes longer (ns) was disturbed. */
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
 /* A shorter sleep between two calls is not examined for page faults. */
@@ -420,7 +420,8 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
                    : return_long(call, t);
     if (!s)
         return ips_moment_of_return_by_reading(call, t);
-    /* A handler read the clock during the call. */
+    /* There is a newer mark: a signal handler read the clock during the call.
+     */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t cpu = ips_max_u64(cpu_by_baseline(s, t), call->cpu);
     return make_moment_without_mark(t, ips_min_u64(cpu, most));

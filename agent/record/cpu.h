@@ -187,8 +187,8 @@ static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {
     return ips_moment_return(call, false);
 }
-/* Like ips_moment_after, for a call that moves no bytes (a poll, a sleep):
- * however long it was, its CPU time is that of going to sleep and waking up. */
+/* Like ips_moment_after, for a call that moves no bytes (a poll, a sleep): even
+ * if it was long, its only CPU time is that of going to sleep and waking up. */
 static inline struct ips_moment
 ips_moment_return_of_wait(const struct ips_moment *call)
 {

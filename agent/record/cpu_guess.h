@@ -39,8 +39,8 @@ struct ips_guess {
     uint32_t blocks;   /* number of blocks guessed since then */
     uint32_t window;   /* number of blocks after which the clock is read at the
                           latest; 0: not set yet */
-    int64_t off;       /* clock minus reported CPU time, as far as known */
-    int64_t off_read;  /* value of `off` at the last reading */
+    int64_t off; /* clock minus reported CPU time: the part not yet corrected */
+    int64_t off_read; /* value of `off` at the last reading */
     /* Known number of voluntary switches of the thread: the kernel's count when
      * page faults were last looked for, plus one for each block since. */
     uint32_t switches;
@@ -77,8 +77,8 @@ static inline uint64_t
 ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
 {
     cost = ips_min_u64(cost, elapsed);
-    /* If the cost is so high that the call does not look like a block, nothing
-     * is added. */
+    /* If `cost` is so high that the call does not look like a block, add
+     * nothing. */
     uint64_t most =
         ips_max_u64(ips_guess_limit_to_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
@@ -154,8 +154,8 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
  * rest at once. */
 static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
 {
-    /* If too much was reported, `off` is limited to what was guessed, and to
-     * what the blocks of one window can give back. */
+    /* If too much was reported (`off` < 0), limit `off` to the guessed time and
+     * to the time that the blocks of one window can give back. */
     uint64_t given =
         g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
     int64_t least =

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* glibc 2.35 and later define these; elsewhere they stay undefined. */
+/* glibc 2.35 and later define these; with other C libraries their addresses are
+ * NULL. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 

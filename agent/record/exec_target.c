@@ -160,7 +160,7 @@ static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
 
 struct program {
     int fd;
-    const char *head; /* its first `have` bytes */
+    const char *head; /* the file's first `have` bytes */
     size_t have;
     Elf64_Ehdr elf;
 };
@@ -217,7 +217,8 @@ static bool is_asan_runtime(const char *library)
     return strstr(library, "libasan.so") || strstr(library, "libclang_rt.asan");
 }
 
-/* Does the program need a library that must be loaded before ours? */
+/* Does the program need AddressSanitizer's runtime, which must be loaded before
+ * our library? */
 static bool needs_asan_runtime(const struct program *p)
 {
     Elf64_Dyn dynamic[64];
@@ -271,8 +272,8 @@ static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
     return is_musl_loader(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
 }
 
-/* Will the kernel give the program more rights than we have? Its loader then
- * ignores the environment. */
+/* Will the kernel give the program more privileges than we have (set-user-ID,
+ * capabilities)? Its loader then ignores LD_PRELOAD. */
 static bool gains_rights(int fd, const struct stat *st)
 {
     long uid = ips_sys3(SYS_getuid, 0, 0, 0), gid;
@@ -454,7 +455,7 @@ struct inspection {
     struct ips_target *t;
     const char *name, *library; /* name of the target */
     const char *path;           /* path to open; NULL: none */
-    struct stat *st;            /* status of that file */
+    struct stat *st; /* status of that file, updated for an interpreter */
 };
 
 enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
@@ -545,7 +546,8 @@ static bool find_next(const char **search, const char *file,
         bool fits = head + len + 1 <= FOUND_BYTES;
         if (fits) {
             memcpy(path, *search, n);
-            path[n] = '/'; /* overwritten for "", the current directory */
+            path[n] = '/'; /* the file's name overwrites it if n == 0 (current
+                              directory) */
             memcpy(path + head, file, len + 1);
         }
         *search = (*search)[n] ? *search + n + 1 : NULL;

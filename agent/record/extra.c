@@ -1,4 +1,4 @@
-/* State of a thread that is mapped at its first use; see extra.h. */
+/* Maps and frees the extra state of a thread; see extra.h. */
 #include "agent/record/extra.h"
 
 #include "agent/record/sys.h"

@@ -21,10 +21,10 @@
 
 /* A mark text that was recorded: api/mark.c. */
 struct ips_mark_slot {
-    const char *text; /* address in the program */
+    const char *text; /* address of the text in the program */
     uint32_t era;
-    uint32_t last; /* index of the word that contains its NUL */
-    uint64_t mask; /* 0xff for each byte of that word that is compared */
+    uint32_t last; /* index of the 8-byte word of `copy` with the NUL */
+    uint64_t mask; /* 0xff for each byte of that word to compare */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
 _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
@@ -36,7 +36,7 @@ struct ips_stack_recent {
     uint64_t site, sp;
 };
 
-/* Consecutive failed attempts at a lock held by another thread:
+/* A series of failed trylock calls on a lock that another thread holds:
  * preload/sync/sync.c. */
 struct ips_try {
     uint64_t first, last, cpu; /* stamps; CPU at `first` */

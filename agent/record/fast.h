@@ -1,6 +1,7 @@
 /*
- * Reserve and publish, inline, for hooks whose cost matters.
- * agent/record/core.h and agent/record/stream.h describe the contracts.
+ * Inline versions of functions that reserve and publish records, for hooks
+ * whose cost matters. agent/record/core.h and agent/record/stream.h document
+ * them.
  */
 #ifndef IPS_AGENT_RECORD_FAST_H
 #define IPS_AGENT_RECORD_FAST_H
@@ -13,8 +14,8 @@
 static inline uint64_t ips_reserve_bytes(uint64_t *cur, uint64_t bytes)
 {
 #if defined(__x86_64__)
-    /* One instruction, so it is atomic against this thread's signal handlers.
-     * No other thread uses `cur`: no lock prefix. */
+    /* One instruction, so it is atomic with respect to this thread's signal
+     * handlers. No lock prefix, since no other thread uses `cur`. */
     __asm__ volatile("xaddq %0, %1"
                      : "+r"(bytes), "+m"(*cur)
                      :
@@ -45,7 +46,8 @@ static inline void *ips_write_reserved_head(struct ips_stream *s, uint64_t at,
     return h;
 }
 
-/* ips_stream_begin_record, inline. `me`: the calling thread's state. */
+/* Inline version of ips_stream_begin_record. `me`: the calling thread's state.
+ */
 static inline void *ips_stream_begin_record_here(struct ips_thread *me,
                                                  struct ips_stream *s,
                                                  enum ips_rec_type type,
@@ -69,7 +71,7 @@ static inline void *ips_stream_begin_record_inline(struct ips_stream *s,
     return ips_stream_begin_record_here(&ips_me, s, type, size, stamp);
 }
 
-/* ips_rec_begin_at, inline. */
+/* Inline version of ips_rec_begin_at. `me`: the calling thread's state. */
 static inline void *ips_rec_begin_here(struct ips_thread *me,
                                        enum ips_rec_type type, size_t bytes,
                                        uint64_t stamp)
@@ -84,7 +86,7 @@ static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
     return ips_rec_begin_here(&ips_me, type, bytes, stamp);
 }
 
-/* ips_rec_publish, inline. */
+/* Inline version of ips_rec_publish. `me`: the calling thread's state. */
 static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;

@@ -63,7 +63,7 @@ void ips_reset_overhead_counts(void)
     ips_me.locks = 0;
 }
 
-/* Writes CALLS for the calling thread; other threads write theirs. */
+/* Writes CALLS for the calling thread only; each thread writes its own. */
 __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 {
     if (!is_wanted())
@@ -72,8 +72,8 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     uint64_t beyond_ns = ips_unreported_agent_ns();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
-    /* What a signal handler counts between the reads above and this reset is
-     * lost. */
+    /* Counts that a signal handler adds between the reads above and this reset
+     * are lost. */
     ips_reset_overhead_counts();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());

@@ -127,7 +127,7 @@ bool ips_own_table_has(uint32_t tid)
 
 void ips_own_table_reset(void)
 {
-    /* The parent keeps its mq_notify registration. */
+    /* The child does not inherit the parent's mq_notify registration. */
     atomic_store(&by_process, false);
     for (unsigned i = 0; i < THREADS; i++)
         if (atomic_load_explicit(&threads[i], memory_order_relaxed))
@@ -211,7 +211,7 @@ bool ips_build_proc_path(char *out, size_t bytes, const char *link,
     const size_t room = bytes - head - tail;
     long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)(out + head),
                       (long)room, 0, 0);
-    if (n <= 0 || (size_t)n >= room) /* maybe truncated */
+    if (n <= 0 || (size_t)n >= room) /* perhaps truncated */
         return false;
     memcpy(out + head + n, after, tail);
     return true;

@@ -61,9 +61,9 @@ bool ips_own_table_has(uint32_t tid);
 void ips_own_table_reset(void);
 
 /* Writes into out[0..bytes): "/proc/", the target of the link /proc/`link`
- * ("self", "thread-self": the caller's own numbers, which may be those of
- * another pid namespace), and `after`. false: it does not fit, or there is no
- * /proc. */
+ * ("self" or "thread-self"; it names the caller by the numbers of the pid
+ * namespace that /proc shows), and `after`. Returns false if the path does not
+ * fit or there is no /proc. */
 bool ips_build_proc_path(char *out, size_t bytes, const char *link,
                          const char *after);
 

@@ -67,7 +67,7 @@ static inline void ips_short_undo(uint64_t left, uint64_t bytes)
         ips_reservation_give_back(left & ~(uint64_t)7, bytes);
 }
 
-/* Can a record of this image be written into the reserved `bytes` at `at`? */
+/* May this image write a record into the reserved `bytes` at `at`? */
 static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
                                   uint64_t bytes)
 {

@@ -25,7 +25,8 @@
 #include "common/types.h"
 
 #define STEP_NS 1000000
-/* After this time a waiting thread checks whether there is a slave at all. */
+/* A thread that has waited for this long (ns) checks whether the pool has a
+ * slave. */
 #define LOOK_NS 1000000000ull
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
@@ -197,7 +198,7 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
     return true;
 }
 
-/* --- without system calls ---------------------------------------------------
+/* --- quiet mode: without system calls ---------------------------------------
  */
 
 bool ips_sys_quiet;
@@ -228,7 +229,7 @@ void ips_core_set_quiet(bool on)
     if (on) {
         struct ips_stream *s = &ips_me.stream;
         uint64_t signals = ips_sys_block_signals();
-        /* Extend the segment by as much as there is space for. */
+        /* Extend the segment as far as the quota and the pool allow. */
         for (uint64_t want = s->seg.end - s->limit;
              s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
             if (ips_segment_extend(s, s->limit + want) == 0)

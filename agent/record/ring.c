@@ -79,7 +79,7 @@ static uint32_t total_segments(const struct ips_stream *s)
  */
 
 struct writer {
-    uint64_t at, end; /* of the output */
+    uint64_t at, end; /* next free address and end of the output */
     uint64_t half;    /* forks and joins are kept only in the first half */
     uint64_t dropped;
     uint64_t lost[IPS_LOST_COUNT]; /* sums of LOST records so far */
@@ -262,7 +262,7 @@ static void write_lost_sums(struct writer *w)
     }
 }
 
-/* Empties a segment whose records are in the digest. */
+/* Empties a segment after its records were condensed into the digest. */
 static void clear_segment(struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
@@ -367,7 +367,8 @@ int ips_ring_next(struct ips_stream *s)
         rc = ips_segment_make(s, &next);
     else if (r->spare_count == 0 && total_segments(s) < most &&
              ips_segment_make(s, &spare) == 0) {
-        /* Write a header, so that the slave knows the owner. */
+        /* Write a header, so that the slave knows the stream that owns the
+         * file. */
         ips_segment_begin(s, &spare);
         s->seq--;
         spare.used_end = (uint64_t)first_of(&spare);

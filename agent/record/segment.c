@@ -73,7 +73,7 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     return 0;
 }
 
-/* POOL/RUN/PID.TID.STAMP.seg */
+/* Writes the path POOL/RUN/PID.TID.STAMP.seg into `out`. */
 static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
 {
     size_t n = strlen(ips_core.dir);
@@ -120,7 +120,8 @@ static int make_first_page(int fd, uint64_t base, uint64_t bytes)
     return n == 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-/* Prepares the open file: size, mapping, first page. */
+/* Sets the size of the open file `fd`, maps it into *out and allocates its
+ * first page. Returns 0 or -1 - cause. */
 static int size_and_map_segment(int fd, uint64_t bytes,
                                 struct ips_segment_map *out)
 {

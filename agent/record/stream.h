@@ -35,11 +35,11 @@ struct ips_core {
     /* Points to the first word of a page that the kernel zeroes in every fork
      * child, or to a static 0 while there is no such page. */
     _Alignas(64) const volatile uint64_t *alive;
-    int32_t mark_offset;        /* offset of the mark from the thread pointer */
-    int32_t here_offset;        /* offset of ips_me from the thread pointer */
-    uint64_t mult;              /* stamps to ns, Q32 */
+    int32_t mark_offset;        /* address of the mark minus thread pointer */
+    int32_t here_offset;        /* address of ips_me minus thread pointer */
+    uint64_t mult;              /* ns per stamp unit, times 2^32 */
     uint64_t cpu_limit;         /* longest use of a baseline, in stamps */
-    _Atomic(ips_fd_word *) fds; /* words of the first descriptors, or NULL */
+    _Atomic(ips_fd_word *) fds; /* state of the first descriptors, or NULL */
     /* Length in stamps from which a call is examined more closely: its stack is
      * recorded, and how much of it was CPU time is measured. At most cpu_limit.
      */
@@ -72,7 +72,7 @@ struct ips_core {
     bool test_clock;
     bool stopped;
     char dir[600];                           /* POOL/RUN */
-    void (*begun)(enum ips_start_kind kind); /* or NULL */
+    void (*begun)(enum ips_start_kind kind); /* hooks; may be NULL */
     void (*ending)(void);
     void (*flush)(void);
 };
@@ -127,8 +127,8 @@ void ips_stream_end(struct ips_stream *s);
 /* --- record/quota.c ----------------------------------------------------------
  */
 
-/* The shared mapping of `control`; NULL if it cannot be mapped, or another
- * process has truncated the file. */
+/* Returns the shared mapping of `control`; NULL if the file cannot be mapped or
+ * another process has truncated it. */
 struct ips_control *ips_shared(void);
 /* Takes `bytes` of the run's quota. Returns false, and takes none, if less is
  * left. */
@@ -234,7 +234,7 @@ static inline bool ips_ring_on(void)
 /* ips_segment_next and ips_segments_close_all for --on-full=ring. */
 int ips_ring_next(struct ips_stream *s);
 void ips_ring_close_all(struct ips_stream *s);
-/* In a fork child: drops the parent's ring. */
+/* Call it in a fork child: drops the parent's ring. */
 void ips_ring_reset(struct ips_stream *s);
 
 /* Closes and unmaps all segments of the stream. */
@@ -245,7 +245,7 @@ void ips_segments_close_all(struct ips_stream *s);
 
 void ips_threads_add(uint32_t tid);
 void ips_threads_remove(uint32_t tid);
-void ips_threads_reset(void); /* in a fork child */
+void ips_threads_reset(void); /* call it in a fork child */
 /* Writes THREADCPU of every thread but `except` into the calling thread's
  * stream. */
 void ips_threads_record_cpu(uint32_t except);

@@ -37,7 +37,7 @@ struct ips_segment_map { /* a segment mapped here; base 0 = none */
     uint64_t base;
     uint64_t limit; /* end of the populated part */
     uint64_t end;
-    uint64_t used_end; /* closed segment: upper bound of its records */
+    uint64_t used_end; /* of a closed segment: its records end before here */
 };
 
 /* Closed segments older than `prev`, oldest first. The stream uses them again
@@ -59,7 +59,7 @@ struct ips_stream {
     struct ips_segment_map seg;
     /* The last closed segment, for reuse; also set in a ring. */
     struct ips_segment_map prev;
-    struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
+    struct ips_kept_segments *kept_segments; /* older closed segments */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
     uint64_t retry_at; /* stamp before which the stream does not look for space
@@ -117,7 +117,7 @@ struct ips_cpu {
     uint64_t delay_ns;     /* the run delay at that reading */
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
-    uint32_t guessed_said; /* corrections counted in the newest GUESSED */
+    uint32_t guessed_said; /* guess.corrected_ns in the newest GUESSED */
     uint32_t faults_seen;  /* major page faults: agent/record/page_faults.c */
     uint64_t guessed_t;    /* stamp of the newest GUESSED; 0 none */
 };
@@ -125,7 +125,7 @@ struct ips_cpu {
 /* The long record from which short records take their CPU time:
  * agent/record/proc_event.h. */
 struct ips_cpu_baseline {
-    uint64_t t, cpu; /* of the long record */
+    uint64_t t, cpu; /* stamp and CPU time of the long record */
     uint64_t span;   /* stamps after t for which it is valid, 0: none */
     uint64_t mark;
     uint32_t high; /* upper half of the procedure address of that record; 0 for
@@ -136,7 +136,7 @@ struct ips_cpu_baseline {
 /* A call in progress: agent/preload/wrap.h. */
 struct ips_open {
     uint64_t frame;
-    uint64_t recs; /* recs_open when the call began, and flags; one store */
+    uint64_t recs; /* recs_open at the call, and IPS_OPEN flags; one store */
 };
 #define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
 #define IPS_OPEN_IDLE (2ull << 32) /* the newest handler interrupted it */
@@ -153,7 +153,7 @@ struct ips_thread {
      * (ips_here). */
     struct ips_open outermost;
     struct ips_cpu_baseline io_baseline;
-    uint64_t site_page; /* page of the newest site: agent/unwind/modules.h */
+    uint64_t site_page; /* page of the last call site: agent/unwind/modules.h */
     uint64_t cpu_last;  /* CPU time reported last */
     volatile uint32_t cpu_next; /* slots taken so far */
     /* Incremented when a mark is set and when a segment begins: a short record

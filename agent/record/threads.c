@@ -1,5 +1,5 @@
-/* The known threads of this process, for THREADCPU at its end: a lock-free list
- * of blocks of slots that are never freed. */
+/* The list of this process's recorded threads, for THREADCPU records at the
+ * process's end: a lock-free list of blocks of slots that are never freed. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -101,10 +101,10 @@ void ips_threads_reset(void)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
     if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
-        /* No thread has ended, so `ended` is empty; its pages are not touched.
-         */
+        /* No thread has ended, so `ended` is empty. Do not touch its pages. */
         return;
-    /* Stores only where needed: a store copies the parent's page. */
+    /* Store only where needed, since a store copies a page that is shared with
+     * the parent. */
     for (unsigned i = 0; i < ENDED; i++)
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))
             atomic_store(&ended[i], 0);

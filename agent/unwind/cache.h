@@ -31,7 +31,7 @@
 #define IPS_KEPT_FEW 6u
 #define IPS_KEPT_MANY 10u
 #define IPS_KEPT_REGS 6u
-#define IPS_KEPT_REACH 15 /* words below the CFA */
+#define IPS_KEPT_REACH 15 /* farthest saved register: words below the CFA */
 
 /* Bits of a rule: offset of the CFA (16 bits) | CFA relative to rbp, not rsp (1
  * bit) | for each register, the number of words below the CFA where it is
@@ -49,7 +49,7 @@ struct ips_cached_rule {
     _Atomic uint64_t rule, check;
 };
 
-/* The table has 1 << bits slots. */
+/* Returns the slot of `pc` in a table of 1 << bits slots. */
 static inline struct ips_cached_rule *
 ips_rule_slot(struct ips_cached_rule *table, unsigned bits, uint64_t pc)
 {

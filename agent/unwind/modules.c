@@ -206,7 +206,7 @@ static bool record_module_of_pc(uint64_t pc)
     IPS_APART;
     struct dl_find_object found;
     if (!find_module(pc, &found))
-        return false; /* code made at run time */
+        return false; /* code generated at run time */
     struct module m = {.start = (uint64_t)found.dlfo_map_start,
                        .end = (uint64_t)found.dlfo_map_end,
                        .bias = found.dlfo_link_map->l_addr,

@@ -308,7 +308,7 @@ struct turn {
      */
     uint32_t stable;
     struct slots slots;
-    unsigned reads; /* loads from elsewhere than the stack */
+    unsigned reads; /* number of loads that are not from the stack */
     bool pauses, counts, tests;
 };
 

@@ -22,8 +22,8 @@
  * [lo, hi), the module's mapping. */
 struct fde {
     const uint8_t *lo, *hi;
-    const uint8_t *cie_at, *cie_end; /* initial instructions */
-    const uint8_t *at, *end;         /* instructions */
+    const uint8_t *cie_at, *cie_end; /* CFI instructions of the CIE */
+    const uint8_t *at, *end;         /* CFI instructions of the FDE */
     uint64_t pc_begin, pc_end;
     uint64_t code_align;
     int64_t data_align;

@@ -1,5 +1,5 @@
-/* The walk up the stack. Based on the DWARF 5 standard, section 6.4, and the
- * LSB's "Exception Frames" for .eh_frame and .eh_frame_hdr. */
+/* Walks up the stack. Follows the DWARF 5 standard, section 6.4, and the LSB's
+ * "Exception Frames" for .eh_frame and .eh_frame_hdr. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -477,7 +477,7 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
     u->known &= ~CALLER_SAVED;
     for (unsigned i = 0; i < IPS_KEPT_REGS; i++) {
         uint64_t words = rule >> (IPS_KEPT_PLACES + 4 * i) & 0xf;
-        if (!words || at - 8 * words < sp) /* as in restore_register */
+        if (!words || at - 8 * words < sp) /* already popped */
             continue;
         if (load_word(u, at - 8 * words, &v))
             set_register(u, ips_kept_reg[i], v);

@@ -44,10 +44,11 @@ struct ips_unwind {
     uint64_t low, end;
 };
 
-/* Takes the registers from the context of a signal; low = end = 0. */
+/* Fills *u with the registers of a signal's context; sets low = end = 0. */
 void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc);
 
-/* Takes the current registers of the calling function. */
+/* Fills *u with the current registers of the calling function; sets low = end =
+ * 0. */
 #if defined(__x86_64__)
 #define IPS_UNWIND_HERE(u)                                                     \
     do {                                                                       \
