@@ -8,9 +8,9 @@
 /* Runs run(arg) in a child process and waits until it has ended. The child's
  * CPU time does not appear in getrusage(RUSAGE_CHILDREN), which the program
  * that ipsrun executes may read: SIGCHLD is ignored meanwhile, and then the
- * kernel does not add it. But if this process already has other children
- * (started before it executed ipsrun), SIGCHLD is not ignored, because some
- * code may wait for them. Returns 0; -1 with errno: fork failed. */
+ * kernel does not add it. But if this process already has other children (from
+ * before it executed this program), SIGCHLD is not ignored, because some code
+ * may wait for them. Returns 0; -1 with errno: fork failed. */
 int ips_run_outside_child_rusage(void (*run)(void *), void *arg);
 
 /* Runs argv[0] with argv as a daemon: not our child, without a terminal, in /,

@@ -155,9 +155,9 @@ static int take_tag(struct ipsrun_options *o, const char *tag)
     return -1;
 }
 
-/* Stores the absolute form of `path` in `out`, because the daemons run in
- * another directory. Returns -1, or prints a message and returns the exit
- * status. */
+/* Stores the absolute form of `path` in `out`, because the daemons and the
+ * run's programs may work in other directories. Returns -1, or prints a message
+ * and returns the exit status. */
 static int store_absolute_path(char out[IPS_PATH_BYTES], const char *option,
                                const char *path)
 {

@@ -139,7 +139,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
-    ips_me.recs_open--; /* until the record has its space */
+    ips_me.recs_open--; /* not pending until it has space */
     if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && become_child_if_forked()) {

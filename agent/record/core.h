@@ -11,9 +11,9 @@
  * Recording: rec = ips_rec_begin(type, bytes) reserves space in the calling
  * thread's segment (made on first use) and fills the head; the caller fills the
  * rest; ips_rec_publish() makes the record visible. If ips_rec_begin returns
- * NULL, the record is already counted as lost, and the caller does nothing
- * more. A signal handler that records in between gets its own space behind that
- * record (a reservation is one xadd).
+ * NULL, the record cannot be written (if recording is on, it is already counted
+ * as lost), and the caller does nothing more. A signal handler that records in
+ * between gets its own space behind that record (a reservation is one xadd).
  */
 #ifndef IPS_AGENT_RECORD_CORE_H
 #define IPS_AGENT_RECORD_CORE_H

@@ -8,9 +8,8 @@
 #include "agent/record/own_table.h"
 #include "agent/record/sys.h"
 
-/* If a thread slept but hardly waited for a CPU (less than 1 / HARDLY of the
- * time), its count is read less and less often, down to once in EVERY_NS_MAX.
- */
+/* If a thread hardly waited for a CPU (less than 1 / HARDLY of its time off the
+ * core), its count is read less and less often, at least every EVERY_NS_MAX. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
 /* Readings take at most 1 / COST_PART of the thread's CPU time. */
