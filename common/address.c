@@ -65,7 +65,8 @@ static int refuse_address(const char *address, struct ips_err *err)
         address);
 }
 
-/* Accepts loopback; other addresses only with TLS or --insecure. */
+/* Sets the address of *out. Accepts loopback; other hosts only with TLS or
+ * --insecure. */
 static int set_host(const char *host, uint16_t port, const char *address,
                     struct ips_address *out, struct ips_err *err)
 {
@@ -98,7 +99,7 @@ static int set_host(const char *host, uint16_t port, const char *address,
     return 0;
 }
 
-/* Parses HOST:PORT, given in `rest`. */
+/* Parses `rest`, the HOST:PORT of `address`. */
 static int parse_inet(const char *rest, const char *address,
                       struct ips_address *out, struct ips_err *err)
 {

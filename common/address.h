@@ -3,8 +3,8 @@
  * "tls:HOST:PORT". Without TLS, only addresses on this machine are accepted:
  * Unix sockets, and TCP on loopback. With --insecure any TCP address is
  * accepted. HOST is a numeric address or "localhost": names are never looked
- * up. Pure functions, except for the --insecure switch. In `common`, because
- * ipsrun, which does not use proto, checks addresses, too. Source:
+ * up. Pure functions, except for the --insecure switch. This is in `common`
+ * because ipsrun, which does not use `proto`, checks addresses, too. Source:
  * docs/protocol.md.
  */
 #ifndef IPS_COMMON_ADDRESS_H
@@ -29,8 +29,8 @@ struct ips_address {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* If `allow` (--insecure was given), addresses on other machines are accepted
- * without TLS from now on. To be called before threads exist. */
+/* If `allow` (--insecure was given), ips_address_parse accepts addresses on
+ * other machines without TLS from now on. Call it before threads exist. */
 void ips_address_allow_insecure(bool allow);
 
 /* Parses an address. Returns 0, IPS_E_USAGE (unparseable, a host name, path too

@@ -20,7 +20,7 @@ static void environment_clean(void)
         unsetenv(names[i]);
 }
 
-/* Turns the grandchild into the daemon. */
+/* Runs in the grandchild: becomes the daemon. Does not return. */
 static void become_daemon(char *const argv[], const char *log)
 {
     int null = open("/dev/null", O_RDWR);

@@ -1,5 +1,5 @@
-/* Starts a daemon for a user who runs none, for ipsrun and ipsq; and runs code
- * in a child process that leaves no trace in the caller's accounting. */
+/* For ipsrun and ipsq: starts a daemon for a user who runs none, and runs code
+ * in a child process whose CPU time is not added to the caller's. */
 #ifndef IPS_COMMON_DAEMON_H
 #define IPS_COMMON_DAEMON_H
 
@@ -8,9 +8,9 @@
 /* Runs run(arg) in a child process and waits until it has ended. The child's
  * CPU time does not appear in getrusage(RUSAGE_CHILDREN), which the program
  * that ipsrun executes may read: SIGCHLD is ignored meanwhile, and then the
- * kernel adds nothing up. SIGCHLD stays as it is if there are other children
- * (started before this process executed us), because some code waits for them.
- * Returns 0; -1 with errno: fork failed. */
+ * kernel does not add it. But if this process already has other children (from
+ * before it executed this program), SIGCHLD is not ignored, because some code
+ * may wait for them. Returns 0; -1 with errno: fork failed. */
 int ips_run_outside_child_rusage(void (*run)(void *), void *arg);
 
 /* Runs argv[0] with argv as a daemon: not our child, without a terminal, in /,

@@ -1,5 +1,5 @@
 /*
- * Errors: a code and a sentence.
+ * Error reports: a code and a sentence.
  *
  * A function that can fail returns 0 or a negative `enum ips_errcode` and fills
  * the caller's `struct ips_err`. The innermost function states the fact. Each
@@ -56,7 +56,7 @@ int ips_err_wrap(struct ips_err *e, int code, const char *fmt, ...)
 int ips_err_errno(struct ips_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A general sentence for a code; "success" for 0. Never NULL. */
+/* Returns a general text for a code; "success" for 0. Never NULL. */
 const char *ips_err_text(int code);
 
 #endif

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The values of `option` (name without "--"), ending with NULL. Returns NULL if
- * the option has no fixed set of values. */
+/* Returns the values of `option` (its name without "--"), ending with NULL.
+ * Returns NULL if the option has no fixed set of values. */
 static inline const char *const *ipsrun_values(const char *option)
 {
     static const char *const procedures[] = {"off", "sample", "exact", NULL};

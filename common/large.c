@@ -20,7 +20,7 @@ struct mapping {
     char *at;
     size_t bytes;
     bool file;
-    bool thin; /* most of its pages do not exist yet: not worth reusing */
+    bool thin; /* most of its pages were never touched: not worth reusing */
 };
 
 static struct {
@@ -63,9 +63,9 @@ static bool keep_mapping(const struct mapping *m)
     return true;
 }
 
-/* Index of the reusable mapping that fits best: the smallest with `bytes` to
- * twice as many; else the largest with at least half as many. reusable_count:
- * none fits. */
+/* Returns the index of the reusable mapping that fits best: the smallest that
+ * has `bytes` to twice as many bytes; else the largest that has at least half
+ * as many. Returns reusable_count if none fits. */
 static size_t best_reusable(size_t bytes)
 {
     size_t best = all.reusable_count, has = 0;
@@ -83,8 +83,8 @@ static size_t best_reusable(size_t bytes)
 }
 
 /* Takes a released mapping and cuts it to `bytes`, or extends it in place if
- * the addresses after it are free: an array that was trimmed is often needed in
- * full again. */
+ * the addresses after it are free, because an array that was trimmed is often
+ * needed in full again. Returns NULL if no mapping can be reused. */
 static char *reuse_mapping(size_t bytes)
 {
     size_t i = best_reusable(bytes);
@@ -161,7 +161,7 @@ static bool add_mapping(char *at, size_t bytes, bool file, bool thin)
     return true;
 }
 
-/* Searched from the end, because the newest mappings are usually released
+/* Searches from the end, because the newest mappings are usually released
  * first. */
 static struct mapping *find_mapping(const char *at)
 {
@@ -195,7 +195,7 @@ static char *map_memory(size_t bytes)
     if (skip)
         munmap(p, skip);
     munmap(p + skip + bytes, HUGE_BYTES - skip);
-    if (bytes >= HUGE_BYTES) /* if the kernel refuses, the pages are small */
+    if (bytes >= HUGE_BYTES) /* if the kernel refuses, we use small pages */
         (void)madvise(p + skip, bytes, MADV_HUGEPAGE);
     return p + skip;
 }
@@ -235,8 +235,8 @@ static void *allocate_large(size_t bytes, enum contents contents)
         p = NULL;
     }
     pthread_mutex_unlock(&all.lock);
-    if (p && again && zeroed) /* clearing these takes a quarter of the time of
-                                 getting fresh pages */
+    if (p && again && zeroed) /* clearing reused pages takes a quarter of the
+                                 time of getting fresh ones */
         memset(p, 0, bytes);
     return p;
 }

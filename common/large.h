@@ -5,9 +5,9 @@
  * An array of 1 MB or more is a mapping of its own, in huge pages if the kernel
  * has some: one page fault and one TLB entry for 2 MB instead of 4 KB. A
  * mapping that would exceed the limit is made from an unnamed file instead; the
- * kernel writes the file's pages out and reads them back when memory is short.
- * So arrays larger than the memory can be processed: more slowly, but with the
- * same result.
+ * kernel writes the file's pages to disk when memory is short and reads them
+ * back when they are used. So arrays larger than the memory can be processed:
+ * more slowly, but with the same result.
  *
  * Invariants: `memory`, together with the mappings kept for reuse, never
  * exceeds the limit. A file's disk space is reserved before it is mapped, so a
@@ -27,7 +27,8 @@
 #define IPS_LARGE_MIN ((size_t)1 << 20)
 #endif
 
-/* Zeroed memory. NULL: neither memory nor disk space for a file. */
+/* Returns a zeroed array, or NULL if there is neither memory nor disk space for
+ * a file. */
 void *ips_calloc_large(size_t count, size_t size);
 /* Like ips_calloc_large, but with undefined contents, for callers that write
  * all of the array. Reuses a mapping that was released shortly before, if there
@@ -37,9 +38,9 @@ void *ips_alloc_large(size_t count, size_t size);
 /* Like ips_calloc_large, for callers that will write only a small part of the
  * array: untouched pages take neither memory nor time. */
 void *ips_calloc_large_sparse(size_t count, size_t size);
-/* Moves the array `v` (from here, from malloc, or NULL) of `old` bytes to one
- * of `bytes` bytes; added bytes are undefined. NULL: no memory, and `v` is
- * unchanged. */
+/* Moves the array `v` of `old` bytes (from a function here, from malloc, or
+ * NULL) to one of `bytes` bytes, and returns that; added bytes are undefined.
+ * Returns NULL if there is no memory; `v` is then unchanged. */
 void *ips_resize_large(void *v, size_t old, size_t bytes);
 /* Releases all pages after the first `bytes` of an array. */
 void ips_trim_large(void *v, size_t bytes);
@@ -60,11 +61,11 @@ void ips_large_set_limit(uint64_t bytes, const char *dir);
 struct ips_large_use {
     uint64_t limit;
     uint64_t memory, files; /* bytes that are mapped now */
-    /* greatest values of `memory` and `files` since ips_large_restart_peaks */
+    /* peaks of `memory` and `files` since ips_large_restart_peaks */
     uint64_t memory_most, files_most;
 };
 struct ips_large_use ips_large_use(void);
-/* Restarts both greatest values from the present values. */
+/* Restarts both peaks from the present values. */
 void ips_large_restart_peaks(void);
 
 #endif

@@ -22,8 +22,8 @@ static void read_pid(int fd, char *out, size_t size)
         snprintf(out, size, "unknown");
 }
 
-/* Tries for `wait_ms`. Returns 0 or an errno; EWOULDBLOCK: another daemon holds
- * the lock. */
+/* Takes the lock on `fd`, trying for up to `wait_ms`. Returns 0 or an errno;
+ * EWOULDBLOCK: another daemon holds the lock. */
 static int take_lock(int fd, unsigned wait_ms)
 {
     for (unsigned ms = 0;; ms += RETRY_MS) {
@@ -51,7 +51,7 @@ static int take_both(const char *dir, const char *option, unsigned wait_ms,
     int why =
         is_locked_by(lock->dir_fd, own) ? 0 : take_lock(lock->dir_fd, wait_ms);
     if (why != EWOULDBLOCK && why != EINTR)
-        /* locked, or the file system cannot lock a directory */
+        /* `why` is 0, or the file system cannot lock a directory */
         why = take_lock(lock->file_fd, wait_ms);
     if (why == 0)
         return 0;
@@ -99,7 +99,7 @@ int ips_lock_directory(const char *dir, const char *name, const char *option,
 
 void ips_lock_release(struct ips_lock *lock)
 {
-    /* an old pid in the file would mislead people */
+    /* a pid left in the file would mislead people */
     if (lock->file_fd >= 0)
         (void)!ftruncate(lock->file_fd, 0);
     close_both(lock);

@@ -1,9 +1,9 @@
 /*
  * Reserves a directory for one daemon at a time. The lock is on the directory
- * itself, so removing files in it does not release it. It is also on the file
- * DIR/NAME, by which others see whether a daemon runs, and which holds the
- * daemon's pid for people to read. Where the file system refuses to lock a
- * directory, only the file is locked.
+ * itself, so removing files in it does not release it. The file DIR/NAME is
+ * also locked: it shows others whether a daemon runs, and contains the daemon's
+ * pid for people to read. Where the file system refuses to lock a directory,
+ * only the file is locked.
  */
 #ifndef IPS_COMMON_LOCK_H
 #define IPS_COMMON_LOCK_H
@@ -17,11 +17,11 @@ struct ips_lock {
 
 /* Fills *out and returns 0, or returns an error and leaves *out as
  * IPS_LOCK_NONE. Waits up to `wait_ms` for a holder that is about to end. `own`
- * (may be NULL): a lock that the caller holds already; if it is of the same
- * directory, only the file DIR/NAME is locked, and `own` must be held for as
- * long. Errors: IPS_E_BUSY (the message names the holder's pid, and the
- * `option` that chooses another directory), IPS_E_IO. The directory must exist.
- */
+ * (may be NULL): a lock that the caller already holds. If `own` is on the same
+ * directory, only the file DIR/NAME is locked, and the caller must keep `own`
+ * as long as *out. Errors: IPS_E_BUSY (the message names the holder's pid, and
+ * the `option` that chooses another directory), IPS_E_IO. The directory must
+ * exist. */
 int ips_lock_directory(const char *dir, const char *name, const char *option,
                        unsigned wait_ms, const struct ips_lock *own,
                        struct ips_lock *out, struct ips_err *err) IPS_MUST_USE;

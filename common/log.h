@@ -8,9 +8,9 @@
 
 enum ips_log_level { IPS_LOG_ERROR, IPS_LOG_WARN, IPS_LOG_INFO, IPS_LOG_DEBUG };
 
-/* `who` ("slave[m1]") is copied. The level comes from the environment variable
- * IPS_LOG (error|warn|info|debug), else info. Call once, before threads
- * exist. */
+/* Sets the name of the daemon in its log lines: `who`, for example "slave[m1]",
+ * which is copied. The level comes from the environment variable IPS_LOG
+ * (error|warn|info|debug); default: info. Call once, before threads exist. */
 void ips_log_init(const char *who);
 void ips_log(enum ips_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

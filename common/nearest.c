@@ -19,8 +19,9 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment distance, computed row by row. Both strings are
- * shorter than IPS_NEAREST_BYTES. */
+/* Returns the optimal string alignment distance (edits and swaps of
+ * neighbours), computed row by row. Both strings are shorter than
+ * IPS_NEAREST_BYTES. */
 static size_t edit_distance(const char *a, size_t an, const char *b, size_t bn)
 {
     size_t rows[3][IPS_NEAREST_BYTES];

@@ -1,10 +1,10 @@
 /*
  * "did you mean X?": finds the valid name nearest to a word that is not valid.
- * Nearest is a name that begins with the word; else the name that takes the
- * fewest single edits: one character added, removed or replaced, or two
- * neighbours swapped. At most a third of the word may be edited, and never more
- * than three characters. Of equally near names the one offered first wins.
- * Pure.
+ * The nearest name is one that begins with the word; else the one that takes
+ * the fewest single edits: one character added, removed or replaced, or two
+ * neighbours swapped. At most about a third of the word may be edited, and
+ * never more than three characters. If several names are equally near, the one
+ * offered first wins. No side effects.
  */
 #ifndef IPS_COMMON_NEAREST_H
 #define IPS_COMMON_NEAREST_H
@@ -15,7 +15,8 @@
 
 struct ips_nearest {
     const char *word; /* the misspelt word; not copied */
-    /* edits that `name` needs; names that need as many or more are ignored */
+    /* number of edits from `word` to `name`; a name that needs as many or more
+     * is ignored */
     size_t changes;
     char name[IPS_NEAREST_BYTES];
     char text[IPS_NEAREST_BYTES + 24];
@@ -25,8 +26,8 @@ void ips_nearest_begin(struct ips_nearest *n, const char *word);
 /* Offers a valid name as a candidate. Cost: O(length of word * length of name).
  */
 void ips_nearest_offer(struct ips_nearest *n, const char *name);
-/* The end of an error message: "; did you mean 'NAME'?", or "". Also "" if the
- * word is a valid name itself. */
+/* Returns the end of an error message: "; did you mean 'NAME'?", or "" if no
+ * name is near or the word itself is a valid name. */
 const char *ips_nearest_text(struct ips_nearest *n);
 
 #endif

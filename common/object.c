@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* `pn`: bytes of the pattern; `n`: bytes of the text. */
+/* Does the text of `n` bytes match the pattern of `pn` bytes, with `*` and `?`?
+ */
 static bool glob_matches(const char *pattern, size_t pn, const char *text,
                          size_t n)
 {

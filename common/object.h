@@ -3,7 +3,7 @@
  * select them. In each part of a pattern `*` matches any text and `?` any
  * character; the first slash may be left out. A pattern with fewer parts
  * selects the objects that it matches and everything below them; "" and "/"
- * select everything. Pure.
+ * select everything. No side effects.
  */
 #ifndef IPS_COMMON_OBJECT_H
 #define IPS_COMMON_OBJECT_H
@@ -11,12 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether the pattern selects `object`. Cost: O(length of both), more for
- * patterns with many stars. */
+/* Does the pattern select `object`? Cost: O(length of both), more for patterns
+ * with many stars. */
 bool ips_object_matches(const char *pattern, const char *object);
-/* Whether the pattern may select an object of machine `machine`. */
+/* May the pattern select an object of machine `machine`? */
 bool ips_object_matches_machine(const char *pattern, const char *machine);
-/* Number of parts of a pattern: 0 for "/", 1 for "/m", 2 for "/m/p". */
+/* Returns the number of parts of a pattern: 0 for "/", 1 for "/m", 2 for
+ * "/m/p". */
 unsigned ips_object_parts(const char *pattern);
 
 #endif

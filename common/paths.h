@@ -1,6 +1,6 @@
 /*
- * Default places of the pool root, the state directory and the sockets.
- * Programs find each other only through these defaults.
+ * Default paths of the pool root, the state directory and the sockets. Programs
+ * find each other only through these defaults.
  */
 #ifndef IPS_COMMON_PATHS_H
 #define IPS_COMMON_PATHS_H
@@ -12,13 +12,13 @@
 #define IPS_PATH_BYTES 512
 
 #define IPS_PRELOAD_NAME "libips-preload.so"
-/* the library's file name is followed by a version */
+/* in file names, a version follows this name */
 #define IPS_LIBRARY_NAME "libips.so"
 /* The name under which the procedures of libips-preload.so and libips.so are
  * reported together. */
 #define IPS_RECORDING "[recording]"
-/* Stands for the procedure of waits for pages from the disk, which are no
- * calls. */
+/* Reported as the procedure of a wait for pages from the disk: such a wait is
+ * not a call of a procedure. */
 #define IPS_PAGE_FAULTS "[page faults]"
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
@@ -30,10 +30,10 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES],
  * set). */
 int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
 
-/* Whether a daemon that uses `state` may drain the default pool: `state` is
- * what ips_path_state returns, and IPS_STATE is not set without IPS_POOL_ROOT.
- * A user who names another archive does not mean the runs that are in the pool.
- */
+/* May a private daemon that uses the state directory `state` drain the default
+ * pool? Only if `state` is the directory that ips_path_state returns, and
+ * IPS_STATE is not set without IPS_POOL_ROOT: a user who chooses another state
+ * directory does not expect the runs of the default pool to be moved there. */
 bool ips_path_state_is_default(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */
@@ -45,12 +45,12 @@ int ips_path_make(const char *dir, unsigned mode,
                   struct ips_err *err) IPS_MUST_USE;
 
 /* Makes a state directory as ips_path_make does, accessible to its user only.
- * If it is not writable, the error says what to do. */
+ * If the directory is not writable, the error message says what to do. */
 int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* Whether `name` is a valid run name: 1 to 63 letters, digits, '.', '_' and
- * '-', and no leading '.'. It becomes the name of a directory, so every name is
- * checked here before it is used in a path. */
+/* Is `name` a valid run name: 1 to 63 letters, digits, '.', '_' and '-', and no
+ * leading '.'? It becomes the name of a directory, so every name is checked
+ * here before it is used in a path. */
 bool ips_run_name_ok(const char *name);
 
 /* Default machine name: $IPS_MACHINE, else the host name. */

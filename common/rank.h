@@ -1,9 +1,10 @@
 /*
- * The order of an answer's rows by a column: numbers from greatest to least,
- * texts alphabetically; `back` reverses that. Values that were not measured,
- * and empty texts, come last either way. The client sorts with these functions,
- * and the master uses them to leave out the rows that the client would leave
- * out. They return less than 0 if a comes before b. Pure.
+ * The order in which an answer's rows are sorted by a column: numbers from
+ * greatest to least, texts alphabetically; `back` reverses that. Values that
+ * were not measured, and empty texts, come last in both orders. The client
+ * sorts rows with these functions; the master uses them to leave out the rows
+ * that the client would leave out (--top). They return less than 0 if a comes
+ * before b, and have no side effects.
  */
 #ifndef IPS_COMMON_RANK_H
 #define IPS_COMMON_RANK_H

@@ -1,6 +1,7 @@
 /*
- * Shared header-only types: times and checked arithmetic. No state, no I/O;
- * the only header of `common` that the agent may include.
+ * Shared helpers in a header: times and checked arithmetic. No state, no I/O.
+ * This is the only header of `common` that agent code inside a recorded program
+ * may include.
  */
 #ifndef IPS_COMMON_TYPES_H
 #define IPS_COMMON_TYPES_H
@@ -10,8 +11,8 @@
 #include <stdint.h>
 
 /* Unless its name or comment says otherwise, a time is a uint64_t in ns. Times
- * of events (`t_ns`) are of one machine's CLOCK_MONOTONIC_RAW; the slave's own
- * timers (slave_now_ns) are of CLOCK_MONOTONIC. */
+ * of events (`t_ns`) are read from one machine's CLOCK_MONOTONIC_RAW, the
+ * slave's own timers (slave_now_ns) from CLOCK_MONOTONIC. */
 
 /* a - b, or 0 if b is greater: two clocks or counters may differ by a few ns,
  * and a length is never negative. */
@@ -55,15 +56,16 @@ static inline uint32_t ips_min_u32(uint32_t a, uint32_t b)
 __extension__ typedef __int128 ips_i128;
 __extension__ typedef unsigned __int128 ips_u128;
 
-/* x * mult / 2^32 without losing the high bits; saturates. */
+/* Returns x * mult / 2^32 without losing high bits; UINT64_MAX if it does not
+ * fit. */
 static inline uint64_t ips_mul_q32(uint64_t x, uint64_t mult)
 {
     ips_u128 wide = (ips_u128)x * mult >> 32;
     return wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
 }
 
-/* FNV-1a hash of `data`; `seed` is IPS_FNV_SEED, or the hash of earlier
- * data. */
+/* Returns the FNV-1a hash of `data`; `seed` is IPS_FNV_SEED, or the hash of the
+ * data before it. */
 #define IPS_FNV_SEED 0xcbf29ce484222325ULL
 static inline uint64_t ips_fnv1a(uint64_t seed, const void *data, size_t len)
 {

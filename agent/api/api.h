@@ -1,8 +1,9 @@
 /*
- * The API's functions as a table, so that one process has one state. The
- * preload library exports its table. libips passes every call on to that table
- * if it finds it, and uses its own copy only if nothing is preloaded. (Symbol
- * names alone are not enough: dlsym on libips' handle, as from Python, finds
+ * The API's functions as a table. A process may contain two copies of the API,
+ * in the preload library and in libips, but must have one state. So the preload
+ * library exports its table, and libips passes every call on to that table.
+ * libips uses its own copy only if the preload library is not loaded. (Symbol
+ * interposition is not enough: dlsym on libips' handle, as from Python, finds
  * libips' own functions.)
  */
 #ifndef IPS_AGENT_API_API_H
@@ -13,7 +14,8 @@
 #define IPS_API_VERSION 1
 
 struct ips_api {
-    unsigned version; /* IPS_API_VERSION; other versions are not used */
+    unsigned version; /* IPS_API_VERSION; libips ignores a table of another
+                         version */
     int (*active)(void);
     void (*mark)(const char *text);
     struct ips_task *(*task_fork)(struct ips_task *parent,
@@ -33,8 +35,7 @@ struct ips_api {
 
 /* This library's own table (api/task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
-/* Records a mark (api/mark.c): the function `mark` in the preload library's
- * table. */
+/* Records a mark (api/mark.c). The preload library's table has it as `mark`. */
 void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
 
 #endif

@@ -1,5 +1,6 @@
-/* The exported names of the API. Compiled into libips as they are, and with
- * IPS_PRELOAD into the preload library, which then exports its table too. */
+/* The exported functions of the API. This file is part of libips and, compiled
+ * with IPS_PRELOAD, of the preload library, which then exports its table, too.
+ */
 #include <stddef.h>
 
 #include "agent/api/api.h"
@@ -23,8 +24,9 @@ static const struct ips_api *find_api(void)
     return &ips_api_own;
 }
 
-/* Attaches at load time, while there is one thread: the first calls may come
- * from several threads at once. */
+/* Attaches to the run at load time, while the process has one thread: attaching
+ * is not thread-safe, and the program's first API calls may come from several
+ * threads at once. */
 static __attribute__((constructor)) void attach_at_load(void)
 {
     find_api()->active();

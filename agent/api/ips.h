@@ -7,14 +7,14 @@
  *  - marks in the calling thread: ips_mark(). "begin NAME ..." and "end NAME
  *    ..." (NAME one word) enclose a request, which `ipsq requests` reports.
  *  - tasks: separate chains of events (green threads, simulated processes, a
- *    message system in shared memory). The caller gives a task's stamps or,
- *    with IPS_NOW, lets the library read the clocks.
+ *    message system in shared memory). The caller passes the time stamps of a
+ *    task's events or, with IPS_NOW, lets the library read the clocks.
  *
  * A task belongs to one thread at a time; different threads may use different
- * tasks at once. The stamps of one task are all given or all IPS_NOW. With
- * IPS_NOW the task must stay in the thread that started it, whose CPU clock it
- * uses. A fork child has none of its parent's tasks: calls with them do nothing
- * there.
+ * tasks at once. For one task, either pass stamps in all calls or IPS_NOW in
+ * all calls. With IPS_NOW the task must stay in the thread that started it,
+ * because it uses that thread's CPU clock. A fork child has none of its
+ * parent's tasks: calls with them do nothing there.
  *
  * A mark goes into the stream of the calling thread. Threads have streams only
  * if the program runs under ipsrun (the preload library): a program that is
@@ -33,9 +33,9 @@ extern "C" {
 
 struct ips_task;
 
-/* A moment: elapsed ns on this machine's clock, from any zero point, and the
- * task's own CPU time in ns since its start. IPS_NOW (NULL): read the clocks.
- */
+/* A time stamp: elapsed ns on this machine's clock, from any zero point, and
+ * the task's own CPU time in ns since its start. IPS_NOW (NULL) means: read the
+ * clocks now. */
 struct ips_stamp {
     uint64_t t_ns;
     uint64_t cpu_ns;
@@ -46,7 +46,7 @@ struct ips_stamp {
 IPS_API int ips_active(void);
 
 /* Writes a mark with `text` (truncated to 511 bytes) into the calling thread's
- * stream. Does nothing if the thread has none (see above). */
+ * stream. Does nothing if the thread has no stream (see above). */
 IPS_API void ips_mark(const char *text);
 
 /* ips_task_start starts a chain of events named `name`, without a parent.
@@ -61,10 +61,10 @@ IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
                                        const char *name,
                                        const struct ips_stamp *at);
 
-/* `channel` is a name shared by both ends, on any machines; bytes are counted
- * in order per channel, from one sending task to one receiving task. A receive
- * has the stamps of its call and of its return; if only one of them is IPS_NOW,
- * the other is used for both. */
+/* Records a message. `channel` is a name that both ends use, also on different
+ * machines. A channel is a byte stream from one sending task to one receiving
+ * task. A receive has the stamps of its call and of its return; if only one of
+ * them is IPS_NOW, the other is used for both. */
 IPS_API void ips_task_send(struct ips_task *task, const char *channel,
                            uint64_t bytes, const struct ips_stamp *at);
 IPS_API void ips_task_recv(struct ips_task *task, const char *channel,

@@ -5,32 +5,34 @@
  * (pool/format.h).
  *
  * Invariants:
- *  - a slot is valid only in its era (agent/record/cpu.h): its MARK is in this
- *    segment, of this process, and the thread has not been switched out since.
- *    After a switch the text is written again: switches are rare, and one word
- *    shows them.
+ *  - a slot is valid only in its era (agent/record/cpu.h). The era is unchanged
+ *    if the slot's MARK is in the current segment, was written by this process,
+ *    and the thread has not been switched out since. After a switch the text is
+ *    written again: switches are rare, and one comparison detects them.
  *  - the program may have overwritten the text, so it is compared, byte for
  *    byte, with our copy.
- *  - a mark set while the same thread has an unpublished record (in a handler)
- *    gets neither slot nor baseline: that record may be the very MARK it would
- *    refer to, and never be published.
+ *  - a mark that a signal handler sets while its thread has an unpublished
+ *    record gets neither slot nor baseline. That record may be the MARK that
+ *    the slot refers to, and it may never be published.
  */
 #include "agent/api/api.h"
 #include "agent/api/text.h"
 #include "agent/record/extra.h"
 #include "agent/record/proc_event.h"
 
-/* Index of the first slot that may hold `text`. Different addresses may share a
- * slot, but texts side by side do not. */
+/* Returns the index of the first of the two slots that may hold `text`. The
+ * hash spreads neighbouring addresses over the slots; texts may still share
+ * one. */
 static inline uint32_t first_slot_of_text(const char *text)
 {
     return (uint32_t)((uintptr_t)text * 0x9e3779b97f4a7c15ull >> 61);
 }
 _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 
-/* Is the slot's text still at `text`? Reads, and ignores, up to 7 bytes after
- * the text's NUL, but only within its page (at least 4096 bytes). Returns false
- * if the text is too near to the end of a page for that. */
+/* Does memory at `text` still contain the slot's text? Reads, and ignores, up
+ * to 7 bytes after the text's NUL, but only within its page (at least 4096
+ * bytes). Returns false if the text is too near to the end of a page for that.
+ */
 __attribute__((no_sanitize("address"))) static inline bool
 same_text(const char *text, const struct ips_mark_slot *p)
 {
@@ -59,8 +61,8 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
 {
     if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
-    /* The extra state is mapped before the record is begun, which would else
-     * stay unpublished meanwhile. */
+    /* Map the extra state before the record begins, so that the record is not
+     * left unpublished during the system call. */
     bool plain = ips_me.recs_open || !ips_core.cpu_marks;
     struct ips_extra *extra = plain ? NULL : ips_extra();
     struct ips_moment now = ips_moment_now();
@@ -92,8 +94,9 @@ static __attribute__((noinline)) void record_full_mark(const char *text)
     ips_baseline_set(&extra->mark_baseline, &now, era);
 }
 
-/* Records a mark. The record is short if the text is in the second slot or at
- * the end of a page; otherwise it has the text. */
+/* Records a mark that ips_mark_record() could not write quickly. The record is
+ * short if the text is in its second slot, or in the first one but at the end
+ * of a page; otherwise the record contains the text. */
 static __attribute__((noinline)) void record_mark_slow(const char *text)
 {
     struct ips_thread *me = ips_here();
@@ -116,8 +119,8 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
         record_full_mark(text);
 }
 
-/* The short record could not be written: gives its reservation back and writes
- * a long one. */
+/* Called when a short record could not be written: gives its reservation back
+ * and writes a long record. */
 static __attribute__((noinline)) void
 undo_short_mark_and_record_full(const char *text, uint64_t left)
 {
@@ -136,7 +139,7 @@ void ips_mark_record(const char *text)
     }
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
-    /* A slot without a text has era 0, so a NULL text matches none. */
+    /* An empty slot has era 0, so a NULL `text` does not match it. */
     if (unlikely(!may_be_in_slot(me, p, text, era) || !same_text(text, p))) {
         record_mark_slow(text);
         return;

@@ -8,10 +8,10 @@
  * FORK's fork_seq and ptid = number of the parent task, both 0 for a root; FORK
  * and JOIN (kind TASK) have a = number of the child and its fork_seq.
  *
- * A channel gets one CHAN per (task, channel, direction): kind USER, name_hash
- * = FNV-1a of the name, side WRITE for sends and READ for receives. Its id has
- * bit 31 set, since the interposer numbers its channels from 1 in the same
- * image.
+ * Each (task, channel, direction) has one CHAN record: kind USER, name_hash =
+ * FNV-1a of the name, side WRITE for sends and READ for receives. Bit 31 of the
+ * channel id is set, because the interposer numbers its own channels from 1 in
+ * the same image.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 
 #define CHANNEL_ID_BIT 0x80000000u
 
-struct channel { /* id 0 = free */
+struct channel { /* entry of a hash table; id 0 = free */
     uint64_t name_hash;
     uint32_t side;
     uint32_t id;
@@ -36,7 +36,7 @@ struct ips_task {
     uint64_t cpu0; /* for IPS_NOW: thread CPU ns when the task started */
     uint64_t fork_seq;
     bool ended;
-    struct channel *channels;  /* open addressing, by hash */
+    struct channel *channels;  /* hash table, open addressing */
     uint32_t channel_capacity; /* a power of two */
     uint32_t channel_count;
 };
@@ -44,7 +44,7 @@ struct ips_task {
 static _Atomic uint32_t task_number;
 static _Atomic uint32_t channel_number;
 
-/* A stamp as it goes into a record. */
+/* A time stamp as a record stores it. */
 struct moment {
     uint64_t t;
     uint64_t cpu;
@@ -60,8 +60,9 @@ static struct moment moment_of(const struct ips_task *task,
     return (struct moment){now.t, ips_sub_sat(now.cpu, task->cpu0), 0};
 }
 
-/* Stamps of call and return, of the same kind. If only one is given, it is used
- * for both. */
+/* Computes the stamps of a call and its return: both as the program passed
+ * them, or both read from the clocks. If the program passed only one, it is
+ * used for both. */
 static void moments_of(const struct ips_task *task,
                        const struct ips_stamp *call,
                        const struct ips_stamp *ret, struct moment *m_call,
@@ -78,7 +79,8 @@ static uint64_t map_pages(uint64_t bytes)
     return ips_sys_is_error(at) ? 0 : at;
 }
 
-/* May records be written for `task`? Not after its end, nor in a fork child. */
+/* May records be written for `task`? Not after its end, in a fork child or in a
+ * vfork child. */
 static bool may_record(const struct ips_task *task)
 {
     return task && !task->ended && !ips_me.in_vfork &&
@@ -127,8 +129,8 @@ static bool channels_grow(struct ips_task *task)
     return true;
 }
 
-/* Returns the id of `name` in this task; its first use writes a CHAN. 0 if that
- * could not be recorded. */
+/* Returns the id of the channel `name` in this task, or 0 if the channel cannot
+ * be recorded. Writes a CHAN record at the first use of the channel. */
 static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
                                        uint32_t side, const struct moment *m)
 {
@@ -178,7 +180,7 @@ static void record_transfer(struct ips_task *task, enum ips_rec_type type,
     ips_rec_publish(rec);
 }
 
-/* --- the table ----------------------------------------------------- */
+/* --- the API's functions ------------------------------------------- */
 
 static int own_active(void)
 {
@@ -186,7 +188,8 @@ static int own_active(void)
 }
 
 #ifndef IPS_PRELOAD
-/* Marks go into the threads' streams, which only the preload library has. */
+/* Marks go into the streams of threads. Without the preload library there are
+ * none. */
 static void ignore_mark(const char *text)
 {
     (void)text;
@@ -238,7 +241,8 @@ static struct ips_task *own_fork(struct ips_task *parent,
         s->ptid = parent->stream.tid;
         record_fork(parent, &pm, task);
     }
-    /* Beginning the first record also writes START before it. */
+    /* Beginning the first record of a stream also writes START before that
+     * record. */
     size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
         begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);

@@ -8,12 +8,12 @@
 
 #include "agent/record/fast.h"
 
-#define IPS_TEXT_BYTES 512u /* with its NUL; longer texts are truncated */
+#define IPS_TEXT_BYTES 512u /* with the NUL; longer texts are truncated */
 
 static inline size_t ips_text_length(const char *text)
 {
     size_t n = 0;
-    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; its NUL ends the loop */
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; a NUL ends the loop */
     while (n < IPS_TEXT_BYTES - 1 && text[n])
         n++;
     return n;

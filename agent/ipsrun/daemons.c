@@ -1,4 +1,4 @@
-/* Starts a private slave and master where no daemons run. */
+/* Starts a private slave and master if none are running. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "agent/pool/pool.h"
 #include "common/daemon.h"
 
-/* Is slave.lock held? Called only under pool.lock, so no private slave decides
- * to end at this moment. */
+/* Does a slave run, that is, hold slave.lock? The caller holds pool.lock, so no
+ * private slave can decide to end meanwhile. */
 static bool slave_runs(const char *pool)
 {
     char path[IPS_PATH_BYTES + 32];
@@ -27,8 +27,8 @@ static bool slave_runs(const char *pool)
     return held;
 }
 
-/* Is no master listening at unix:PATH? Other addresses are not ours to serve:
- * false. */
+/* Must ipsrun start a master? Yes if `address` is unix:PATH and no master
+ * listens there. ipsrun starts no master for other addresses. */
 static bool master_wanted(const char *address)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};

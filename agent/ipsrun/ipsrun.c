@@ -1,4 +1,4 @@
-/* main() of ipsrun shows all steps, in the order that matters. */
+/* main() of ipsrun lists all steps. Their order matters. */
 #include "agent/ipsrun/ipsrun.h"
 
 #include <errno.h>
@@ -31,10 +31,10 @@ int ipsrun_failed(const char *fmt, ...)
     return IPSRUN_FAILED;
 }
 
-/* If ipsrun runs inside a measured program, it is itself measured, and the
- * daemons it starts would belong to that run and keep it open. So it executes
- * itself again without the agent; by a raw call, since the interposer adds
- * itself again at exec. */
+/* If a recorded program starts ipsrun, ipsrun is itself recorded, and the
+ * daemons that it starts would belong to that run and keep it open. So ipsrun
+ * executes itself again without the agent. It does so by a raw system call,
+ * because the interposed exec would add the agent again. */
 static void reexec_without_agent(char **argv)
 {
     const char *value = getenv("LD_PRELOAD");
@@ -54,11 +54,11 @@ static void reexec_without_agent(char **argv)
     unsetenv("IPS_POOL");
     unsetenv("IPS_PRELOAD");
     ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)environ);
-    free(rest); /* without /proc ipsrun continues, measured */
+    free(rest); /* without /proc ipsrun continues, recorded */
 }
 
-/* Makes a run name of the command's basename, the date and time, and a random
- * number, so that it cannot be guessed. */
+/* Makes a run name from the command's basename, the date and time, and a random
+ * number, which keeps others from guessing the name. */
 static void make_up_name(char out[64], const char *command)
 {
     const char *slash = strrchr(command, '/');
@@ -94,7 +94,8 @@ static void join_words(char *out, size_t size, char *const *words)
     }
 }
 
-/* Takes pool.lock; it is held until the returned descriptor is closed. */
+/* Takes pool.lock and returns its descriptor, or an error. Closing the
+ * descriptor releases the lock. */
 static int pool_lock(const char *pool, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32];
@@ -107,8 +108,8 @@ static int pool_lock(const char *pool, struct ips_err *err)
     return fd;
 }
 
-/* Does this run exist in the pool of another user? Then that user's slave
- * drains it, and the locks of that pool are not ours to take. */
+/* Is the run to join in the pool of another user? Then that user's slave drains
+ * it, and we must not take the locks of that pool. */
 static bool is_run_of_other_user(const struct ipsrun_options *o)
 {
     char path[IPS_PATH_BYTES + 80];
@@ -119,9 +120,9 @@ static bool is_run_of_other_user(const struct ipsrun_options *o)
     return access(path, R_OK | W_OK) == 0;
 }
 
-/* Refuses the name of a run that this machine's slave has drained. Such a run
- * has left the pool, but its data in the state directory would be merged with
- * what we record. */
+/* Returns an error if this machine's slave already has an archive of a run with
+ * this name, else 0. Such a run has left the pool, but the slave would merge
+ * the new records into its archive. */
 static int refuse_archived_name(const struct ipsrun_options *o,
                                 const char *name, struct ips_err *err)
 {
@@ -179,8 +180,8 @@ static int make_run_and_start_daemons(const struct ipsrun_options *o,
     return rc < 0 ? ipsrun_failed("%s", err.msg) : -1;
 }
 
-/* Sets IPS_RUN, IPS_POOL, IPS_PRELOAD, and adds our library after the user's in
- * LD_PRELOAD. */
+/* Sets IPS_RUN, IPS_POOL and IPS_PRELOAD, and appends our library to the user's
+ * LD_PRELOAD. Returns -1 to continue, else the exit status to end with. */
 static int set_environment(const struct ipsrun_options *o, const char *name)
 {
     struct ips_err err = {0};
@@ -203,8 +204,8 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     return bad ? ipsrun_failed("environment: %s", strerror(errno)) : -1;
 }
 
-/* Examines the command, and takes our library out of LD_PRELOAD if the
- * command's loader cannot load it. */
+/* Examines the command and fills *target. Removes our library from LD_PRELOAD
+ * if the command's loader cannot load it. */
 static void drop_preload_if_unloadable(char **command,
                                        struct ips_target *target)
 {
@@ -213,8 +214,8 @@ static void drop_preload_if_unloadable(char **command,
     ips_target_refine_by_arguments(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        /* preload_wanted() (preload/process/exec.c) says why these variables
-         * matter. */
+        /* preload_wanted() (preload/process/exec.c) explains why these
+         * variables matter. */
         return;
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
@@ -243,7 +244,8 @@ static void record_text(enum ips_rec_type type, const char *text, size_t max)
     ips_rec_publish(rec);
 }
 
-/* Returns the exit status for a command that could not be executed. */
+/* Prints why the command could not be executed; returns the exit status that a
+ * shell would use. */
 static int report_exec_failure(const char *command, int error)
 {
     fprintf(stderr, "ipsrun: %s: %s\n", command, strerror(error));
@@ -269,7 +271,7 @@ static void say_unrecorded(const struct ips_target *t)
 }
 
 /* Records the first image of the root process (START, NAME, EXEC) and executes
- * the command. */
+ * the command. Returns an exit status only if that fails. */
 static int record_start_and_exec(char **command, const char *command_line,
                                  bool quiet)
 {

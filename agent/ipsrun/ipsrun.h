@@ -1,7 +1,7 @@
 /*
  * ipsrun makes or joins a run, makes sure that a slave drains its pool, then
  * *becomes* the command (exec), so that status, signals and terminal are the
- * command's own. On a terminal it stays as the parent. Options:
+ * command's own. On a terminal it stays, as the parent of the command. Options:
  * ipsrun/options.c; private daemons: ipsrun/daemons.c; the parent:
  * ipsrun/parent.c; the order of the steps: ipsrun.c.
  */
@@ -15,14 +15,15 @@
 #include "common/err.h"
 #include "common/paths.h"
 
-/* Exit statuses in addition to the command's own; 126 and 127 as in a shell. */
+/* Exit statuses in addition to the command's own; 126 and 127 mean the same as
+ * in a shell. */
 #define IPSRUN_USAGE 2
 #define IPSRUN_FAILED 125
 
 struct ipsrun_options {
     const char *name; /* --name; NULL = generated */
     const char *join; /* --join */
-    char tags[256];   /* each ends with NUL; an empty one ends the list */
+    char tags[256];   /* each tag ends with NUL; an empty tag ends the list */
     char pool[IPS_PATH_BYTES];
     char state[IPS_PATH_BYTES];
     char master[IPS_PATH_BYTES];
@@ -40,10 +41,10 @@ struct ipsrun_options {
     bool no_daemons;
     bool exec;        /* --exec: never stay as parent */
     bool insecure;    /* --insecure: for the private slave */
-    bool state_given; /* --state */
+    bool state_given; /* --state was given */
     bool master_set;  /* --master was given: other machines may report to that
                          master */
-    char **command;   /* NULL ended; borrowed from argv */
+    char **command;   /* ends with NULL; points into argv */
 };
 
 /* Fills `o`. Returns -1 to continue, else the exit status to end with (after
@@ -53,31 +54,33 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 /* If standard error is a terminal, forks: the child gets -1 and becomes the
  * command; the parent waits for its end, prints a line and returns the exit
  * status to end with (ipsrun/parent.c). If the command dies by a signal, the
- * parent dies by it, too. Without a terminal, with --exec or --quiet, or as
- * process 1 it returns -1 without forking; also if no process is available. */
+ * parent dies by it, too. Returns -1 without a new process if standard error is
+ * no terminal, with --exec or --quiet, if ipsrun is process 1, or if fork
+ * fails. */
 int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name);
 
 /* Prints a message on standard error; returns IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* --join: waits for a while until the run exists, on this machine or at the
- * master. Returns -1 to continue: the run exists, or (with a message) it cannot
- * be known whether it does. Else prints a message and returns the exit status
+ * master. Returns -1 to continue: the run exists, or the master did not answer
+ * (then a message says so). Else prints a message and returns the exit status
  * to end with. */
 int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o);
 
-/* Changes the library's path to one that the loader accepts for every user of
- * the run (ipsrun/library.c). A path with a blank or a colon is replaced by
- * that of a link in the pool. For root, a library that other users cannot reach
- * is replaced by a copy there, if they can reach the pool. Returns 0, or prints
- * a message and returns the exit status. */
+/* Changes the path in `library` to one that the loader accepts for every user
+ * of the run (ipsrun/library.c). A path with a blank or a colon is replaced by
+ * the path of a symbolic link in the pool. If root runs ipsrun and other users
+ * cannot reach the library but can reach the pool, the path is replaced by that
+ * of a copy in the pool. Returns 0, or prints a message and returns the exit
+ * status. */
 int ipsrun_make_library_loadable(char library[IPS_PATH_BYTES],
                                  const char *pool);
 
-/* Starts the private slave and master that are missing, detached: they have
- * none of our descriptors, and their output goes to STATE/slave.log and
- * master.log. The caller holds pool.lock. Failures are never fatal; they are
- * printed on standard error (not if quiet). */
+/* Starts a private slave and a private master, unless one is running. They are
+ * detached: they have none of our descriptors, and their output goes to
+ * STATE/slave.log and STATE/master.log. The caller holds pool.lock. A failure
+ * is not fatal; it is printed on standard error (not with --quiet). */
 void ipsrun_start_daemons(const struct ipsrun_options *o);
 
 /* Tests whether marks (agent/record/cpu.h) show every thread switch, and
@@ -86,15 +89,16 @@ void ipsrun_start_daemons(const struct ipsrun_options *o);
 bool ipsrun_measure_probes(const struct ips_clock *clock,
                            struct ips_measured *out);
 
-/* Measures probe costs again, now with the whole interposer, and stores them in
- * `m` over those of the recording core alone (ipsrun/probe_costs.c). A cost
- * that cannot be measured again stays. */
+/* Measures the probe costs again, now with the whole interposer, and overwrites
+ * the costs in `m`, which cover the recording core alone
+ * (ipsrun/probe_costs.c). A cost that cannot be measured again keeps its value.
+ */
 void ipsrun_measure_interposer(const struct ips_clock *clock,
                                struct ips_measured *m);
 
-/* To be called first in main, with argv[0] as `called`. If
- * ipsrun_measure_interposer started this process only for its measurement,
- * makes the measurement and returns the exit status; else returns -1. */
+/* Call this first in main(), with argv[0] as `called`. If
+ * ipsrun_measure_interposer started this process as its subject, makes the
+ * measurement and returns the exit status; else returns -1. */
 int ipsrun_run_if_subject(const char *called);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * Is there a run to join? A run that does not exist on this machine may have
- * started on another: the master knows, and ipsq asks it. If all machines are
- * started at once, the run may start a moment later, so a master that other
- * machines report to is asked repeatedly.
+ * --join: waits until the run to join exists. A run that does not exist on this
+ * machine may have started on another one. The master knows the runs of all
+ * machines, and we ask it by running `ipsq runs`. If a script starts all
+ * machines at once, the run may start a moment later than we ask. So if
+ * --master was given, we ask repeatedly.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +18,18 @@
 
 #define WAIT_S 30
 #define ASK_EVERY_MS 50
-#define HERE_MS 2000 /* wait for a run that may be starting here */
+#define HERE_MS 2000 /* how long to wait for a run of this machine */
 #define LOOK_EVERY_MS 20
 
 enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
 struct asking {
     const struct ipsrun_options *o;
-    struct ips_nearest near; /* nearest of the runs that the master knows */
+    struct ips_nearest near; /* nearest of the master's runs */
     char why[256];           /* reason for NO_ANSWER */
 };
 
-/* Is the run in the pool, or drained from it into the state directory? */
+/* Is the run in this machine's pool or, already drained, in its archive? */
 static bool is_run_here(const struct ipsrun_options *o)
 {
     char path[2 * IPS_PATH_BYTES + 160];
@@ -48,7 +49,8 @@ static bool wait_for_run_here(const struct ipsrun_options *o)
     return is_run_here(o);
 }
 
-/* Searches the list of runs, as `ipsq runs --format tsv` prints it. */
+/* Searches `list`, the output of `ipsq runs --format tsv`, for `run`. Offers
+ * all other runs to `near`. */
 static enum answer find_run(FILE *list, const char *run,
                             struct ips_nearest *near)
 {
@@ -125,7 +127,7 @@ static enum answer ask_master(struct asking *a)
     return answer;
 }
 
-/* Asks until the run is known, for WAIT_S at most. */
+/* Asks the master until it knows the run, for WAIT_S seconds at most. */
 static enum answer wait_for_run(struct asking *a)
 {
     const struct timespec pause = {0, ASK_EVERY_MS * 1000000};
@@ -147,14 +149,14 @@ int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
 {
     struct asking a = {.o = o};
     if (!ips_run_name_ok(o->join) || is_run_here(o))
-        return -1; /* making the run will report a wrong name */
+        return -1; /* ips_pool_make_run() will report an invalid name */
     if (!o->master_set && wait_for_run_here(o))
         return -1;
     enum answer answer = o->master_set ? wait_for_run(&a) : ask_master(&a);
     if (answer == RUN_KNOWN)
         return -1;
-    /* No other machine reports to a master that was started here, so its
-     * silence means that the run does not exist. */
+    /* Without --master, no other machine reports to our master. So if it does
+     * not answer, the run does not exist. */
     if (answer == NO_ANSWER && o->master_set) {
         fprintf(stderr,
                 "ipsrun: cannot tell whether run %s exists: the master at %s "

@@ -1,4 +1,5 @@
-/* Makes our library available to the loader in every process of the run. */
+/* Makes sure that the loader of every process of the run can load our library.
+ */
 #include "agent/ipsrun/ipsrun.h"
 
 #include <errno.h>
@@ -45,8 +46,9 @@ static int copy_bytes(int from, int to)
     return n < 0 ? -1 : 0;
 }
 
-/* Copies a file whole or not at all: another ipsrun may make the same copy.
- * Returns 0, or -1 and errno. */
+/* Copies a file atomically (a temporary file, then rename), because another
+ * ipsrun may make the same copy at the same time. Returns 0, or -1 and errno.
+ */
 static int copy_library(const char *path, const char *to)
 {
     char part[IPS_PATH_BYTES + 16];
@@ -73,14 +75,15 @@ static int copy_library(const char *path, const char *to)
 }
 
 /* Makes a directory for `library` in the pool's root and fills `out` with the
- * path that the library will have there. The file keeps its own name, by which
- * a measured ipsrun recognises it. false: not possible. */
+ * path that the library will have there. The file keeps its name, by which a
+ * recorded ipsrun recognises it in LD_PRELOAD. Returns false if the directory
+ * cannot be made. */
 static bool make_library_directory(const char *library, const char *pool,
                                    mode_t mode, char out[IPS_PATH_BYTES])
 {
     struct stat st;
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, library, strlen(library));
-    if (stat(library, &st) == 0) { /* another build gets another directory */
+    if (stat(library, &st) == 0) { /* so each build has its own directory */
         hash = ips_fnv1a(hash, &st.st_mtim, sizeof(st.st_mtim));
         hash = ips_fnv1a(hash, &st.st_size, sizeof(st.st_size));
     }
@@ -91,15 +94,15 @@ static bool make_library_directory(const char *library, const char *pool,
     if (mkdir(out, 0700) < 0 && errno != EEXIST)
         return false;
     if (lstat(out, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return false; /* other users may create files in a pool of root */
+        return false; /* in root's pool, other users may create files */
     (void)chmod(out, mode);
     snprintf(out + n, (size_t)(IPS_PATH_BYTES - n), "%s",
              strrchr(library, '/'));
     return true;
 }
 
-/* Links the library to a path without blanks and colons: the loader accepts
- * neither in LD_PRELOAD. */
+/* Changes `library` to a symbolic link whose path has no blank and no colon,
+ * which separate the entries of LD_PRELOAD. */
 static int link_without_blanks(char library[IPS_PATH_BYTES], const char *pool)
 {
     char link[IPS_PATH_BYTES];
@@ -114,11 +117,12 @@ static int link_without_blanks(char library[IPS_PATH_BYTES], const char *pool)
     return 0;
 }
 
-/* Copies the library to a place that other users reach. A program that root
- * starts may become another user; the loader would not find a library in a
- * private directory of root then, and print an error on that user's terminal.
- * If other users cannot enter the pool either, they are not recorded, and no
- * copy is made, which would take memory of the pool. */
+/* Copies the library into the pool, so that other users can load it, and
+ * changes `library` to that path. A program that root starts may switch to
+ * another user. Its loader could then not read a library in a private directory
+ * of root, and would print an error. If other users cannot enter the pool
+ * either, they are not recorded, so a copy would only take memory of the pool.
+ */
 static void copy_for_other_users(char library[IPS_PATH_BYTES], const char *pool)
 {
     char own[IPS_PATH_BYTES], inside[IPS_PATH_BYTES + 2];

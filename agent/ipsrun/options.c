@@ -1,4 +1,5 @@
-/* Options of ipsrun. docs/ipsrun.1 describes the same; a test compares them. */
+/* Options of ipsrun. docs/ipsrun.1 describes them too; a test compares the two.
+ */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -154,8 +155,9 @@ static int take_tag(struct ipsrun_options *o, const char *tag)
     return -1;
 }
 
-/* Makes a path absolute: the command and the daemons may be started from
- * another directory. */
+/* Stores the absolute form of `path` in `out`, because the daemons and the
+ * run's programs may work in other directories. Returns -1, or prints a message
+ * and returns the exit status. */
 static int store_absolute_path(char out[IPS_PATH_BYTES], const char *option,
                                const char *path)
 {
@@ -244,7 +246,8 @@ static int take_quota(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-/* Returns -1 to go on with the next option, or an exit status to end with. */
+/* Stores the value of one option in *o. Returns -1 to continue with the next
+ * option, or an exit status to end with. */
 static int take_option(struct ipsrun_options *o, int option, const char *value)
 {
     uint32_t which = 0;
@@ -301,7 +304,7 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
         return -1;
     case OPT_RUN_DELAY:
         n = find_value_index("run-delay", value, &which);
-        o->no_delays = which == 1; /* off */
+        o->no_delays = which == 1; /* the second value of --run-delay: off */
         return n;
     case OPT_ATTACH:
         return print_usage(
@@ -330,7 +333,8 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     }
 }
 
-/* `word`: the option as typed. */
+/* Prints a message about an unknown option or one without its value; `word` is
+ * the option as typed. Returns the exit status. */
 static int report_wrong_option(int option, const char *word)
 {
     struct ips_nearest near;

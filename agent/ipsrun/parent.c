@@ -1,14 +1,16 @@
 /*
  * On a terminal ipsrun stays the parent of the command, like time(1), and
- * prints one line when the command has ended. Nothing else may differ from the
- * bare command: ipsrun is in its process group, passes on signals that were
- * sent to ipsrun alone, stops and continues with it, and ends as it ended.
+ * prints one line when the command has ended. Nothing else may differ from
+ * running the command without ipsrun. So ipsrun is in the command's process
+ * group, passes on signals that were sent to ipsrun alone, stops and continues
+ * with the command, and ends as the command ended.
  *
  * All signals are blocked and taken by sigwaitinfo() in a loop, so no handler
  * runs. A signal to the whole group (^C, ^Z, kill %1) has reached the command
- * already; a signal to ipsrun alone must be passed on. The *witness* tells
- * which of the two it was: another process of the group, which only sleeps with
- * all signals blocked, so that signals to the group stay pending in it.
+ * already; a signal to ipsrun alone must be passed on. To distinguish the two,
+ * ipsrun has a *witness*: another process of the group, which only sleeps with
+ * all signals blocked. A signal to the group stays pending in the witness; a
+ * signal to ipsrun alone does not.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -33,9 +35,9 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Releases descriptors and directory: the other end of a pipe must see that the
- * command closed its own; a file system must be free to unmount. Standard error
- * stays open, for the last line. */
+/* Closes our descriptors and leaves the current directory, so that we do not
+ * keep a pipe open that the command closes, or a file system busy. Standard
+ * error stays open for the summary line. */
 static void release_descriptors_and_directory(void)
 {
     int null = open("/dev/null", O_RDWR);
@@ -45,7 +47,7 @@ static void release_descriptors_and_directory(void)
     }
     close_range(STDERR_FILENO + 1, ~0u, 0);
     if (chdir("/") < 0)
-        return; /* then the directory stays */
+        return; /* then we stay in the old directory */
 }
 
 /* Stops ipsrun as the command stopped: by the same signal, so that the shell
@@ -70,8 +72,9 @@ static void stop_like_child(pid_t child, int sig, const sigset_t *all)
         kill(child, SIGCONT);
 }
 
-/* Starts a witness (see the top of this file) and returns its pid; -1: no
- * process available. All signals are blocked. */
+/* Starts a witness (see the top of this file) and returns its pid, or -1 if
+ * fork fails. The witness inherits the caller's mask, which blocks all signals.
+ */
 static pid_t start_signal_witness(void)
 {
     pid_t parent = getpid(), pid = fork();
@@ -109,10 +112,10 @@ static uint64_t pending_signals(pid_t witness)
     return set;
 }
 
-/* Was the signal sent to ipsrun alone? Replaces the witness by a new one. The
- * fork of a new witness waits in the kernel until a kill() of the group in
- * progress has reached all members; so afterwards the old witness has the
- * signal, if the group was its target. */
+/* Was the signal sent to ipsrun alone, not to the group? Replaces the witness
+ * by a new one. If a kill() of the group is in progress, the fork of the new
+ * witness waits in the kernel until all members have the signal. So after the
+ * fork, the old witness has the signal if the group was the target. */
 static bool check_sent_to_us_alone(const siginfo_t *info, pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
@@ -151,7 +154,8 @@ static int wait_and_forward_signals(pid_t child, const sigset_t *all)
     }
 }
 
-/* Ends as the command ended, without a core file of our own. */
+/* Ends this process as the command ended: returns its exit status, or dies by
+ * the same signal but without a core file. */
 static int end_like_child(int status)
 {
     if (!WIFSIGNALED(status))
@@ -195,8 +199,8 @@ static pid_t start_summary(const struct ipsrun_options *o, const char *name,
     return pid;
 }
 
-/* Fills `out` with the line that `ipsq summary` prints, without its newline; ""
- * if it takes too long. */
+/* Fills `out` with the line that `ipsq summary` prints, without its newline;
+ * with "" if that fails or takes longer than SUMMARY_WAIT_MS. */
 static void ask_summary(const struct ipsrun_options *o, const char *name,
                         char *out, size_t size)
 {
@@ -255,20 +259,19 @@ int ipsrun_fork_and_wait(const struct ipsrun_options *o, const char *name)
     fflush(NULL);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    /* While SIGCHLD is ignored there is no wait status. */
+    /* If SIGCHLD were ignored, wait() would report no status. */
     sigaction(SIGCHLD, &act, &old);
     double begun = now_s();
     pid_t parent = getpid(), child = fork();
     if (child <= 0) {
         sigaction(SIGCHLD, &old, NULL);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        /* A SIGKILL to ipsrun cannot be passed on, so the kernel sends the
-         * command one when ipsrun dies. */
+        /* ipsrun cannot pass on a SIGKILL, so we ask the kernel to kill the
+         * command when ipsrun dies. */
         if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
             getppid() != parent)
             raise(SIGKILL);
-        return -1; /* the child, or no process available: the command takes our
-                      place */
+        return -1; /* in the child, or if fork failed: become the command */
     }
     release_descriptors_and_directory();
     int status = wait_and_forward_signals(child, &all);

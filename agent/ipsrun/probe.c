@@ -1,9 +1,10 @@
 /*
- * Tests of ipsrun before the first run of a boot (results in POOL/clock): does
- * this kernel clear our mark in the rseq area whenever it switches a thread out
- * (agent/record/cpu.h), and what does each kind of probe cost on this machine?
- * The tests run in a child process of our own: if the kernel kills it for them,
- * or they install a signal handler, that does no harm.
+ * Tests that ipsrun makes before the first run after a boot; POOL/clock keeps
+ * the results. Does this kernel clear our mark in the rseq area whenever it
+ * switches a thread out (agent/record/cpu.h)? How much CPU time does each kind
+ * of probe cost on this machine? The tests run in a separate child process,
+ * because the kernel may kill it for its mark and because it installs a signal
+ * handler.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -28,7 +29,7 @@
 #define BATCHES 41u
 #define ROOM (1u << 20)
 
-/* --- the recording core on private memory ---------------------------- */
+/* --- the recording core, writing to private memory ------------------- */
 
 static struct ips_control control;
 static const uint64_t alive = 1;
@@ -112,8 +113,9 @@ static void a_spin(void)
         continue;
 }
 
-/* Did the mark survive a switch by `action`? The readings are in such an order
- * that a further switch, which was not intended, never makes this true. */
+/* Did `action` switch the thread out, and the mark survive? The readings are
+ * ordered so that an additional, unintended switch never makes the result true.
+ * Adds 1 to *switched if there was a switch. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
     ips_cpu_read(); /* sets a mark */
@@ -131,7 +133,7 @@ static bool marks_are_reliable(void)
         if (mark_survives_switch(a_sleep, &slept) ||
             mark_survives_switch(to_another_core, &moved))
             return false;
-    /* Two processes on one core. */
+    /* Now with two processes that compete for one core. */
     cpu_set_t all;
     bool had = sched_getaffinity(0, sizeof(all), &all) == 0;
     pin_to_core((unsigned)sched_getcpu());
@@ -204,8 +206,8 @@ static void one_sync(void)
 }
 
 static char used[64 << 10];
-/* Replaces the contents of the caches: in a program that did other work, the
- * kernel's code and data for the clock are not in them. */
+/* Replaces the contents of the data cache. This imitates a program that did
+ * other work, so that the kernel's data for the clock is not in the cache. */
 static void use_caches(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)
@@ -256,8 +258,8 @@ static int compare_u64(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Cost of `one` in thousandths of a ns. The lower quartile, since other load on
- * the machine only ever adds. */
+/* Returns the cost of a call of `one` in ps. It is the lower quartile of the
+ * batches, since other load on the machine only ever adds time. */
 static uint64_t cost_ps(void (*one)(void))
 {
     uint64_t took[BATCHES];
@@ -310,7 +312,8 @@ static bool measure_marks_and_costs(const struct ips_clock *clock,
     if (pid == 0) {
         if (!init_core_on_private_memory(clock))
             _exit(1);
-        m->marks = IPS_MARKS_FAIL; /* stays if the kernel kills us */
+        m->marks =
+            IPS_MARKS_FAIL; /* the verdict if the kernel kills this process */
         if (!ips_core.cpu_marks)
             m->marks = IPS_MARKS_UNTRIED;
         else if (marks_are_reliable())
@@ -326,7 +329,8 @@ static bool measure_marks_and_costs(const struct ips_clock *clock,
     munmap(m, sizeof(*m));
     if (ran && status == 0 && out->marks != IPS_MARKS_FAIL)
         ipsrun_measure_interposer(clock, out);
-    /* A child that was killed half-way has stored its verdict on the marks. */
+    /* If the kernel killed the child, the verdict on the marks is valid all the
+     * same. */
     return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
 }
 
@@ -343,8 +347,9 @@ static void measure_child(void *arg)
     told->ok = measure_marks_and_costs(told->clock, &told->m);
 }
 
-/* Measures in a child whose CPU time does not count as that of our children:
- * this process becomes the command, which must start without any. */
+/* Measures in a child whose CPU time is not added to this process's
+ * RUSAGE_CHILDREN: this process becomes the command, and the command must not
+ * see CPU time of children that it did not start. */
 bool ipsrun_measure_probes(const struct ips_clock *clock,
                            struct ips_measured *out)
 {

@@ -1,15 +1,17 @@
 /*
- * Measures the cost of the whole interposer: wrapper, record, the kernel's part
- * of a mark, and caches that the program has used in between. A loop around the
- * recording core alone (ipsrun/probe.c) shows too little of that.
+ * Measures the probe costs of the whole interposer: the wrapper, the record,
+ * the kernel's work for a mark, and cache misses after other work of the
+ * program. A loop around the recording core alone (ipsrun/probe.c) misses much
+ * of this.
  *
  * ipsrun starts itself under the agent, in a pool of its own that is removed
- * afterwards, as the *subject* (ipsrun/subject.c), SUBJECTS times. Where in
- * memory and when a process runs matters as much as what it does, so each
- * subject is short and the median of their results counts. If a loaded machine
- * needs longer than SUBJECTS_MS, the results up to then are used (steps that
- * wait come last, since each waits for the core). If it cannot be done (a
- * sanitized ipsrun, no library), nothing is changed.
+ * afterwards, as the *subject* (ipsrun/subject.c), SUBJECTS times. Memory
+ * layout and the moment affect the result as much as the code does. So each
+ * subject is short, and the result is the median over the subjects. If a loaded
+ * machine needs longer than SUBJECTS_MS, the results up to then are used (steps
+ * that wait come last, since each of them waits for the core). If the
+ * measurement is impossible (ipsrun built with a sanitizer, no preload
+ * library), the costs do not change.
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -32,7 +34,8 @@
 #define SUBJECTS 5
 #define SUBJECTS_MS 12000
 
-/* A pool with a run, and the environment of the recorded subject. */
+/* A pool with one run, and the environment variables with which the subject is
+ * recorded in it. */
 struct probe_pool {
     char root[64], library[IPS_PATH_BYTES];
     char preload[IPS_PATH_BYTES + 16], installed[IPS_PATH_BYTES + 16], pool[80];
@@ -62,8 +65,8 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
     return ips_pool_clock_store(p->root, clock, m, &err) == 0 &&
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
-           /* Store our identity as a slave does: an image then needs fewer
-            * system calls. */
+           /* Store our identity in `control`, as a slave does in its runs: an
+            * image then makes fewer system calls. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
             st.st_ino != IPS_PIDNS_INITIAL ||
             ips_control_store_slave_identity(dir, &err) == 0);
@@ -84,8 +87,8 @@ static void remove_probe_pool(const struct probe_pool *p)
     (void)nftw(p->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Starts the subject with standard output to `out`; returns the pid or -1. `p`
- * NULL: unrecorded. */
+/* Starts the subject with standard output to `out`; returns its pid, or -1. If
+ * `p` is NULL, the subject is not recorded. */
 static pid_t start_subject(const struct probe_pool *p, int out)
 {
     char *argv[] = {(char *)(uintptr_t)IPSRUN_SUBJECT, NULL};
@@ -137,8 +140,9 @@ static void run_subject_process(const struct probe_pool *p, int64_t end,
 /* --- evaluation ------------------------------------------------------------
  */
 
-/* Subtracts the time that the C library's fork itself takes beyond the bare
- * system call, with which it is compared: that time is not our cost. */
+/* The steps with a fork compare the C library's fork under the interposer with
+ * the bare system call. Subtracts the time that the C library's fork adds by
+ * itself, which is not our cost. */
 static void subtract_libc_fork_cost(struct ipsrun_said *said, int64_t end)
 {
     static const enum ipsrun_step with_fork[] = {
@@ -149,7 +153,8 @@ static void subtract_libc_fork_cost(struct ipsrun_said *said, int64_t end)
         said->ps[with_fork[i]] -= bare.ps[IPSRUN_FORK];
 }
 
-/* Stores the median of the subjects that completed `step`; false: none did. */
+/* Stores the median over the subjects that completed `step` in *ps; returns
+ * false if none did. */
 static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
                         int64_t *ps)
 {
@@ -165,8 +170,9 @@ static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
     return true;
 }
 
-/* Stores the median of `step` minus `less` in *cost, or `least` if noise made
- * it less than that. Changes nothing if there is no result. */
+/* Stores the median of `step` minus `less` in *cost, but at least `least`,
+ * since noise may make the difference too small. Changes nothing if there is no
+ * result. */
 static void store_probe_cost(const struct ipsrun_said *all,
                              enum ipsrun_step step, uint64_t less,
                              uint64_t least, uint64_t *cost)
@@ -181,8 +187,9 @@ static void store_probe_cost(const struct ipsrun_said *all,
 static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
-    /* slave/build/cost.c counts one reading of the clock for 64 blocks. Further
-     * readings are part of the cost of a block. */
+    /* slave/build/cost.c counts one reading of the CPU clock for every 64
+     * blocking calls. The cost of a blocking call includes all further
+     * readings. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
     store_probe_cost(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL],
                      &ps[IPS_PROBE_CALL]);
@@ -198,8 +205,8 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      &ps[IPS_PROBE_IMAGE]);
     store_probe_cost(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE],
                      event, &ps[IPS_PROBE_SPAWN]);
-    /* A spare segment does not change the cost of an image: an image itself
-     * reports the cost of making its own segment. */
+    /* The cost of an image is the same with a spare segment: an image that
+     * makes its own segment reports the cost of that itself. */
     ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
     ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
     store_probe_cost(all, IPSRUN_SPARE_FORK, 0, event,
@@ -213,7 +220,7 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      2 * event, &ps[IPS_PROBE_STACK]);
     store_probe_cost(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK],
                      &ps[IPS_PROBE_LOCK]);
-    /* The FORK and JOIN of a thread cost two calls. */
+    /* The FORK and JOIN of a thread have the probe cost of two calls. */
     store_probe_cost(all, IPSRUN_THREAD, 2 * call, event,
                      &ps[IPS_PROBE_THREAD]);
 }
@@ -224,7 +231,8 @@ void ipsrun_measure_interposer(const struct ips_clock *clock,
     struct ipsrun_said all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
     for (int i = 0; i < SUBJECTS && now_ms() < end; i++) {
-        struct probe_pool p = {0}; /* a pool each: subjects use up spares */
+        struct probe_pool p = {0}; /* a new pool for each subject, since
+                                      subjects use up spare segments */
         if (make_probe_pool(&p, clock, m)) {
             run_subject_process(&p, end, &all[i]);
             subtract_libc_fork_cost(&all[i], end);

@@ -1,9 +1,10 @@
 /*
- * Measures starts of forks, spawns, images and threads. The subject
- * (ipsrun/subject.c) makes them through the interposer and past it, in turn.
- * They are long and few, so compute_added_ps compares the quickest ones. What
- * the agent itself reports for each start (CALLS) is subtracted; an image
- * returns that amount as its exit status.
+ * Measures the CPU time that the interposer adds to a fork, a spawn, a program
+ * image and a thread. The subject (ipsrun/subject.c) alternates between starts
+ * through the interposer and starts that bypass it. Starts are long and few, so
+ * compute_added_ps compares the quickest ones. Overhead that the agent itself
+ * reports for a start (CALLS records) is subtracted; an image returns that
+ * amount as its exit status.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,15 +24,16 @@
 #include "common/types.h"
 
 #define EMPTY "ipsrun: an image and its end"
-/* Exit status if the image could not be executed; otherwise the status is the
- * ns that the image reported, in units of SAID_NS. */
+/* Exit status if the image could not be executed. Any other exit status is the
+ * overhead that the image reported, in units of SAID_NS ns. */
 #define NO_IMAGE 255
 #define SAID_NS 2000
-/* Starts per subject; there are several subjects. With fewer, the cost of an
- * image differed by half from one measurement to the next. */
+/* Starts per subject; there are several subjects. With fewer starts, the cost
+ * of an image varied by half between measurements. */
 #define STARTS 32
-/* Number of starts that are measured with spare segments. A spare is found by
- * the pid, and this many starts find one each. */
+/* Number of starts that are measured with spare segments, and of threads. A
+ * process looks for the spare segment whose number follows from its pid; this
+ * many starts find one each. */
 #define SPARED 12
 
 /* Defined by the interposer. */
@@ -40,11 +42,11 @@ extern uint32_t ips_reported_overhead_ns(void) __attribute__((weak));
 /* Overhead (ns) that the agent reported in a fork child, in a shared mapping:
  * the parent subtracts it. */
 static volatile uint32_t *said_ns;
-/* The environment without the variable that preloads us. */
+/* The environment without LD_PRELOAD. */
 static char *bare[1024];
 
-/* work_between() imitates the work of a program between two starts, which
- * leaves little of the last start in the first-level caches. */
+/* work_between() imitates a program's work between two starts, after which the
+ * first-level caches hold little of the previous start. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
 static void work_between(void)
@@ -87,17 +89,19 @@ int ipsrun_run_if_empty_image(const char *called)
 {
     if (strcmp(called, EMPTY) != 0)
         return -1;
-    /* As small tools do at their end, to check that all was written. */
+    /* Small tools do the same at their end, to check that all output was
+     * written. */
     (void)fclose(stdout);
     (void)fclose(stderr);
     uint32_t said = ipsrun_recorded() ? ips_reported_overhead_ns() : 0;
     return (int)ips_min_u64((said + SAID_NS / 2) / SAID_NS, NO_IMAGE - 1);
 }
 
-/* --- both sides of a start -------------------------------------------------
+/* --- a start with and without the interposer -------------------------------
  */
 
-/* In a child: executes the empty image, or exits. */
+/* Runs in a child: executes the empty image or, if only a fork is measured,
+ * exits. */
 static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
                                                    enum ipsrun_child child)
 {
@@ -133,8 +137,8 @@ static long spawn_image(bool wrapped)
     return err ? -1 : pid;
 }
 
-/* Measures the CPU time (ns) of one start, parent and child together, without
- * what the agent itself reports for it. */
+/* Returns the CPU time (ns) of one start, parent and child together, minus the
+ * overhead that the agent itself reports for it. Clears *good on failure. */
 static int64_t measure_start_cpu(bool wrapped, enum ipsrun_child child,
                                  bool *good)
 {
@@ -172,11 +176,12 @@ static int64_t compute_mean(const int64_t *ns, int count)
 }
 
 /* Computes the ps that recording adds to a start. Compares the quickest quarter
- * of the recorded starts with that of the unrecorded ones. The quickest quarter
- * varies between measurements a third as much as the mean of all starts. The
- * difference is scaled by the ratio of mean to quickest quarter of the
- * unrecorded starts: other load and caches make our work dearer in the same
- * proportion. */
+ * of the starts through the interposer (took[1]) with the quickest quarter of
+ * those that bypass it (took[0]). The mean of the quickest quarter varies only
+ * a third as much between measurements as the mean of all starts. The
+ * difference is multiplied by the ratio of the overall mean to the quickest
+ * quarter of took[0]: other load and cache misses slow down our work in the
+ * same proportion. */
 static int64_t compute_added_ps(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)

@@ -1,10 +1,11 @@
 /*
- * The *subject* of ipsrun/probe_costs.c: ipsrun itself, under the agent, which
- * makes the same calls through the interposer and past it, in turn, and reads
- * the thread's CPU clock; ipsrun/starts.c measures starts. Results of calls are
- * means of the middle half of the differences of neighbouring batches, since
- * other load on the machine affects both alike. Unrecorded, the program prints
- * the time that the C library's fork adds by itself.
+ * The *subject* of ipsrun/probe_costs.c is ipsrun itself, started under the
+ * agent. It alternates between batches of calls through the interposer and
+ * batches of the same calls that bypass it, and reads the thread's CPU clock.
+ * The cost of a call is the mean of the middle half of the differences between
+ * neighbouring batches: other load on the machine affects two neighbours alike.
+ * ipsrun/starts.c measures forks, images and threads. A subject that is not
+ * recorded reports the time that the C library's fork adds by itself.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,15 +30,16 @@
 #include "agent/record/sys.h"
 #include "common/types.h"
 
-/* Numbers of batches per subject; there are several subjects. */
+/* Number of batches per step and subject: of calls, of waits. There are several
+ * subjects. */
 #define BATCHES 21
 #define WAITS 5
 
 static int channel[2], pair[2], full[2], epoll_fd, full_epoll, file, null;
 static char bytes[64], used[64 << 10];
 
-/* `code` jumps from each 64-byte line to the next, and returns; NULL: not
- * available. It fills the first-level instruction cache. */
+/* A generated function that fills the first-level instruction cache: it jumps
+ * from each 64-byte line to the next, then returns. NULL: not available. */
 #define CODE_BYTES (32u << 10)
 static void (*code)(void);
 
@@ -61,7 +63,7 @@ static void code_make(void)
         memcpy(&code, &at, sizeof(code));
 }
 
-/* Uses the data caches, as a program does between its calls. */
+/* Fills the data cache, as a program's own work between its calls does. */
 static void do_work(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)
@@ -101,8 +103,8 @@ static bool two_cold_calls(bool wrapped)
     return good;
 }
 
-/* A call that leaves no record: for a file the interposer only checks how long
- * the call took. */
+/* A read of a file leaves no record: the interposer only checks how long the
+ * call took. */
 static bool file_call(bool wrapped)
 {
     do_work();
@@ -123,8 +125,8 @@ static bool open_and_close(bool wrapped)
     return fd >= 0 && ips_sys_close(fd) == 0;
 }
 
-/* Without do_work(): the cost is so small that the caches' effects would hide
- * it. */
+/* Does not call do_work(): the effects of the caches would hide so small a
+ * cost. */
 static bool write_without_record(bool wrapped)
 {
     return (wrapped ? write(null, bytes, 1)
@@ -140,8 +142,7 @@ static bool poll_ready(bool wrapped)
                                8)) == 1;
 }
 
-/* Sends a question to the other process on this core and waits for the answer.
- */
+/* Sends a message to the other process on this core and waits for its reply. */
 static bool ask_other_process(bool wrapped)
 {
     struct epoll_event e;
@@ -170,8 +171,8 @@ static __attribute__((noinline)) bool sleep_at_depth(bool wrapped, int depth)
                     0) == 0;
 }
 
-/* Each wait has another stack than the last one at its site, so the stack is
- * written. */
+/* Each wait has a different call stack than the previous one, so the agent
+ * writes the stack each time. */
 static bool long_wait(bool wrapped)
 {
     static int depth;
@@ -184,8 +185,8 @@ static uint64_t own_cpu(void)
     return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Mean of the middle half: outliers were disturbed, and a mean tells more than
- * a single value. */
+/* Returns the mean of the middle half of `values`, which it sorts. Outliers
+ * were disturbed, and a mean is more precise than the median. */
 static int64_t mean_of_middle(int64_t *values, int count)
 {
     int64_t sum = 0;
@@ -196,9 +197,9 @@ static int64_t mean_of_middle(int64_t *values, int count)
     return sum / (count - 2 * cut);
 }
 
-/* Measures the ps that the interposer adds to `one`. The batches are short,
- * since the machine's speed changes from one moment to the next. Clears *good
- * on failure. */
+/* Returns the ps that the interposer adds to one call of `one`. A batch has
+ * only a few calls (`times`), since the machine's speed changes from one moment
+ * to the next. Clears *good on failure. */
 static int64_t measure_added(bool (*one)(bool), int batches, int times,
                              bool *good)
 {
@@ -220,7 +221,8 @@ static int64_t measure_added(bool (*one)(bool), int batches, int times,
     return mean_of_middle(more, batches);
 }
 
-/* If not `wrapped`, calls the C library's own functions. */
+/* Takes and releases a free mutex; if not `wrapped`, with the C library's own
+ * functions. */
 static bool lock_and_unlock(bool wrapped)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -238,7 +240,7 @@ static bool lock_and_unlock(bool wrapped)
     return past_unlock && past_lock(&mutex) == 0 && past_unlock(&mutex) == 0;
 }
 
-/* Makes spare segments, as a slave does where processes come and go. */
+/* Makes spare segments, as a slave does while a run starts many processes. */
 static bool make_spare_segments(void)
 {
     const struct ips_control *c = NULL;
@@ -263,7 +265,7 @@ static bool make_spare_segments(void)
     return good;
 }
 
-/* Runs in the other process: answers each question. Makes raw system calls,
+/* Runs in the other process: replies to each message. Makes raw system calls,
  * which bypass the interposer. */
 static void answer_questions(void)
 {
@@ -313,10 +315,10 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
     return 0;
 }
 
-/* Pins the subject to its core and makes its descriptors. They are closed on
- * exec: an image would write the names of those that it inherits, at about 5 us
- * each, and the agent reports the cost of names separately from a start's probe
- * cost. */
+/* Pins the subject to its core and opens its descriptors, all close-on-exec. An
+ * image records the names of descriptors that it inherits, which takes about 5
+ * us each; the agent reports that cost separately from the probe cost of a
+ * start. */
 static bool begin_subject(void)
 {
     struct epoll_event e = {.events = EPOLLIN};

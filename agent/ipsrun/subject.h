@@ -14,8 +14,8 @@
  * interposer adds to a call or start. Steps that wait come last. */
 enum ipsrun_step {
     IPSRUN_CALL,
-    IPSRUN_COLD, /* a call after other code and data filled the caches;
-                    IPSRUN_CALL: after other data only */
+    IPSRUN_COLD, /* a call after other code and data filled the caches
+                    (IPSRUN_CALL: other data only) */
     IPSRUN_FILE,
     IPSRUN_OPEN,
     IPSRUN_PASS,
@@ -27,12 +27,12 @@ enum ipsrun_step {
     IPSRUN_STACK,
     IPSRUN_THREE_BLOCKED, /* a write, a wait that blocks, a read */
     IPSRUN_THREAD,
-    IPSRUN_LOCK, /* after a thread was created */
+    IPSRUN_LOCK, /* measured after a thread was created */
     IPSRUN_STEPS
 };
 
 struct ipsrun_said {
-    int64_t steps; /* number of steps that are known */
+    int64_t steps; /* number of steps that are complete */
     int64_t ps[IPSRUN_STEPS];
 };
 
@@ -53,7 +53,7 @@ enum ipsrun_child {
 bool ipsrun_starts_begin(void);
 /* Returns the ps that the interposer adds to one start, in parent and child
  * together, beyond what the agent itself reports for it; clears *good on
- * failure. `spared`: there are spare segments. */
+ * failure. `spared`: the starts use spare segments. */
 int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
                                       bool *good);
 /* Returns the ps that the interposer adds to a thread, from its creation to its
@@ -61,13 +61,13 @@ int64_t ipsrun_measure_start_added_ps(enum ipsrun_child child, bool spared,
 int64_t ipsrun_measure_thread_added_ps(bool *good);
 /* Is the interposer loaded in this process? */
 bool ipsrun_recorded(void);
-/* Returns the C library's own function, not the interposer's; NULL: not found.
- */
+/* Returns the C library's own function `name`, not the interposer's; NULL if it
+ * is not found. */
 void *ipsrun_libc_function(const char *name);
-/* If `called` (argv[0]) says that this process is the empty program whose start
- * is measured, does what a small program does at its end, and returns the exit
- * status, which encodes the overhead that its agent reported (ipsrun/starts.c);
- * else returns -1. */
+/* If `called` (argv[0]) shows that this process is the empty program whose
+ * start is measured, does what a small program does at its end and returns its
+ * exit status, which encodes the overhead that its agent reported
+ * (ipsrun/starts.c). Else returns -1. */
 int ipsrun_run_if_empty_image(const char *called);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * The call that a thread is in now, kept in the header of the segment that the
- * thread writes (agent/pool/format.h). A record is written at the end of a
- * call. So this note is the only trace of a call that never ends: in a program
- * that hangs, or that was killed while it waited.
+ * thread writes (agent/pool/format.h). The record of a call is written when the
+ * call returns. So this note is the only trace of a call that never returns,
+ * because the program hangs or was killed while it waited.
  *
  * Invariants:
- *  - if calls are nested (a signal handler's within another), the outermost is
- *    kept;
+ *  - if calls are nested (a signal handler calls within another call), this is
+ *    the outermost one;
  *  - `t` is stored last, and is set to 0 when the call ends; the fields stored
  *    before it belong to it. A reader of a live segment reads `t` again
  *    afterwards: if it is unchanged, the fields belong together.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 struct ips_begun {      /* 48 bytes */
-    _Atomic uint64_t t; /* stamp of the call; 0: in no call */
+    _Atomic uint64_t t; /* stamp of the call; 0: no call */
     uint64_t cpu;       /* thread CPU ns at the call */
     uint64_t site;      /* return address of the call, 0 unknown */
     uint64_t what;      /* IPS_BEGUN_*, below */
@@ -27,9 +27,9 @@ struct ips_begun {      /* 48 bytes */
     uint64_t holder; /* ACQUIRE: thread id of the holder, 0 not known */
 };
 
-/* `type`: enum ips_rec_type of the record to come (SEND or RECV for a call that
- * moves bytes); `op`: enum ips_op; `number`: channel id, enum ips_sync, or pid
- * of a child; 0 any child. */
+/* Packs `what`. `type`: enum ips_rec_type of the record that the call will
+ * write (SEND or RECV if it moves bytes); `op`: enum ips_op; `number`: channel
+ * id, enum ips_sync, or pid of a child (0: any child). */
 #define IPS_BEGUN(type, op, number)                                            \
     ((uint64_t)(number) | (uint64_t)(op) << 32 | (uint64_t)(type) << 48)
 #define IPS_BEGUN_TYPE(what) ((uint32_t)((what) >> 48))

@@ -1,6 +1,5 @@
-/* The clock of a boot: which counter the stamps come from, how to convert them,
- * and the probe costs measured on it. Determined once per boot, stored in
- * POOL/clock. */
+/* POOL/clock: which counter the stamps come from, how to convert them to ns,
+ * and the probe costs. ipsrun determines these once per boot. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,8 +10,8 @@
 #include "common/types.h"
 
 #define BRACKETS 200
-/* Between the two readings of a calibration: at least 10 ms; a longer time is
- * more precise. */
+/* Time between the two readings of a calibration. A longer time is more
+ * precise; less than 10 ms would be too imprecise. */
 #define APART_NS 50000000
 
 static uint64_t raw_ns(void)
@@ -47,8 +46,9 @@ static bool file_has(const char *path, const char *line_start,
     return good;
 }
 
-/* True if the kernel's own clock uses the counter, with one rate, on every
- * core, in every sleep state: then the agent may use it, too. */
+/* Does the kernel's own clock use the counter, and does the counter run at one
+ * rate on every core and in every sleep state? Then the agent may use it, too.
+ */
 static bool counter_usable(void)
 {
     static const char *const none[] = {NULL};
@@ -78,10 +78,10 @@ static void read_counter_and_clock(uint64_t *at_counter, uint64_t *at_ns)
 }
 
 #if defined(__x86_64__)
-/* ns per count, times 2^32, as the kernel itself converts (kernel/time:
- * clocks_calc_mult_shift for up to 600 s). The kernel's factor has about 23
- * bits, so CLOCK_MONOTONIC_RAW runs up to 70 ns a second off the rate of `khz`.
- */
+/* Returns the ns per count, times 2^32, with the factor that the kernel itself
+ * uses (kernel/time: clocks_calc_mult_shift for up to 600 s). The kernel's
+ * factor has about 23 bits, so CLOCK_MONOTONIC_RAW runs up to 70 ns a second
+ * off the rate of `khz`. */
 static uint64_t kernel_mult_of_khz(uint64_t khz)
 {
     uint64_t mult = 0;
@@ -97,11 +97,13 @@ static uint64_t kernel_mult_of_khz(uint64_t khz)
 }
 #endif
 
-/* ns per count, times 2^32, from `counts` in `ns`; 0 = implausible. */
+/* Returns the ns per count, times 2^32, from `counts` in `ns`; 0 if that is
+ * implausible. */
 static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 {
 #if defined(__aarch64__)
-    /* The firmware states the rate; the measurement only confirms it. */
+    /* Use the rate that the firmware states; the measurement only confirms it.
+     */
     uint64_t hz = ips_counter_hz();
     uint64_t mult = hz ? (uint64_t)(((ips_u128)1000000000 << 32) / hz) : 0;
     uint64_t expect = (uint64_t)(((ips_u128)counts * mult) >> 32);
@@ -156,8 +158,9 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
     return 0;
 }
 
-/* Reads the file, which has one line: version, boot id, kind, counter0, raw0,
- * mult, marks, the costs. */
+/* Reads POOL/clock, one line: version, boot id, kind, counter0, raw0, mult,
+ * marks, the costs. Returns false if it is missing, invalid or of another boot.
+ */
 static bool read_stored(const char *path, const char *boot_id,
                         struct ips_clock *clock, struct ips_measured *m)
 {
@@ -217,7 +220,7 @@ int ips_pool_load_or_measure_clock(const char *pool_root, const char *boot_id,
     char path[IPS_PATH_BYTES + 16];
     snprintf(path, sizeof(path), "%s/clock", pool_root);
     bool kept = read_stored(path, boot_id, clock, measured);
-    /* If the costs are missing, another program than ipsrun made the file:
+    /* If the file has no costs, a program that does not measure them wrote it:
      * measure them now. */
     if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
         return 0;

@@ -1,10 +1,10 @@
 /*
- * The processor's counter, which stamps of kind IPS_CLOCK_TSC are read from.
- * x86-64: the time stamp counter; aarch64: the virtual counter, which user
- * programs may read on Linux. Other processors have none, and stamps are
- * CLOCK_MONOTONIC_RAW. pool/clock.c decides whether the counter is fit for
- * stamps (one rate, on every core, in every sleep state): it is if the kernel's
- * own clock uses it.
+ * The processor's counter; stamps of kind IPS_CLOCK_TSC are its values. x86-64:
+ * the time stamp counter; aarch64: the virtual counter, which user programs may
+ * read on Linux. Other processors have none, and stamps are
+ * CLOCK_MONOTONIC_RAW. pool/clock.c uses the counter for stamps if the kernel's
+ * own clock does: then it runs at one rate on every core and in every sleep
+ * state.
  */
 #ifndef IPS_AGENT_POOL_COUNTER_H
 #define IPS_AGENT_POOL_COUNTER_H
@@ -24,12 +24,12 @@ static inline uint64_t ips_counter(void)
 static inline uint64_t ips_counter(void)
 {
     uint64_t value;
-    /* volatile: the compiler must not merge two readings; the memory clobber
-     * keeps each reading in order with the stores of a record. */
+    /* `volatile` keeps the compiler from merging two readings. The memory
+     * clobber keeps the order of a reading and the stores of a record. */
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value) : : "memory");
     return value;
 }
-/* The counter's rate in Hz, as the firmware states it: exact. */
+/* Returns the counter's exact rate in Hz, as the firmware states it. */
 static inline uint64_t ips_counter_hz(void)
 {
     uint64_t value;

@@ -1,5 +1,5 @@
 /*
- * The data pool's format, version 3: the agent inside the measured program
+ * The data pool's format, version 3: the agent inside the recorded program
  * writes it and the slave reads it. docs/pool-format.md describes the same
  * format byte by byte; test_format compares the two with static asserts.
  *
@@ -17,7 +17,7 @@
  *  - bytes after the last reservation are zero; head word 0 = nothing here yet.
  *  - a record never crosses the end of its segment.
  *
- * Source: IPS-2, IPS-5, DPM-1.
+ * Sources: IPS-2, IPS-5, DPM-1 (docs/paper-map.md).
  */
 #ifndef IPS_AGENT_POOL_FORMAT_H
 #define IPS_AGENT_POOL_FORMAT_H
@@ -35,9 +35,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-/* A segment's memory is populated (MADV_POPULATE_WRITE) piece by piece: first
- * one page, then in steps of the size that is populated already, but of at
- * least IPS_GROW_FIRST_BYTES and at most IPS_GROW_STEP_BYTES. */
+/* A segment's memory is populated (MADV_POPULATE_WRITE) in steps: first one
+ * page, then as much as is populated already, but at least IPS_GROW_FIRST_BYTES
+ * and at most IPS_GROW_STEP_BYTES. */
 #define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
@@ -72,11 +72,11 @@ enum ips_lost_cause {
 };
 
 enum ips_probe {
-    IPS_PROBE_EVENT = 0, /* one stamp */
-    IPS_PROBE_CALL = 1,  /* a recorded call: call and return stamps, CPU, site,
-                            and the wrapper round it */
-    /* extra cost, beyond CALL, of a call in which the thread was switched out,
-     * if the CPU clock is not read */
+    IPS_PROBE_EVENT = 0, /* a record with one stamp */
+    IPS_PROBE_CALL = 1,  /* a recorded call: its wrapper, two stamps, CPU time
+                            and call site */
+    /* extra cost, beyond CALL, of a call in which the thread was switched out
+     * and the CPU clock was not read */
     IPS_PROBE_BLOCK = 2,
     IPS_PROBE_SAMPLE = 3,
     IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
@@ -84,7 +84,7 @@ enum ips_probe {
     IPS_PROBE_SYNC = 6,
     IPS_PROBE_READ = 7,  /* a reading of the thread's CPU clock */
     IPS_PROBE_FIRST = 8, /* costs from this one up are in probe_more_ps */
-    IPS_PROBE_STACK = 8, /* the call stack of a wait */
+    IPS_PROBE_STACK = 8, /* recording the call stack of a wait */
     /* IMAGE and FORK exclude the cost of the start, which CALLS records report.
      */
     IPS_PROBE_IMAGE = 9, /* a new program image, from its exec to its end */
@@ -111,7 +111,7 @@ enum ips_probe {
 /* After this many ns without a recorded call, none of the agent's code and data
  * is left in the first-level caches. */
 #define IPS_COLD_NS 2000u
-/* Which acquisitions of locks leave a record; --locks. */
+/* --locks: which acquisitions of locks are recorded. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 
 /* POOL/RUN/control. Written by ipsrun before CMD starts. Later every process of
@@ -125,15 +125,15 @@ struct ips_control {
     char run[64];           /* run name, NUL ended */
     char machine[64];       /* machine name */
     char boot_id[40];       /* /proc/sys/kernel/random/boot_id */
-    char command[512];      /* ipsrun's command, joined by spaces, cut */
+    char command[512];      /* the command line, truncated */
     struct ips_clock clock;
     uint64_t created_raw_ns;  /* CLOCK_MONOTONIC_RAW */
     uint64_t created_real_ns; /* CLOCK_REALTIME, for people */
-    uint64_t quota_bytes;     /* at most a quarter of the tmpfs's free space */
+    uint64_t quota_bytes;     /* limit of this run's bytes in use */
     uint64_t probe_ns; /* cost of one I/O record, measured on this machine */
-    uint32_t root_pid; /* pid that became CMD, whose END is the goal of the
-                          path; 0 if this machine only joined the run */
-    uint32_t cpus;     /* usable cores, from affinity */
+    uint32_t root_pid; /* pid of CMD, whose END is the goal of the path; 0 if
+                          this machine only joined the run */
+    uint32_t cpus;     /* usable cores (CPU affinity) */
     uint32_t segment_bytes;
     uint32_t uid;
     char tags[256]; /* --tag K=V, NUL separated, ends with an empty one */
@@ -142,22 +142,21 @@ struct ips_control {
     int64_t test_offset_ns;
     int64_t test_drift_ppm;
     int64_t test_step_ns;
-    uint64_t test_step_at_ns; /* after created_raw_ns */
-    /* Bytes of segments that their writers populated so far. */
+    uint64_t test_step_at_ns; /* when: ns after created_raw_ns */
+    /* Total bytes of segments that writers have populated so far. */
     _Atomic uint64_t used_bytes;
     /* Records lost by threads that had no segment. */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    /* Bytes that were freed by unlinking segments; only the slave stores it.
-     * The bytes in use (ips_control_bytes_in_use()) are compared with
-     * quota_bytes. */
+    /* Total bytes freed by unlinking segments; only the slave stores it.
+     * quota_bytes limits the bytes in use (ips_control_bytes_in_use()). */
     _Atomic uint64_t released_bytes;
     /* Options of ipsrun; fixed before the command starts. */
     uint32_t procedures; /* enum ips_procedures */
     uint32_t sample_us;  /* CPU time of a thread between two samples, us */
     uint32_t cpu_mode;   /* enum ips_cpu_mode */
     uint32_t on_full;    /* enum ips_on_full */
-    uint32_t budget_ppm; /* procedures=exact: share of the CPU that recording
-                            may use */
+    uint32_t budget_ppm; /* procedures=exact: maximal share of the CPU time for
+                            recording */
     uint32_t probe_extra_ns; /* tests: extra CPU time burnt at every record */
     /* Cost of each kind of probe in thousandths of a ns, measured on this
      * machine before the start; index: enum ips_probe. */
@@ -170,17 +169,18 @@ struct ips_control {
     uint32_t locks; /* enum ips_locks */
     /* The slave that drains the run, if that slave is in the initial pid
      * namespace: its pid there, and the address that get_robust_list() returns
-     * for it. The address is as random as its address space, so it tells the
-     * slave from another process with that pid. slave_pid 0: not known. */
+     * for it. The address is randomised like the address space, so it
+     * distinguishes the slave from another process with that pid. slave_pid 0:
+     * unknown. */
     uint32_t slave_pid;
     uint64_t slave_list;
     uint64_t probe_spawn_ps; /* cost of IPS_PROBE_SPAWN */
-    /* Bytes that spare segments had when they were made, cumulative; only the
-     * slave stores it. In use = used_bytes + spare_bytes - released_bytes. */
+    /* Total size of all spare segments made so far; only the slave stores it.
+     * In use = used_bytes + spare_bytes - released_bytes. */
     _Atomic uint64_t spare_bytes;
     uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
-    /* 1: a process of the run has the side of a pseudo terminal that controls
-     * it. Only then are reads and writes of pseudo terminals matched. */
+    /* 1: a process of the run holds the master side of a pseudo terminal; only
+     * then are reads and writes of pseudo terminals matched. */
     _Atomic uint32_t has_pty_master;
     uint32_t reserved;
 };
@@ -193,7 +193,7 @@ static inline uint64_t ips_control_bytes_in_use(const struct ips_control *c)
         atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
     return made > freed ? made - freed : 0;
 }
-/* Least size of an archived `control`: earlier versions end here. */
+/* Least size of an archived `control`: that of earlier versions ends here. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
 static inline uint64_t ips_probe_ps(const struct ips_control *c,
@@ -210,7 +210,7 @@ enum ips_procedures {
     IPS_PROCEDURES_EXACT = 2,
 };
 enum ips_cpu_mode {
-    IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
+    IPS_CPU_FAST = 0,  /* guessed between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
     IPS_CPU_CLOCK = 2, /* the clock is read at every event: the kernel does not
                           show thread switches here (agent/record/cpu.h) */
@@ -245,8 +245,9 @@ struct ips_segment_header { /* 256 bytes */
     uint32_t flags; /* enum ips_segment_flags */
     char comm[16];
     struct ips_clock clock;
-    _Atomic uint32_t state;     /* enum ips_segment_state */
-    _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
+    _Atomic uint32_t state; /* enum ips_segment_state */
+    _Atomic uint32_t
+        abandoned; /* writer has unmapped it: the slave may unlink it */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
     /* Spare segments only (below). taken: set by the process that takes the
      * spare; withdrawn: set by the slave when it takes the spare back. */
@@ -303,16 +304,16 @@ struct ips_rec_head {
 #define IPS_REC_F_SUM 2u
 /* START: the stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
-/* SAMPLE: the sample was taken after its timer expired, at the kernel's tick or
- * when a call returned. So its address may be biased to such moments. */
+/* SAMPLE: the sample was taken later than its timer expired: at a tick of the
+ * kernel or when a call returned. So its address may be biased. */
 #define IPS_REC_F_LATE 2u
-/* SAMPLE: the first frame is in a loop that only reads memory until it changes
- * (agent/unwind/spin_loop.h). */
+/* SAMPLE: the first frame is in a loop that only reads memory until the memory
+ * changes (agent/unwind/spin_loop.h). */
 #define IPS_REC_F_SPINS 4u
-/* MARK: from this record on, the agent keeps the text in a slot, so that
- * MARK_SHORT can refer to it. The flags from bit 2 hold the slot's number, 1 to
- * 8; 0: no slot. Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */
-#define IPS_REC_F_PLACE 2u /* bits to shift by */
+/* MARK: the agent keeps the text in a slot, to which later MARK_SHORT records
+ * refer. The flags from bit 2 on hold the slot's number, 1 to 8; 0: no slot.
+ * Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */
+#define IPS_REC_F_PLACE 2u /* shift of the slot's number */
 /* SEND_SHORT, RECV_SHORT: the flags from bit 2 hold `op`. */
 #define IPS_REC_F_OP 2u
 #define IPS_REC_OP_MAX 31u
@@ -330,7 +331,7 @@ struct ips_rec_io {
                          returned */
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
-    uint16_t err;     /* errno if the call failed, else 0 */
+    uint16_t err;     /* errno if the call failed; else 0 */
     uint32_t ready; /* pool/ready.h: BLOCK: the first ready descriptor; RECV of
                        a datagram: whether it was cut off */
 };
@@ -339,7 +340,7 @@ enum ips_start_kind {
     IPS_START_ROOT = 1,   /* ipsrun just before it execs CMD */
     IPS_START_FORK = 2,   /* child of fork */
     IPS_START_IMAGE = 3,  /* after exec (or spawn, vfork+exec: a new process) */
-    IPS_START_THREAD = 4, /* pthread */
+    IPS_START_THREAD = 4, /* new thread */
     IPS_START_TASK = 5,   /* API task */
     /* Not a start: names the creator of a thread whose recording began before
      * its creator was known, in the handler of a pending signal. */
@@ -352,7 +353,7 @@ struct ips_rec_start { /* a = enum ips_start_kind */
     uint32_t ppid;     /* parent process; THREAD, TASK: its own process */
     uint32_t ptid;     /* thread that forked, 0 unknown */
     uint64_t parent_image; /* FORK/THREAD/TASK: image_stamp of the parent */
-    uint64_t parent_t;     /* IMAGE: 0 */
+    uint64_t parent_t;     /* always 0 */
 };
 
 enum ips_end_kind {
@@ -456,7 +457,7 @@ struct ips_rec_delay { /* a = ns that the reading took */
 #define IPS_DELAY_EVERY_NS 2000000u
 
 /* How much of the thread's CPU time was guessed (agent/record/cpu_guess.h) and
- * how wrong the guesses were, both since the start of the thread: the last such
+ * how wrong the guesses were, both since the thread started: the last such
  * record of a stream holds the totals. Written after the guesses were corrected
  * by a reading of the clock, at most once every IPS_GUESSED_EVERY_NS, and
  * before END. */
@@ -470,17 +471,16 @@ struct ips_rec_guessed { /* a = number of clock readings that corrected guesses
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
 
-/* Counts calls on files that left no record, since the last CALLS of this
- * stream. The analysis counts their cost as recording overhead. `a` is further
- * overhead: agent work without a probe cost of its own, or beyond that cost,
- * which the agent measured itself (IPS_APART): stacks, the first of which in an
- * image touches tables for the first time; growth of the pool; names of
- * channels; readings of the CPU clock that no record shows. `a` also includes
- * the probe costs of opens, of calls that passed through, and of free locks.
- * The first CALLS of an image or fork child holds the cost of its start. Later
- * ones are written every IPS_CALLS_EVERY calls, at a sample when `a` reached
- * IPS_BEYOND_DUE_NS, and before END and EXEC when there were IPS_CALLS_LEAST
- * calls or IPS_BEYOND_LEAST_NS. */
+/* Counts the calls on files since the last CALLS of this stream that left no
+ * record. The analysis counts their cost as recording overhead. `a` is further
+ * overhead. The agent measured most of it itself (IPS_APART): work without a
+ * probe cost, or beyond it, such as the first call stack of an image, growth of
+ * the pool, names of channels, and readings of the CPU clock that no record
+ * shows. `a` also includes the probe costs of opens, of calls that passed
+ * through, and of free locks. The first CALLS of an image or fork child holds
+ * the cost of its start. Later ones are written every IPS_CALLS_EVERY calls, at
+ * a sample when `a` reached IPS_BEYOND_DUE_NS, and before END and EXEC when
+ * there were IPS_CALLS_LEAST calls or IPS_BEYOND_LEAST_NS. */
 struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
                           earlier versions */
     struct ips_rec_head h;
@@ -491,12 +491,12 @@ struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
 #define IPS_BEYOND_DUE_NS 1000000u
 #define IPS_BEYOND_LEAST_NS 2000u
 
-/* ENTER_SHORT, EXIT_SHORT: a head only. The rest follows from the last long
- * ENTER or EXIT before it, always in the same segment. `a` is the lower half of
- * the procedure's address; the upper half is that of the long record's
- * procedure. The thread has not left its core since, so its CPU time is that of
- * the long record plus the time between the two. */
-struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
+/* ENTER_SHORT, EXIT_SHORT: a head only. It refers to the last long ENTER or
+ * EXIT, which is in the same segment. `a` is the lower half of the procedure's
+ * address; the upper half is the same as in the long record. The thread has not
+ * left its core since, so its CPU time is that of the long record plus the time
+ * between the two. */
+struct ips_rec_proc { /* ENTER, EXIT: a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
     uint64_t procedure; /* address of its entry */
@@ -533,7 +533,7 @@ struct ips_rec_sample { /* a = frames */
 
 /* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE of more than 50 us.
  * Omitted if the stack pointer was the same as at the last STACK of the same
- * site in this stream: that one is then valid again. */
+ * call site in this stream: that STACK is then valid again. */
 struct ips_rec_stack { /* a = frames; h.t = `t` of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */
@@ -567,10 +567,9 @@ struct ips_rec_sync { /* a = enum ips_sync */
      * ACQUIRE of a condition: 0; of a barrier: 1 in the serial thread, else 0;
      * with err EOWNERDEAD: the tid of the owner that died. Other ACQUIREs:
      *   0  the thread slept
-     *   1  a mutex taken again after the wait that the record before has; also
-     *      files, eventfds, watches and terminals
-     *   2  the thread spun with trylock
-     *   3  the lock was free (as in ACQUIRE_SHORT, for shared memory) */
+     *   1  a mutex taken again after the wait in the record before; also files,
+     * eventfds, watches and terminals 2  the thread spun with trylock 3  the
+     * lock was free (as in ACQUIRE_SHORT, for shared memory) */
     int32_t value;
     uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
@@ -594,10 +593,9 @@ enum ips_signal_how {
     /* sigwait, sigwaitinfo, sigtimedwait; also a wait that reported a change of
        child `pid`: SIGCHLD, CLD_STOPPED or CLD_CONTINUED */
     IPS_SIGNAL_WAIT = 17,
-    IPS_SIGNAL_FD = 18, /* read from a signalfd */
+    IPS_SIGNAL_FD = 18, /* the program read it from a signalfd */
     /* the first ready descriptor of a poll is a pidfd: process `pid` ended
-     * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, with the stamp of its
-     * return */
+     * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, at its return */
     IPS_SIGNAL_PIDFD = 19,
     /* a thread ends because a KILL of IPS_CANCEL from its own process cancelled
      * it; written after the cleanup handlers, before its END */
@@ -649,7 +647,7 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint64_t dev;
     uint64_t ino;      /* inode of this end (both ends of a pipe share one) */
     uint64_t peer_ino; /* Unix: inode of the other end, 0 unknown */
-    uint64_t cookie;   /* SO_COOKIE, 0 none */
+    uint64_t cookie;   /* SO_COOKIE, 0: none */
     uint64_t netns;    /* SO_NETNS_COOKIE, or (before Linux 5.14) its inode */
     uint64_t sent_before; /* TCP: bytes sent and received before this record */
     uint64_t recv_before;
@@ -685,8 +683,8 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
-/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record is
- * followed by one word, the bytes of each datagram but the last, and by the
+/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record
+ * continues with one word, the bytes of each datagram but the last, then the
  * hashes of all datagrams but the first. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;

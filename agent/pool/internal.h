@@ -5,7 +5,7 @@
 #include "agent/pool/pool.h"
 #include "common/paths.h"
 
-/* Reads /proc/sys/kernel/random/boot_id. */
+/* Reads /proc/sys/kernel/random/boot_id into `out`, without its newline. */
 int ips_pool_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
 
 /* Fills `clock` with this boot's clock and `measured` with the probe costs:

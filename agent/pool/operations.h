@@ -1,7 +1,7 @@
 /*
- * Codes for what a recorded call did, or for the resource that it waited for:
- * `op` of SEND, RECV, RECVCALL and BLOCK, `a` of ACQUIRE and RELEASE. The
- * numbers are part of the pool's format.
+ * Codes in records: what a call did (`op` of SEND, RECV, RECVCALL and BLOCK),
+ * and on what kind of resource (`a` of ACQUIRE and RELEASE). The numbers are
+ * part of the pool's format.
  */
 #ifndef IPS_AGENT_POOL_OPERATIONS_H
 #define IPS_AGENT_POOL_OPERATIONS_H

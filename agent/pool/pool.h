@@ -1,8 +1,8 @@
 /*
- * The pool's functions outside the measured program: making a run (ipsrun) and
- * reading segments (slave). Input is untrusted: another process is writing it,
- * or a hostile user prepared it. No function here asserts on data that it
- * reads.
+ * The pool's functions for ipsrun, which makes a run, and the slave, which
+ * reads segments. Their input is untrusted: another process may be writing it,
+ * or a hostile user may have prepared it. No function here asserts on data that
+ * it reads.
  */
 #ifndef IPS_AGENT_POOL_POOL_H
 #define IPS_AGENT_POOL_POOL_H
@@ -17,12 +17,14 @@
 
 /* --- making a run (ipsrun) ------------------------------------------- */
 
-/* Measured once per boot before the first run, and stored in POOL/clock. */
-enum ips_marks { /* do marks show every thread switch here? agent/record/cpu.h
-                  */
+/* Results that ipsrun measures once per boot, before the first run, and stores
+ * in POOL/clock. */
+enum ips_marks { /* do marks show every thread switch on this machine?
+                    (agent/record/cpu.h) */
                  IPS_MARKS_UNTRIED = 0,
                  IPS_MARKS_WORK = 1,
-                 IPS_MARKS_FAIL = 2, /* no: the CPU clock is read instead */
+                 IPS_MARKS_FAIL =
+                     2, /* no: the agent reads the CPU clock instead */
 };
 struct ips_measured {
     enum ips_marks marks;
@@ -35,7 +37,7 @@ struct ips_run_options {
     const char *machine;
     const char *command;
     const char *tags;    /* NUL separated list, may be NULL */
-    bool join;           /* the run may exist already and is then used */
+    bool join;           /* if the run exists already, join it */
     uint32_t procedures; /* enum ips_procedures */
     uint32_t sample_us;
     uint32_t budget_ppm;
@@ -45,9 +47,9 @@ struct ips_run_options {
     bool receive_stamps; /* QUEUE records of datagrams */
     bool delays;         /* RUNDELAY records */
     enum ips_locks locks;
-    /* Measures the costs; NULL = they stay unknown (0). */
+    /* Measures the probe costs; NULL: the costs stay unknown (0). */
     bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
-    bool plain; /* ignores the test options of the environment */
+    bool plain; /* ignore the test options in the environment */
 };
 
 /* Makes the pool root. If it exists, checks that it is a directory that belongs
@@ -55,21 +57,22 @@ struct ips_run_options {
  * /dev/shm. Returns IPS_E_REFUSED if the check fails. */
 int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
 
-/* Writes POOL/clock as if its contents had been measured. */
+/* Writes POOL/clock with the given contents, without measuring anything. */
 int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
                          const struct ips_measured *measured,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Makes POOL/RUN/control. Calibrates the clock and measures probe costs once
- * per boot, stored in POOL/clock. Writes the path of the run's directory into
- * `dir`. IPS_E_BUSY: the run exists already, and `join` is false. */
+/* Makes POOL/RUN/control and writes the path of the run's directory into `dir`.
+ * Once per boot, first calibrates the clock and measures the probe costs, and
+ * stores both in POOL/clock. Returns IPS_E_BUSY if the run exists already and
+ * `join` is false. */
 int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                       size_t dir_len, struct ips_err *err) IPS_MUST_USE;
 
 /* Checks POOL/RUN/control and returns a copy of it; release it with
- * ips_control_free. It is a copy, since a process that may write the file may
- * also truncate it, and a mapping would then raise SIGBUS in the slave. Texts
- * in the copy always end with NUL. */
+ * ips_control_free. A mapping of the file instead would raise SIGBUS in the
+ * slave if a process of the run truncated the file. Texts in the copy always
+ * end with NUL. */
 int ips_control_read_copy(const char *dir, const struct ips_control **out,
                           struct ips_err *err) IPS_MUST_USE;
 void ips_control_free(const struct ips_control *control);
@@ -84,16 +87,18 @@ int ips_control_add_released_bytes(const char *dir, uint64_t bytes,
 int ips_control_add_spare_bytes(const char *dir, uint64_t bytes,
                                 struct ips_err *err) IPS_MUST_USE;
 
-/* Writes into `control` how programs recognise the caller as the slave. The
- * caller must be in the initial pid namespace. Only the holder of slave.lock
- * may call it; the calling thread must live as long as the slave. */
+/* Stores slave_pid and slave_list in `control`, by which programs recognise the
+ * caller as the slave. The caller must be in the initial pid namespace. Only
+ * the holder of slave.lock may call it; the calling thread must live as long as
+ * the slave. */
 int ips_control_store_slave_identity(const char *dir,
                                      struct ips_err *err) IPS_MUST_USE;
 
-/* Spare segments (agent/pool/format.h). ips_spare_name: the name of spare `n`.
- * ips_spare_make: makes spare `n`, with a copy of `control`, in the run's
- * directory `dirfd`, returns its descriptor and stores its size on disk in
- * *bytes; -1: no space, or it exists already. */
+/* Spare segments (agent/pool/format.h). ips_spare_name writes the file name of
+ * spare segment `n`. ips_spare_make makes spare segment `n`, with a copy of
+ * `control`, in the run's directory `dirfd`. It returns the file's descriptor
+ * and stores its allocated size in *bytes; it returns -1 if there is no space
+ * or the file exists already. */
 void ips_spare_name(char out[32], unsigned n);
 int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
                    uint64_t *bytes) IPS_MUST_USE;
@@ -107,15 +112,15 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
 
 /* --- reading segments (slave) ---------------------------------------- */
 
-/* Zeroes the records of a CLOSED segment and stores DRAINED: the writer may
- * then use the segment again. `fd` is open for writing; no mapping is needed.
- * The caller has already zeroed the bytes before `zero_to` (0: none). */
+/* Zeroes the records of a CLOSED segment and stores DRAINED, so that the writer
+ * may use the segment again. `fd` is open for writing. The caller has already
+ * zeroed the bytes before `zero_to` (0: none). */
 int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
                                      struct ips_err *err) IPS_MUST_USE;
 
-/* Checks one record in archive or pool memory of `avail` bytes. Returns the
- * length of a well-formed record (fits, right size for its type, texts
- * NUL-ended), or 0. */
+/* Checks the record at `rec`, of which `avail` bytes are readable. Returns its
+ * length if it is well formed (it fits, is large enough for its type, and its
+ * text ends with NUL), else 0. */
 size_t ips_rec_check(const void *rec, size_t avail);
 
 static inline uint32_t ips_rec_type(const struct ips_rec_head *h)
@@ -127,8 +132,8 @@ static inline uint32_t ips_rec_flags(const struct ips_rec_head *h)
     return h->word >> 16;
 }
 
-/* The call's return address, which follows the `own` bytes of a FORK, JOIN,
- * KILL or CLOSE; 0 if the record has none. The record must have passed
+/* Returns the call's return address, which follows the `own` bytes of a FORK,
+ * JOIN, KILL or CLOSE, or 0 if the record has none. The record must have passed
  * ips_rec_check(). */
 static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
 {

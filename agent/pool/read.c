@@ -1,4 +1,4 @@
-/* Functions of the slave: check records, return segments to their writers,
+/* Functions for the slave: check records, return segments to their writers,
  * convert stamps. */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static size_t word_bytes(uint32_t word)
     return (size_t)(word >> 8 & 0xffu) * 8;
 }
 
-/* Least size of each type's record; 0: a type of a later version. */
+/* Least size of a record of each type; 0: a type of a later version. */
 static const uint16_t least_bytes[256] = {
 #define X(name, code, record, text) [code] = sizeof(struct record),
 #include "agent/pool/events.def"
@@ -62,7 +62,8 @@ int ips_segment_zero_and_set_drained(int fd, size_t zero_to,
 {
     static unsigned char zeros[65536]; /* never written: takes no memory */
     off_t at = (off_t)(zero_to > HEADER_BYTES ? zero_to : HEADER_BYTES);
-    /* Zeroes populated ranges only: writing into a hole would take space. */
+    /* Writes zeroes into populated ranges only: a write into a hole would
+     * allocate memory. */
     for (;;) {
         off_t from = lseek(fd, at, SEEK_DATA);
         if (from < 0 && errno == ENXIO)

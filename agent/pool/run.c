@@ -53,8 +53,8 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
-    /* The umask may have removed bits of the mode. It is set only after the
-     * checks above: another user may have put a link there meanwhile. */
+    /* Restore bits of the mode that the umask removed. Do so only after the
+     * checks above, since another user may have put a link there meanwhile. */
     if (fresh && chmod(root, mode) < 0)
         return ips_err_errno(err, "%s", root);
     return 0;
@@ -67,8 +67,7 @@ static int read_test_clock_option(struct ips_control *c, struct ips_err *err)
     if (!text ||
         sscanf(text, "%lld,%lld,%lld,%lld", &v[0], &v[1], &v[2], &v[3]) < 1)
         return 0;
-    /* A stamp below zero occurs on no machine; readers would treat it as
-     * damage. */
+    /* No machine has stamps below zero; readers would treat them as damage. */
     if ((ips_i128)c->created_raw_ns + v[0] + (v[3] < 0 ? v[3] : 0) < 0)
         return ips_err_set(err, IPS_E_USAGE,
                            "IPS_TEST_CLOCK=%s: the clock would be below zero: "
@@ -81,7 +80,7 @@ static int read_test_clock_option(struct ips_control *c, struct ips_err *err)
     return 0;
 }
 
-/* Bytes in use by the runs of this pool. */
+/* Returns the bytes that all runs of the pool use. */
 static uint64_t pool_used(const char *root)
 {
     DIR *dir = opendir(root);
@@ -102,9 +101,9 @@ static uint64_t pool_used(const char *root)
     return sum;
 }
 
-/* All runs of a pool together get a quarter of the space that would be free
- * without them. The caller holds pool.lock, so that two new runs do not count
- * the same space. */
+/* Computes the quota of a new run. All runs of a pool together may use a
+ * quarter of the space that would be free without them. The caller holds
+ * pool.lock, so that two new runs do not count the same space. */
 static int compute_quota(const struct ips_run_options *opt, const char *dir,
                          uint64_t *bytes, struct ips_err *err)
 {
@@ -119,9 +118,9 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
     return 0;
 }
 
-/* Fills the probe costs and the CPU mode of `c`. The test option
- * IPS_TEST_PROBE_NS adds that many ns to every record; the costs include them.
- */
+/* Fills the probe costs and the CPU mode of `c`. With the test option
+ * IPS_TEST_PROBE_NS the agent burns that many ns for every record; the costs
+ * include them. */
 static void fill_probe_costs_and_cpu_mode(const struct ips_run_options *opt,
                                           const struct ips_measured *m,
                                           struct ips_control *c)
@@ -130,8 +129,8 @@ static void fill_probe_costs_and_cpu_mode(const struct ips_run_options *opt,
     unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
     c->probe_extra_ns = extra < 1000000 ? (uint32_t)extra : 1000000;
     c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
-    /* Records written per probe. An image or fork child counts 2, CALLS and
-     * END, since it reports the cost of its start itself. */
+    /* Number of records per probe. An image or fork child counts 2, CALLS and
+     * END: it reports the cost of the records of its start itself. */
     static const uint64_t records[IPS_PROBE_COSTS] = {
         [IPS_PROBE_EVENT] = 1,       [IPS_PROBE_CALL] = 1,
         [IPS_PROBE_SAMPLE] = 1,      [IPS_PROBE_PROC] = 2,
@@ -191,7 +190,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
                   ? (uint32_t)CPU_COUNT(&set)
                   : 1;
     c->segment_bytes = IPS_SEGMENT_BYTES;
-    /* A ring takes a quarter of the quota and has at least four segments. */
+    /* A thread's ring may take a quarter of the quota and needs at least four
+     * segments. */
     if (c->on_full == IPS_ON_FULL_RING &&
         c->quota_bytes / 16 < c->segment_bytes)
         c->segment_bytes =
@@ -230,9 +230,8 @@ static int control_write(const struct ips_control *c, const char *dir,
     if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
         rc = ips_err_errno(err, "write %s", fresh);
     close(fd);
-    /* If two processes join at once, the first file stays. This is one rename,
-     * not link and unlink, because the slave refuses a control file with two
-     * names. */
+    /* If two processes join at once, the first file stays. A rename, not link
+     * and unlink: the slave refuses a control file with two names. */
     bool placed = rc == 0 && renameat2(AT_FDCWD, fresh, AT_FDCWD, path,
                                        RENAME_NOREPLACE) == 0;
     if (rc == 0 && !placed && errno != EEXIST)
@@ -277,7 +276,7 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                 "a run named '%s' is there already: choose another "
                 "--name, or join it with --join %s",
                 opt->run, opt->run);
-    } else if (chmod(dir, mode) < 0) { /* whatever the umask is */
+    } else if (chmod(dir, mode) < 0) { /* the umask may have changed the mode */
         return ips_err_errno(err, "chmod %s", dir);
     }
     struct ips_control c;
@@ -286,7 +285,8 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         rc = control_write(&c, dir, root ? 0666 : 0600, err);
     if (rc == 0)
         return 0;
-    if (made) /* frees the name, unless another process joined meanwhile */
+    if (made) /* frees the run's name, unless another process joined meanwhile
+               */
         (void)rmdir(dir);
     return ips_err_wrap(err, rc, "run %s", opt->run);
 }
@@ -412,13 +412,13 @@ int ips_control_store_slave_identity(const char *dir, struct ips_err *err)
     size_t bytes;
     void *list = NULL;
     if (syscall(SYS_get_robust_list, 0, &list, &bytes) < 0 || !list)
-        return 0; /* programs then recognise the slave by other means */
+        return 0; /* programs then recognise the slave by its file lock */
     own.list = (uint64_t)(uintptr_t)list;
     int fd = control_open(dir, O_RDWR, err), rc = 0;
     if (fd < 0)
         return fd;
-    /* The pid is written last: no program trusts the list together with the
-     * previous slave's pid. */
+    /* The pid is written last, so that programs do not use the new list with
+     * the previous slave's pid. */
     if (pwrite(fd, &own.list, sizeof(own.list),
                offsetof(struct ips_control, slave_list)) != sizeof(own.list) ||
         pwrite(fd, &own.pid, sizeof(own.pid),

@@ -15,13 +15,14 @@ void ips_spare_name(char out[32], unsigned n)
     snprintf(out, 32, IPS_SPARE_PREFIX "%u", n);
 }
 
-/* Fills a new file. Returns its size on disk; 0: no space. */
+/* Fills the new file of a spare segment. Returns its allocated bytes; 0: no
+ * space. */
 static uint64_t fill_segment(int fd, const struct ips_control *c)
 {
     static unsigned char first[IPS_SPARE_FIRST_BYTES];
     struct stat st;
     memcpy(first + sizeof(struct ips_segment_header), c, sizeof(*c));
-    if (fchmod(fd, 0600) < 0 || /* whatever the umask is */
+    if (fchmod(fd, 0600) < 0 || /* the umask may have changed the mode */
         ftruncate(fd, (off_t)c->segment_bytes) < 0 ||
         pwrite(fd, first, sizeof(first), 0) != (ssize_t)sizeof(first) ||
         fstat(fd, &st) < 0)

@@ -28,7 +28,8 @@ __thread struct ips_thread ips_me IPS_IE;
 
 /* --- stamps -------------------------------------------------------- */
 
-/* Test option: makes the clock wrong by an offset, a drift and one step. */
+/* Test option: returns a wrong stamp, with an offset, a drift and one step
+ * added. */
 static __attribute__((noinline)) uint64_t apply_test_clock(uint64_t stamp)
 {
     const struct ips_control *c = ips_core.control;
@@ -92,7 +93,7 @@ static void write_lost_records(struct ips_stream *s, uint64_t stamp)
 }
 
 /* Makes space for the reservation [*at, *at + bytes): extends the segment, or
- * goes to the next one and changes *at. Returns 0 or -1 - cause. */
+ * continues in the next segment and changes *at. Returns 0 or -1 - cause. */
 static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 {
     IPS_APART;
@@ -105,12 +106,12 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
         if (rc == 0 || !ips_ring_on())
             return rc;
     }
-    /* A handler that ran after the xadd has gone to a new segment. Our
-     * reservation in the old one is still valid. */
+    /* A signal handler that ran after the xadd may have changed to a new
+     * segment. Our reservation in the old segment is still valid. */
     if (ips_segment_is_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
-        s->cur = *at; /* give the reservation back: it did not fit */
+        s->cur = *at; /* the reservation does not fit: give it back */
     int rc = ips_segment_next(s);
     if (rc == 0) {
         *at = s->cur;
@@ -121,8 +122,8 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 
 static bool become_child_if_forked(void);
 
-/* Test option probe_extra_ns: uses this much more CPU time in each record,
- * however long the thread is off its core meanwhile. */
+/* Test option probe_extra_ns: burns that much CPU time (not elapsed time) in
+ * each record. */
 static __attribute__((noinline, cold)) void burn_time(void)
 {
     uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -138,16 +139,16 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
-    ips_me.recs_open--; /* this record is no longer pending */
+    ips_me.recs_open--; /* not pending until it has space */
     if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && become_child_if_forked()) {
-        /* A fork child: `at` was an address in the parent's segment. */
+        /* This is a fork child: `at` is an address in the parent's segment. */
         at = s->cur;
         s->cur += bytes;
     }
     if (s->generation != ips_core.generation && s->state != IPS_STREAM_NEW)
-        goto out; /* a task of the parent */
+        goto out; /* `s` is a task of the parent process */
     enum ips_lost_cause cause = IPS_LOST_NO_SEGMENT;
     if (s->state == IPS_STREAM_ENDED) {
         /* A signal handler may still run after the thread's END. Its SIGNAL
@@ -188,7 +189,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     s->retry_at = 0;
     s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
-        /* START must come first: it gets the space that we reserved. */
+        /* START must come first, so START gets the space that this record
+         * reserved. */
         s->cur = at;
         ips_start_write(s);
         rec = ips_stream_begin_record(s, (enum ips_rec_type)type, bytes, stamp);
@@ -196,11 +198,12 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         ips_me.recs_open++;
         rec = ips_write_reserved_head(s, at, bytes, type, stamp);
     }
-    if (type != IPS_REC_LOST) /* else write_lost_records would recurse */
+    if (type != IPS_REC_LOST) /* otherwise write_lost_records would recurse */
         write_lost_records(s, stamp);
     goto out;
 lost:
-    /* A lost LOST is not counted: the next LOST has its count. */
+    /* A LOST record that is itself lost is not counted: the next LOST record
+     * contains its count. */
     if (type != IPS_REC_LOST)
         count_lost(s, cause, 1);
 passed_over:
@@ -342,7 +345,8 @@ static long open_with_own_table(void *arg)
     return 0;
 }
 
-/* Reads control into *c. Returns a mapping of the file, or NULL. */
+/* Reads the run's control file into *c. Returns a shared mapping of the file,
+ * or NULL. */
 static struct ips_control *control_open(const char *dir, struct ips_control *c)
 {
     struct opening o = {dir, c, NULL};
@@ -356,7 +360,7 @@ struct ips_control *ips_core_map_counters(void)
     if (!ips_core.share_later)
         return ips_core.shared;
     mapped = control_open(ips_core.dir, &unused);
-    /* If two threads come at once, the first mapping is kept. */
+    /* If two threads map the file at once, the first mapping is kept. */
     if (mapped &&
         !atomic_compare_exchange_strong(&ips_core.shared, &none, mapped))
         ips_sys_munmap((uint64_t)(uintptr_t)mapped, sizeof(*mapped));
@@ -372,7 +376,8 @@ static void set_alive(void)
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_is_error(page))
             return;
-        /* If it fails (Linux before 4.14), unannounced forks go unnoticed. */
+        /* If this fails (Linux before 4.14), a fork that the agent does not see
+         * goes unnoticed. */
         if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
             ips_core.wiped = (void *)(page + 64);
         ips_core.alive = (const volatile uint64_t *)page;
@@ -386,8 +391,8 @@ void *ips_core_wiped_memory(void)
     return ips_core.wiped;
 }
 
-/* Attaches this process to the run that its environment names, at the first
- * call; later calls return whether it is attached. `to_begin`: the caller
+/* The first call attaches this process to the run that its environment names.
+ * Every call returns whether the process is attached. `to_begin`: the caller
  * starts a stream next. */
 static bool attach_run(bool to_begin)
 {
@@ -404,7 +409,7 @@ static bool attach_run(bool to_begin)
     else if (!(ips_core.shared = control_open(ips_core.dir, c)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
-    /* One millisecond between two attempts to find space. */
+    /* After a failure, look for space again after one millisecond. */
     ips_core.retry_ticks = (uint64_t)(((ips_u128)1000000 << 32) / mult);
     ips_core.clock_kind = c->clock.kind;
     ips_core.test_clock =
@@ -458,7 +463,8 @@ bool ips_core_init(enum ips_start_kind image_kind)
     ips_start_defaults(s, s->stamp);
     if (ips_segment_next(s) == 0)
         ips_start_write(s);
-    ips_reset_overhead_counts(); /* the start has a probe cost */
+    ips_reset_overhead_counts(); /* ips_report_start_cost() reports the cost of
+                                    the start */
     ips_sys_restore_signals(signals);
     return true;
 }
@@ -499,9 +505,9 @@ uint64_t ips_core_image_stamp(void)
 
 uint64_t ips_core_fork_before(void)
 {
-    /* If a handler that interrupted a record forks, the child's copy of the
-     * interrupted frame will store into the segment. So this once the child
-     * must have it mapped. */
+    /* If a signal handler that interrupted a record forks, the child's copy of
+     * the interrupted frame will store into the segment. In this case the child
+     * must have the segment mapped. */
     struct ips_stream *s = &ips_me.stream;
     if (ips_me.recs_open && s->seg.base)
         ips_sys_madvise(s->seg.base, s->seg.end - s->seg.base, MADV_DOFORK);
@@ -514,8 +520,9 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
                          uint64_t parent_image)
 {
     ips_core.pid = ips_sys_getpid();
-    /* A child that sees its parent's number unchanged is in the same pid
-     * namespace; asking /proc would cost 20 us. */
+    /* If getppid() returns the pid that the parent knows as its own, the child
+     * is in the parent's pid namespace. Reading /proc instead would take 20 us.
+     */
     if (!ppid || ips_sys_getppid() != ppid)
         ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
@@ -536,9 +543,9 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     set_alive();
 }
 
-/* To be called if *ips_core.alive is 0: if the kernel zeroed the page, this
- * process is the child of a fork that the agent did not see, and becomes a new
- * image. false: there never was such a page. */
+/* Call this if *ips_core.alive is 0. If the kernel zeroed that page, this
+ * process is the child of a fork that the agent did not see: makes it a new
+ * image and returns true. Returns false if there never was such a page. */
 static bool become_child_if_forked(void)
 {
     if (ips_core.alive == &not_alive)
@@ -576,7 +583,8 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     s->ppid = ips_core.pid;
     s->ptid = ptid;
     s->parent_image = ips_core.image_stamp;
-    /* The handler of a pending signal may have begun the stream already. */
+    /* The handler of a pending signal may already have written a record, which
+     * began the stream. */
     if (s->state == IPS_STREAM_BEGUN) {
         if (!known)
             ips_start_write_creator(s);
@@ -627,8 +635,8 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     ips_core_flush();
-    /* In a program whose main thread has left, the last thread ends the process
-     * after its own END was recorded: its stream continues. */
+    /* If the main thread has called pthread_exit(), the last thread ends the
+     * process after its own END was recorded. Its stream then continues. */
     struct ips_stream *s = &ips_me.stream;
     if (s->state == IPS_STREAM_ENDED && s->generation == ips_core.generation) {
         s->state = IPS_STREAM_BEGUN;

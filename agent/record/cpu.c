@@ -1,5 +1,5 @@
-/* CPU time when the mark is gone: reads the clock, or guesses and corrects
- * later. */
+/* CPU time when the mark is gone (agent/record/cpu.h): reads the CPU clock, or
+ * guesses and corrects the error later. */
 #include "agent/record/cpu.h"
 
 #include <string.h>
@@ -8,16 +8,16 @@
 #include "agent/record/cpu_gone.h"
 #include "agent/record/sys.h"
 
-/* Longest use of a baseline. Time that the hypervisor or an interrupt took, and
- * that the kernel may not count as ours, adds up no longer than this. */
+/* Longest use of a baseline. It limits an error: a hypervisor or an interrupt
+ * may take time that the kernel does not count as ours. */
 #define LINE_NS 500000u
-/* Usual time between the return of a call and the reading of the clock; after
- * ten times this, there may have been a switch in between. */
+/* Usual time between the return of a call and the reading of the clock. After
+ * ten times this, the thread may have been switched out in between. */
 #define MARK_NS 1000u
-/* Longest time of an undisturbed reading of the clock. */
+/* A reading of the clock that takes longer (ns) was disturbed. */
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
-/* A shorter sleep between two calls is not worth asking why. */
+/* A shorter sleep between two calls is not examined for page faults. */
 #define ASLEEP_NS 10000u
 /* A call as long as this may have had several page faults. */
 #define LONG_NS 50000u
@@ -66,8 +66,8 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
-/* Is slot `s` still the mark, and has no slot been taken since number `taken`?
- */
+/* Is slot `s` still the mark, and has no slot been taken since `cpu_next` was
+ * `taken`? */
 static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
     return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
@@ -80,9 +80,9 @@ struct reading {
     uint64_t t, cpu;
 };
 
-/* Reads the clock; again if there was a switch, or a disturbance between the
- * two stamps (a page fault, an interrupt), since the clock was read at an
- * unknown time between them. */
+/* Reads the CPU clock between two stamps. Reads again if the thread was
+ * switched out, or if too much time passed between the stamps (a page fault, an
+ * interrupt): then the moment of the reading is not known exactly. */
 static struct reading read_clock(void)
 {
     struct reading r = {0};
@@ -105,8 +105,8 @@ static struct reading read_clock(void)
     return r;
 }
 
-/* Stores the slot's baseline: the CPU time that the reading shows, but not less
- * than `floor`. */
+/* Stores the CPU time of a reading, or `floor` if that is greater, as the
+ * baseline of the reading's slot. */
 static void set_baseline_by_reading(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)
@@ -116,7 +116,8 @@ static void set_baseline_by_reading(const struct reading *r, uint64_t floor)
                      r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
 }
 
-/* CPU time at t by the slot's baseline; before t0 it is below cpu0. */
+/* Returns the CPU time at stamp `t` by the slot's baseline; for `t` before t0
+ * it is less than cpu0. */
 static uint64_t cpu_by_baseline(const struct ips_cpu_slot *s, uint64_t t)
 {
     return t >= s->t0 ? s->cpu0 + ips_stamps_to_ns(t - s->t0)
@@ -135,10 +136,10 @@ static void write_records_due(uint64_t t, uint64_t cpu)
         ips_guessed_write(t);
 }
 
-/* A call begins at the moment (t, cpu); the thread's moment before it was
- * (t0, cpu0). If the thread was off its core in between, it may have slept for
- * pages. Not where a handler calls: the call that it interrupted may have
- * slept. */
+/* Called when a call begins, at the moment (t, cpu); the thread's last moment
+ * was (t0, cpu0). If the thread was off its core in between, it may have slept
+ * for pages from the disk. Calls of a signal handler are excluded: the call
+ * that the handler interrupted may have slept. */
 static void look_for_page_faults(uint64_t t0, uint64_t cpu0, uint64_t t,
                                  uint64_t cpu)
 {
@@ -147,8 +148,9 @@ static void look_for_page_faults(uint64_t t0, uint64_t cpu0, uint64_t t,
         ips_page_faults_write_if_any(t, cpu);
 }
 
-/* Starts a window of guesses at a reading: reduces r->cpu to the reported CPU
- * time, the clock minus `off`. */
+/* Starts a new window of guesses (agent/record/cpu_guess.h) at a reading, where
+ * the clock is `off` ns ahead of the reported CPU time. Changes r->cpu from the
+ * clock's value to the CPU time to report. */
 static void start_guess_window(struct reading *r, uint64_t t, int64_t off)
 {
     off = ips_guess_start_window(&ips_me.cpu.guess, off);
@@ -158,7 +160,8 @@ static void start_guess_window(struct reading *r, uint64_t t, int64_t off)
     ips_me.cpu.read_cpu = r->cpu;
 }
 
-/* Baseline of the CPU times reported since the newest mark was set. */
+/* The baseline from which CPU times have been computed since the newest mark
+ * was set. */
 struct cpu_baseline {
     uint64_t t0, cpu0;
 };
@@ -166,7 +169,7 @@ static struct cpu_baseline newest_baseline(void)
 {
     struct cpu_baseline line;
     uint32_t taken;
-    do { /* again if a handler reused the slots meanwhile */
+    do { /* repeat if a handler reused the slots meanwhile */
         taken = ips_me.cpu_next;
         const volatile struct ips_cpu_slot *s =
             &ips_me.slot[(taken - 1) % IPS_CPU_SLOTS];
@@ -175,17 +178,17 @@ static struct cpu_baseline newest_baseline(void)
     return line;
 }
 
-/* Stamp at which the CPU time `last` was reported, if it was by the baseline
- * `l`; else an earlier one. */
+/* Returns the stamp at which the CPU time `last` was reported, if it was
+ * computed from the baseline `l`; else an earlier stamp. */
 static uint64_t stamp_of_last(const struct cpu_baseline *l, uint64_t last)
 {
     return l->t0 + stamps_of_ns(ips_sub_sat(last, l->cpu0));
 }
 
-/* CPU time that is expected at the reading `r`; `last` is the CPU time reported
- * last. If the mark was still there (`stood`): by the baseline `l`. Else: what
- * the clock would show if all guesses were right, but not below `last`, and
- * above it by no more than the time elapsed since. */
+/* Returns the CPU time that is expected at the reading `r`; `last` is the CPU
+ * time reported last. If the mark was still there (`stood`), the baseline `l`
+ * gives it. Else it is the clock's value minus the known error of the guesses,
+ * but at least `last`, and at most `last` plus the time elapsed since. */
 static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
                                 const struct reading *r, uint64_t last)
 {
@@ -205,14 +208,14 @@ static struct ips_moment make_moment(uint64_t t, uint64_t cpu, uint64_t mark,
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
-/* A moment without a mark: no baseline. */
+/* A moment without a mark cannot serve as a baseline. */
 static struct ips_moment make_moment_without_mark(uint64_t t, uint64_t cpu)
 {
     return make_moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
-/* Quiet mode, where the clock cannot be read (agent/record/sys.h): a call at
- * least as long as a block waited, all other time ran. */
+/* Quiet mode, in which the clock cannot be read (agent/record/sys.h): a call of
+ * IPS_BLOCKED_NS or more counts as waiting, all other time as CPU time. */
 static struct ips_moment quiet_moment(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
@@ -252,7 +255,7 @@ static struct ips_moment moment_setting_mark(bool of_call)
     }
     struct cpu_baseline line = newest_baseline();
     struct reading r = read_clock();
-    uint64_t last = ips_me.cpu_last; /* may be a handler's */
+    uint64_t last = ips_me.cpu_last; /* a handler may have changed it */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off = (int64_t)(r.cpu - cpu_on_baseline(&line, stood, &r, last));
@@ -265,8 +268,8 @@ static struct ips_moment moment_setting_mark(bool of_call)
                              ips_max_u64(r.cpu, last));
     write_records_due(r.t, r.cpu);
     uint64_t t = ips_core_now();
-    /* The mark is gone again: a handler has read the clock, or there was a
-     * switch. */
+    /* The new mark is already gone: a handler has read the clock, or the thread
+     * was switched out. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
         return make_moment_without_mark(t, ips_max_u64(r.cpu, last));
     uint64_t cpu = ips_max_u64(cpu_by_baseline(r.slot, t), r.slot->cpu0);
@@ -275,9 +278,10 @@ static struct ips_moment moment_setting_mark(bool of_call)
                        r.mark_number);
 }
 
-/* Reads the clock, most often after a switch between two calls. If less than
- * IPS_GUESS_NS of CPU time went by since the last reading, this one shows in no
- * record (slave/build/cost.c), so its cost is reported in CALLS. */
+/* Returns the current moment by reading the clock, most often after a switch
+ * between two calls. If the thread used less than IPS_GUESS_NS of CPU time
+ * since the last reading, the slave cannot infer this reading from the records
+ * (slave/build/cost.c), so CALLS reports its cost. */
 static inline __attribute__((always_inline)) struct ips_moment
 moment_slow(bool of_call)
 {
@@ -305,8 +309,8 @@ __attribute__((cold)) struct ips_moment ips_moment_of_call_slow(void)
     return moment_slow(true);
 }
 
-/* For moments without marks: a call shorter than a block was on the CPU all the
- * time, so the clock is not read again. */
+/* For moments without marks: a call shorter than IPS_BLOCKED_NS did not block,
+ * so all of it was CPU time and the clock is not read. */
 static struct ips_moment return_by_clock(const struct ips_moment *call,
                                          uint64_t t)
 {
@@ -319,9 +323,9 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
-/* The mark survived the call, but its baseline is below the reported CPU time.
- * The call gets all of its time, and the baseline starts later by the excess.
- */
+/* The mark survived the call, but its baseline is below the CPU time reported
+ * so far. The call is reported as CPU time in full, and the baseline is moved
+ * to a later stamp by the excess. */
 static __attribute__((noinline)) struct ips_moment
 return_above_baseline(const struct ips_moment *call, uint64_t t,
                       struct ips_cpu_slot *s)
@@ -344,15 +348,15 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     g->switches++;
     uint64_t since = ips_stamps_to_ns(r.t - t),
              elapsed = ips_stamps_to_ns(t - call->t);
-    /* page faults within the call are its own */
+    /* page faults within the call belong to the call: do not report them */
     if (elapsed >= LONG_NS && ips_core.control->delays)
         ips_page_faults_begin();
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;
-    /* If there was a switch since the return, `cost` is too low, and the rest
-     * counts for the next arc: better than a block that does not look like one.
-     */
+    /* If the thread was switched out since the return, `cost` is too low, and
+     * the rest counts for the next arc. That is better than a blocking call
+     * that does not look like one. */
     bool good = since < MARK_NS * 10;
     if (good) {
         uint64_t each = ips_guess_learn(
@@ -363,7 +367,8 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     g->given_ns += g->blocks ? cost : 0;
     uint64_t cpu = call->cpu + cost;
     int64_t off = more - (int64_t)cost;
-    /* The CPU time since the return is at most the elapsed time `since`. */
+    /* The thread's CPU time since the return is at most the elapsed time
+     * `since`. */
     if (!good)
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     start_guess_window(&r, t, off);
@@ -374,8 +379,8 @@ struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
-/* The mark survived a long call: the clock shows how much of it was CPU time.
- */
+/* The mark survived a long call: reads the clock to learn how much of the call
+ * was CPU time. */
 static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 {
     struct reading r = read_clock();
@@ -386,7 +391,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
     cost = ips_min_u64(cost, elapsed);
     uint64_t cpu = call->cpu + cost;
-    /* A switch since the return belongs to the next arc. */
+    /* Time lost to a switch since the return belongs to the next arc. */
     start_guess_window(&r, t,
                        since < MARK_NS * 10 ? more - (int64_t)cost : off);
     set_baseline_by_reading(&r, cpu);
@@ -415,7 +420,8 @@ ips_moment_of_return_slow(const struct ips_moment *call, uint64_t t)
                    : return_long(call, t);
     if (!s)
         return ips_moment_of_return_by_reading(call, t);
-    /* A handler read the clock during the call. */
+    /* There is a newer mark: a signal handler read the clock during the call.
+     */
     uint64_t most = call->cpu + ips_stamps_to_ns(t - call->t);
     uint64_t cpu = ips_max_u64(cpu_by_baseline(s, t), call->cpu);
     return make_moment_without_mark(t, ips_min_u64(cpu, most));

@@ -1,36 +1,38 @@
 /*
- * A *moment* is a stamp with the thread's CPU time at it, taken without a
- * system call.
+ * A *moment* is a stamp together with the thread's CPU time at that stamp. It
+ * is usually taken without a system call.
  *
  * The kernel clears the pointer `rseq_cs` in a thread's rseq area (glibc
  * registers one for every thread) whenever it switches the thread out, moves it
  * to another core or delivers a signal to it. We store a pointer of our own
  * there, the *mark*. While the mark is there, the thread has been on its core
- * all the time, so CPU = cpu0 + (stamp - t0). If it is gone or replaced by
- * another library's (tcmalloc, librseq), the clock is read again
- * (record/cpu.c).
+ * all the time, so CPU = cpu0 + (stamp - t0). If the mark is gone, or another
+ * library (tcmalloc, librseq) has replaced it by its own pointer, the thread's
+ * CPU clock is read or the CPU time is guessed (record/cpu.c).
  *
  * Invariants:
- *  - the mark is set *before* the clock is read, and a moment checks it *after*
- *    its stamp: a switch in between is never missed.
+ *  - the mark is set *before* the clock is read, and a moment checks the mark
+ *    *after* reading its stamp: a switch in between is never missed.
  *  - each mark points at a slot of its own thread, and the slot holds the
  *    baseline (t0, cpu0) that is valid with this mark. A signal handler that
  *    reads the clock takes another slot, so the code that it interrupted never
- *    mixes two baselines: no lock, no signals blocked. Slots are reused: two
- *    marks are the same only if no slot was taken in between (`taken`), not if
- *    they are equal.
+ *    mixes two baselines, and no lock or blocked signal is needed. Slots are
+ *    reused, so equal pointers do not prove that the mark is the same; the
+ *    number of slots taken so far (`taken`) must be the same, too.
  *  - reported CPU time never decreases in one thread.
- *  - the critical section that a slot describes is one byte that is never
- *    executed, the slot's own first, and so is its abort handler: the kernel
- *    only ever clears the mark. Before that, at each switch, it reads the slot
- *    and the signature before the handler: they are in one cache line.
- *  - slots lie in the thread's own TLS, and only programs with the preload
- *    library use marks (it is never unloaded): what the kernel follows is
- *    always mapped.
+ *  - the rseq critical section that a slot describes is one byte that is never
+ *    executed, the slot's own first byte. Its abort handler is never executed
+ *    either. So all that the kernel ever does is clear the mark. At each switch
+ *    the kernel reads the slot and the signature before the abort handler; both
+ *    are in one cache line.
+ *  - slots are in the thread's own TLS, and only programs with the preload
+ *    library, which is never unloaded, use marks. So the memory to which the
+ *    kernel follows the pointer is always mapped.
  *
- * Marks cannot be used without rseq, if the kernel keeps them over a block
- * (ipsrun tests it), if stamps are not the counter, or with the test clock.
- * Every moment then reads the clock: `ips_core.cpu_marks` is false.
+ * Marks are not used without rseq, if the kernel does not clear them when a
+ * thread blocks (ipsrun tests this), if stamps are not counter values, or with
+ * the test clock. Then `ips_core.cpu_marks` is false, and every moment reads
+ * the clock.
  *
  * Units: t in stamps, CPU in ns. Async-signal-safe, errno untouched.
  */
@@ -43,13 +45,13 @@
 
 struct ips_moment {
     uint64_t t, cpu;
-    /* The mark at `t`; with IPS_MARK_NOT: t and cpu are no baseline. Without
-     * marks: the stamp after `cpu` was read. */
+    /* The mark at `t`. With IPS_MARK_NOT, t and cpu cannot serve as a baseline.
+     * If marks are not used: the stamp after `cpu` was read. */
     uint64_t mark;
-    uint32_t mark_number; /* number of `mark`: ips_me.cpu_next while it is the
-                             newest */
+    uint32_t mark_number; /* value of ips_me.cpu_next while `mark` is the newest
+                             mark */
 };
-#define IPS_MARK_NOT 1u /* or'ed into a mark: the result equals no mark */
+#define IPS_MARK_NOT 1u /* OR-ed into a mark, so that it equals no mark */
 
 static inline volatile uint64_t *ips_cpu_mark(void)
 {
@@ -57,9 +59,10 @@ static inline volatile uint64_t *ips_cpu_mark(void)
     return (volatile uint64_t *)(void *)(tp + ips_core.mark_offset);
 }
 
-/* Does a mark point at one of a thread's slots? The parameter is the slots, not
- * the thread: where a sanitizer tests whether &ips_me is NULL, the linker turns
- * the addition that it tests into one that sets no flags. */
+/* Does `mark` point at one of a thread's slots? The parameter is the slots and
+ * not the thread because of sanitizers: they test whether &ips_me is NULL by
+ * the flags of an addition, and the linker replaces it by one that sets no
+ * flags. */
 static inline bool ips_cpu_is_slot(const struct ips_cpu_slot *slots,
                                    uint64_t mark)
 {
@@ -72,7 +75,7 @@ ips_cpu_slot_among(const struct ips_cpu_slot *slots, uint64_t mark)
     return ips_cpu_is_slot(slots, mark) ? (struct ips_cpu_slot *)(uintptr_t)mark
                                         : NULL;
 }
-/* The slot that `mark` points at, or NULL. */
+/* Returns the slot that `mark` points at, or NULL. */
 static inline struct ips_cpu_slot *
 ips_cpu_slot_at_mark(const struct ips_thread *me, uint64_t mark)
 {
@@ -91,24 +94,25 @@ static inline uint64_t ips_stamps_to_ns(uint64_t stamps)
 #if IPS_HAVE_COUNTER
 #define IPS_STAMP() ips_counter()
 #else
-#define IPS_STAMP() ips_core_now() /* unused: no marks there */
+#define IPS_STAMP() ips_core_now() /* unused: no counter, no marks */
 #endif
 
 struct ips_moment ips_moment_slow(void);
-/* Like ips_moment_slow, where a call that moves bytes or waits begins, after
- * ips_push_open_call: also notices page faults (record/page_faults.c). */
+/* Like ips_moment_slow, for the beginning of a call that moves bytes or waits;
+ * called after ips_push_open_call. Also looks for page faults before the call
+ * (record/page_faults.c). */
 struct ips_moment ips_moment_of_call_slow(void);
 struct ips_moment ips_moment_of_return_slow(const struct ips_moment *call,
                                             uint64_t t);
-/* Takes the stamp of the return of a call whose mark is gone, and finds its CPU
- * time. `waits`: the call does nothing but wait. */
+/* Returns the moment of the return of a call during which the mark was cleared.
+ * `waits`: the call does nothing but wait. */
 struct ips_moment
 ips_moment_of_return_without_mark(const struct ips_moment *call, bool waits);
 
-/* Stores the moment of the stamp `t` into `out`. It is stored field by field: a
- * struct that goes through the stack as a whole would be loaded again before
- * its parts have arrived there. `taken`: cpu_next before the stamp; `mark`: the
- * mark after it. */
+/* Stores the moment of the stamp `t` in `out`. `taken`: cpu_next before the
+ * stamp; `mark`: the mark after it. Stores field by field: copying the whole
+ * struct would load it from the stack before the stores of its fields have
+ * completed, a stall. */
 static inline __attribute__((always_inline)) void
 ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
                     uint64_t t, bool of_call, struct ips_moment *out)
@@ -131,9 +135,10 @@ ips_moment_at_stamp(struct ips_thread *me, uint64_t mark, uint32_t taken,
     }
     *out = of_call ? ips_moment_of_call_slow() : ips_moment_slow();
 }
-/* Stores the current moment in `out`. On the fast path, no slot was taken from
- * before the stamp until after the mark was checked, so the mark was there all
- * the time. `of_call`: see ips_moment_of_call_slow. */
+/* Stores the current moment in `out`. On the fast path, no slot was taken
+ * between the reading of cpu_next, before the stamp, and the check of the mark,
+ * after the stamp. So the mark was there all the time. `of_call`: see
+ * ips_moment_of_call_slow. */
 static inline __attribute__((always_inline)) void
 ips_moment_take(struct ips_thread *me, bool of_call, struct ips_moment *out)
 {
@@ -148,8 +153,8 @@ static inline struct ips_moment ips_moment_now(void)
     return m;
 }
 
-/* Where a call begins, after IPS_CALL_MARK or ips_push_open_call: page faults
- * before it are looked for. */
+/* Returns the moment at which a call begins; called after IPS_CALL_MARK or
+ * ips_push_open_call. May also look for page faults before the call. */
 static inline struct ips_moment ips_moment_of_call(void)
 {
     struct ips_moment m;
@@ -157,10 +162,10 @@ static inline struct ips_moment ips_moment_of_call(void)
     return m;
 }
 
-/* The moment of the return of a call that began at `call`. If the mark is still
- * there, there was no switch, and all of the call was CPU time. A call longer
- * than cpu_limit is an exception: a hypervisor's pause is no switch, but is not
- * our CPU time either. */
+/* Returns the moment of the return of a call that began at `call`. If the mark
+ * is still there, the thread was not switched out, so all of the call was CPU
+ * time. For a call longer than cpu_limit the clock is read all the same: a
+ * hypervisor's pause does not clear the mark, but is not our CPU time. */
 static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                                                   bool waits)
 {
@@ -182,16 +187,16 @@ static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {
     return ips_moment_return(call, false);
 }
-/* Like ips_moment_after, for a call that moves no bytes (a poll, a sleep):
- * however long it was, its CPU time is that of going to sleep and waking up. */
+/* Like ips_moment_after, for a call that moves no bytes (a poll, a sleep): even
+ * if it was long, its only CPU time is that of going to sleep and waking up. */
 static inline struct ips_moment
 ips_moment_return_of_wait(const struct ips_moment *call)
 {
     return ips_moment_return(call, true);
 }
 
-/* Reads the thread's CPU clock (ns), for moments that must be exact: END.
- * Returns never less than the CPU time reported before. */
+/* Reads the thread's CPU clock, where CPU time must be exact, as at END.
+ * Returns ns, never less than the CPU time reported before. */
 uint64_t ips_cpu_read(void);
 
 /* record/run_delay.c. ips_run_delay_write_if_due writes a RUNDELAY if one is
@@ -200,11 +205,11 @@ uint64_t ips_cpu_read(void);
 void ips_run_delay_write_if_due(uint64_t t, uint64_t cpu);
 void ips_run_delay_write_last(uint64_t cpu);
 /* record/page_faults.c. ips_page_faults_write_if_any writes a PAGEFAULT if the
- * kernel counted major faults of the thread since the last look; it costs a
- * system call. Only to be called outside of calls. ips_page_faults_begin: those
- * before the image do not count; ips_page_faults_note: those up to `ru` do not;
- * ips_page_faults_write_counted: as write_if_any, with counts just read.
- */
+ * kernel counted major faults of the thread since the last check. It makes a
+ * system call. Call it only where the thread is in no call, or just begins one.
+ * ips_page_faults_begin excludes the faults up to now, ips_page_faults_note
+ * those up to `ru`. ips_page_faults_write_counted is like write_if_any, with
+ * counts just read into `ru`. */
 struct rusage;
 void ips_page_faults_begin(void);
 void ips_page_faults_note(const struct rusage *ru);
@@ -215,15 +220,15 @@ void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
  * ips_guessed_write_last writes one before END, if there is anything new. */
 void ips_guessed_write(uint64_t t);
 void ips_guessed_write_last(void);
-/* Writes CALLS, if there were at least `least` calls or enough ns to report. */
+/* Writes CALLS if there were at least `least` calls on files, or
+ * IPS_BEYOND_LEAST_NS of unreported overhead. */
 void ips_calls_write_if_enough(uint32_t least);
-/* The ns of agent work that a CALLS written now would report in addition to the
- * number of calls. */
+/* Returns the ns of agent work that a CALLS written now would report in `a`. */
 uint64_t ips_unreported_agent_ns(void);
 
-/* Measures agent work that has no probe cost of its own. The time beyond
- * `priced_ps` is reported in CALLS (struct ips_rec_calls). Nested work counts
- * once. */
+/* Measures a piece of agent work whose probe cost is `priced_ps`, or 0 if it
+ * has none. CALLS (struct ips_rec_calls) reports the time beyond that. Nested
+ * work counts once. */
 struct ips_apart {
     uint64_t t, mark;
     uint32_t mark_number;        /* ips_me.cpu_next */
@@ -235,7 +240,7 @@ static inline struct ips_apart ips_agent_work_begin(void)
                               ips_me.beyond_ns, ips_me.said_ns};
 }
 void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps);
-/* Ends the measurement when the scope ends. */
+/* IPS_APART measures the rest of the scope that contains it. */
 static inline void ips_agent_work_end_of_scope(const struct ips_apart *apart)
 {
     ips_agent_work_end(apart, 0);
@@ -244,13 +249,15 @@ static inline void ips_agent_work_end_of_scope(const struct ips_apart *apart)
     const struct ips_apart apart_                                              \
         __attribute__((cleanup(ips_agent_work_end_of_scope))) =                \
             ips_agent_work_begin()
-/* Sets to 0 the counts that CALLS reports: when they are reported, and where an
- * image, thread or fork child starts, since its start has a probe cost. */
+/* Zeroes the counts that CALLS reports. Called when they are reported, and
+ * where an image, thread or fork child starts: the cost of its start is
+ * accounted for separately. */
 void ips_reset_overhead_counts(void);
 
-/* After the run is attached: finds out whether marks can be used. */
+/* Determines whether marks can be used. Call it after the run is attached. */
 void ips_cpu_init(void);
-/* In a fork child: forgets marks and readings; its CPU time starts at 0. */
+/* Call it in a fork child: discards marks and readings, since CPU time starts
+ * at 0. */
 void ips_cpu_reset(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The return of a call whose mark is gone (agent/record/cpu.h), inline, since
- * most blocking calls need it. Unless a reading of the clock is due, a block
- * gets the CPU time that earlier blocks of this thread cost; record/cpu.c
- * handles all other cases.
+ * The return of a call during which the kernel cleared the mark
+ * (agent/record/cpu.h). Inline, since most blocking calls need it. Unless a
+ * reading of the clock is due, the CPU time of the call is guessed from earlier
+ * blocking calls of this thread; record/cpu.c handles all other cases.
  */
 #ifndef IPS_AGENT_RECORD_CPU_GONE_H
 #define IPS_AGENT_RECORD_CPU_GONE_H
@@ -10,29 +10,31 @@
 #include "agent/record/cpu.h"
 #include "agent/record/cpu_mark.h"
 
-/* IPS_CPU_FAST: the clock is read at the first block after the thread used this
- * many ns of CPU time (guesses cannot be wrong about time that it did not run),
- * or after as many blocks as agent/record/cpu_guess.h says. A reading takes up
- * to 1 us, with its effects on the caches. */
+/* IPS_CPU_FAST: the clock is read at the first blocking call after the thread
+ * used this many ns of CPU time, or after as many blocking calls as
+ * agent/record/cpu_guess.h says. A reading takes up to 1 us, including its
+ * effects on the caches. */
 #define IPS_GUESS_NS 500000u
-/* A call that moves data may have used CPU time before it slept; from this
- * length its CPU time is read. */
+/* A call that moves data may use CPU time before it sleeps. For a call of this
+ * length or more, the clock is read. */
 #define IPS_GUESS_BLOCK_NS 25000u
 #define ips_barrier() __asm__ volatile("" ::: "memory")
 
-/* Whether this process is the child of a fork that the agent did not see: the
- * state here is then the parent's. Also true before the run is attached. */
+/* Is this process the child of a fork that the agent did not see, so that its
+ * state is still the parent's? Also true before the run is attached. */
 static inline bool ips_is_unannounced_fork(void)
 {
     return *ips_core.alive == 0;
 }
 
-/* Reads the clock now to find the CPU time of the call. */
+/* Returns the moment of the return, at stamp `t`, of a call during which the
+ * mark was cleared. Reads the clock now to find the CPU time of the call. */
 struct ips_moment ips_moment_of_return_by_reading(const struct ips_moment *call,
                                                   uint64_t t);
 
-/* Takes the number of the next slot, in one instruction: besides this code,
- * only the thread's signal handlers take numbers. */
+/* Returns the number of the next slot and increments the counter. One
+ * instruction is atomic enough: only the thread's own signal handlers take
+ * numbers, too. */
 static inline uint32_t ips_next_slot(struct ips_thread *me)
 {
     uint32_t one = 1;
@@ -47,8 +49,9 @@ static inline uint32_t ips_next_slot(struct ips_thread *me)
 #endif
 }
 
-/* Sets a new mark and returns its slot. NULL: this thread has no rseq area that
- * the kernel knows. */
+/* Sets a new mark and returns its slot; stores its number in *taken. Returns
+ * NULL if marks are not used or the kernel knows no rseq area of this thread.
+ */
 static inline __attribute__((always_inline)) struct ips_cpu_slot *
 ips_set_mark(struct ips_thread *me, uint32_t *taken)
 {
@@ -69,8 +72,8 @@ ips_set_mark(struct ips_thread *me, uint32_t *taken)
     return s;
 }
 
-/* Stores the baseline of the mark in slot `s`. If handlers have reused the slot
- * meanwhile, the baseline would be stored for another mark, which is therefore
+/* Stores the baseline of the mark in slot `s`. If signal handlers have reused
+ * the slot meanwhile, the baseline was stored for another mark, so the mark is
  * removed. */
 static inline void ips_set_baseline(struct ips_thread *me,
                                     struct ips_cpu_slot *s, uint32_t taken,
@@ -89,17 +92,17 @@ static inline bool ips_may_guess(struct ips_thread *me,
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_is_unannounced_fork() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark & IPS_MARK_NOT) && /* if set, too much CPU time was
-                                               reported so far */
+            !(call->mark &
+              IPS_MARK_NOT) && /* set: reported CPU time is too high */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_at_mark(me, *ips_cpu_mark()),
         1);
 }
 
-/* Finds the moment of the return of a call in which the thread was switched
- * out. The new mark is set before the stamp: the next moment notices a switch
- * between the two, without a further stamp. */
+/* Stores the moment of the return of a call in which the thread was switched
+ * out. Sets the new mark before taking the stamp, so the next moment notices a
+ * switch between the two. */
 static inline __attribute__((always_inline)) void
 ips_moment_of_return_after_switch(struct ips_thread *me,
                                   const struct ips_moment *call, bool waits,

@@ -1,21 +1,21 @@
 /*
- * Estimates the CPU time of blocks between two readings of a thread's CPU
- * clock, and corrects the error gradually.
+ * Guesses the CPU time of *blocks* (calls in which the thread blocked) between
+ * two readings of the thread's CPU clock, and corrects the error gradually.
  *
  * Reported CPU time differs from the clock by the errors of the guesses. A
- * reading shows the difference, `off`. Adding it at once would be wrong: it was
- * spent in blocks, and the next arc may be too short for it. The thread would
- * then have more CPU time than elapsed time there, and the longest path would
- * stay in that arc. So the following blocks get a part of `off` each, as far as
- * they lasted long enough.
+ * reading shows the difference, `off`. Adding it to the next arc would be
+ * wrong: the time was spent in blocks, and that arc may be too short for it.
+ * The arc would then have more CPU time than elapsed time, and the longest path
+ * would stay in it. So each of the following blocks gets a part of `off`, as
+ * far as the block lasted long enough.
  *
  * Invariants of the CPU time reported between readings:
  *  - a block costs no more than it lasted; a block that is long enough to be
  *    recognised as one (IPS_BLOCKED_NS) stays recognisable.
- *  - time without a switch counts in full and no more: errors are only in
- *    blocks. If the clock is behind by more than guesses can explain (the
- *    hypervisor took the core), the thread's time stands still instead
- *    (record/cpu.c).
+ *  - time without a switch counts as CPU time, exactly: only blocks have
+ *    errors. If the clock is behind by more than guesses can explain (the
+ *    hypervisor took the core), the reported CPU time does not advance until
+ *    the clock has caught up (record/cpu.c).
  *  - `off` is measured anew at each reading, so errors do not add up. The last
  *    `off` is applied at the thread's end, where the clock counts.
  *
@@ -34,36 +34,36 @@
 #define IPS_BLOCKED_NS 2000u
 
 struct ips_guess {
-    uint64_t block_ns; /* CPU time of a block in this thread; 0 not known yet */
+    uint64_t block_ns; /* usual CPU time of a block; 0: not known */
     uint64_t given_ns; /* guessed since the last reading of the clock */
     uint32_t blocks;   /* number of blocks guessed since then */
     uint32_t window;   /* number of blocks after which the clock is read at the
                           latest; 0: not set yet */
-    int64_t off;       /* clock minus reported CPU time, as far as known */
-    int64_t off_read;  /* value of `off` at the last reading */
-    /* How often the thread gave its core up, as far as known: the kernel's
-     * count when page faults were last looked for, and one for each block
-     * since. */
+    int64_t off; /* clock minus reported CPU time: the part not yet corrected */
+    int64_t off_read; /* value of `off` at the last reading */
+    /* Known number of voluntary switches of the thread: the kernel's count when
+     * page faults were last looked for, plus one for each block since. */
     uint32_t switches;
     uint32_t corrected_ns;
     /* Totals of the guesses: struct ips_rec_guessed. */
     uint64_t all_ns, off_sum_ns, off_max_ns;
 };
 
-/* One block gets one part in IPS_GUESS_PART of `off`. */
+/* Each block gets 1 / IPS_GUESS_PART of `off`. */
 #define IPS_GUESS_PART 8
-/* A window grows while guesses are good: the error is within one part in
- * IPS_GUESS_GOOD. */
+/* Limits of a window, in blocks. The window grows while guesses are good: the
+ * error is at most 1 / IPS_GUESS_GOOD of the guessed time. */
 #define IPS_GUESS_WINDOW_MIN 16u
 #define IPS_GUESS_WINDOW_MAX 64u
 #define IPS_GUESS_GOOD 8u
 /* After the first 16 blocks a window ends when this much (ns) was guessed. */
 #define IPS_GUESS_GIVEN_NS 100000u
-/* A larger error (ns) is not due to guesses: it is reported at once. */
+/* Guesses do not cause a larger error (ns) than this: the rest is reported at
+ * once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
-/* Limits `cost`, the CPU time of a call in which the thread was switched out,
- * so that the call looks like a block if it lasted long enough for one. */
+/* Returns `cost`, the CPU time of a call in which the thread was switched out,
+ * limited so that the call looks like a block if it lasted long enough. */
 static inline uint64_t ips_guess_limit_to_block(uint64_t cost, uint64_t elapsed)
 {
     return __builtin_expect(elapsed > IPS_BLOCKED_NS + 2, 1)
@@ -71,14 +71,14 @@ static inline uint64_t ips_guess_limit_to_block(uint64_t cost, uint64_t elapsed)
                : elapsed;
 }
 
-/* CPU time to report for a block that lasted `elapsed` ns and took `cost`: adds
- * a part of `off`. */
+/* Returns the CPU time to report for a block that lasted `elapsed` ns and took
+ * `cost` ns of CPU time: `cost` plus a part of `off`. */
 static inline uint64_t
 ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
 {
     cost = ips_min_u64(cost, elapsed);
-    /* If the cost is so high that the call does not look like a block, nothing
-     * is added. */
+    /* If `cost` is so high that the call does not look like a block, add
+     * nothing. */
     uint64_t most =
         ips_max_u64(ips_guess_limit_to_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
@@ -91,7 +91,7 @@ ips_guess_add_error_share(struct ips_guess *g, uint64_t cost, uint64_t elapsed)
     return (uint64_t)give;
 }
 
-/* Guesses the CPU time of a block that lasted `elapsed` ns. */
+/* Returns a guess of the CPU time (ns) of a block that lasted `elapsed` ns. */
 static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
 {
     uint64_t cost = ips_guess_limit_to_block(g->block_ns, elapsed);
@@ -102,8 +102,9 @@ static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
     return cost;
 }
 
-/* Learns the cost of a block from `blocks` that took `ns` together; returns the
- * mean. Increases are learnt slowly, since a disturbed block is no measure. */
+/* Adapts the usual CPU time of a block to `blocks` blocks that took `ns` in
+ * all; returns their mean. An increase is adopted slowly, since one disturbed
+ * block says little. */
 static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
                                        int64_t ns)
 {
@@ -147,13 +148,14 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
     g->corrected_ns++;
 }
 
-/* Ends a window of guesses at a reading of the clock, which is `off` ns ahead
- * of the reported CPU time. Returns the part that guesses explain, to be given
- * to later blocks; the caller corrects the rest. */
+/* Ends a window of guesses, and starts the next, at a reading of the clock that
+ * is `off` ns ahead of the reported CPU time. Returns the part of `off` that
+ * guesses can explain, which later blocks will get; the caller corrects the
+ * rest at once. */
 static inline int64_t ips_guess_start_window(struct ips_guess *g, int64_t off)
 {
-    /* If too much was reported, `off` is limited to what was guessed, and to
-     * what the blocks of one window can give back. */
+    /* If too much was reported (`off` < 0), limit `off` to the guessed time and
+     * to the time that the blocks of one window can give back. */
     uint64_t given =
         g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
     int64_t least =

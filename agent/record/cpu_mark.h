@@ -1,5 +1,5 @@
 /*
- * Where the rseq area of a thread is, and the signature that a mark in it needs
+ * Location of a thread's rseq area, and the signature that a mark in it needs
  * (agent/record/cpu.h). Used by the agent and by ipsrun's test of the kernel.
  */
 #ifndef IPS_AGENT_RECORD_CPU_MARK_H
@@ -9,13 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* glibc 2.35 and later define these; elsewhere they stay undefined. */
+/* glibc 2.35 and later define these; with other C libraries their addresses are
+ * NULL. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
-/* The signature that glibc registers. The kernel requires it before the abort
- * handler, even if there is nothing to abort, and kills a program that lacks
- * it. */
+/* The signature that glibc registers with the kernel. The kernel kills a
+ * program whose abort handler is not preceded by it, even if there is nothing
+ * to abort. */
 #if defined(__aarch64__)
 #define IPS_RSEQ_SIGNATURE 0xd428bc00u
 #else
@@ -30,8 +31,8 @@ static inline bool ips_rseq_there(void)
     return &__rseq_offset && &__rseq_size && __rseq_size >= 16;
 }
 
-/* Did this thread's registration succeed? `mark` is the address of
- * IPS_RSEQ_POINTER in its area. */
+/* Is this thread's rseq area registered with the kernel? `mark` is the address
+ * of the area's rseq_cs pointer. */
 static inline bool ips_rseq_registered(volatile uint64_t *mark)
 {
     char *area = (char *)(uintptr_t)mark - IPS_RSEQ_POINTER;

@@ -24,7 +24,7 @@
 #define CAPABILITIES "security.capability"
 
 static const struct {
-    char word[24]; /* no pointer: nothing to relocate */
+    char word[24]; /* an array, not a pointer: needs no relocation */
     bool stays;
 } kinds[] = {
 #define X(name, text, keep) {text, keep},
@@ -77,8 +77,9 @@ void ips_preload_without(char *out, const char *value, const char *name)
 /* --- a loader that is run directly -----------------------------------------
  */
 
-/* Does the loader, run with `argv`, start a program? It does if a program's
- * name follows, after the known options; any other option lists or checks. */
+/* Does the loader, run directly with `argv`, start a program? It does if `argv`
+ * names a program after known options only; with any other option the loader
+ * lists or checks libraries. */
 static bool does_loader_start_program(char *const argv[])
 {
     static const char with_value[][24] = {"--library-path",
@@ -104,7 +105,8 @@ static bool does_loader_start_program(char *const argv[])
     return false;
 }
 
-/* Does the user allow AddressSanitizer's runtime to be loaded later? */
+/* Does the user allow AddressSanitizer's runtime to be loaded after other
+ * libraries? */
 static bool asan_may_be_loaded_later(char *const envp[])
 {
     static const char name[] = "ASAN_OPTIONS=";
@@ -133,7 +135,7 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Is this the GNU C library's loader? Decided by its name, on all ports. */
+/* Is this the GNU C library's loader? Its name tells, on all ports. */
 static bool gnu_loader(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -158,7 +160,7 @@ static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
 
 struct program {
     int fd;
-    const char *head; /* its first `have` bytes */
+    const char *head; /* the file's first `have` bytes */
     size_t have;
     Elf64_Ehdr elf;
 };
@@ -180,7 +182,8 @@ static bool read_program_header(const struct program *p, unsigned i,
                      p->elf.e_phoff + (uint64_t)i * sizeof(*out));
 }
 
-/* Reads the PT_INTERP of a program; false: it has none. */
+/* Reads the path of the program's loader (PT_INTERP); returns false if it has
+ * none. */
 static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 {
     Elf64_Phdr part;
@@ -195,7 +198,7 @@ static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
     return false;
 }
 
-/* File offset of the program's `address`; 0: none. */
+/* Returns the file offset of the program's virtual `address`; 0: none. */
 static uint64_t offset_of(const struct program *p, uint64_t address)
 {
     Elf64_Phdr part;
@@ -206,14 +209,16 @@ static uint64_t offset_of(const struct program *p, uint64_t address)
     return 0;
 }
 
-/* AddressSanitizer's runtime ends a program in which another library precedes
- * it. It recognises itself by these names (asan_linux.cpp, IsDynamicRTName). */
+/* Is `library` AddressSanitizer's runtime, which ends a program in which
+ * another library precedes it? It recognises itself by the same names
+ * (asan_linux.cpp, IsDynamicRTName). */
 static bool is_asan_runtime(const char *library)
 {
     return strstr(library, "libasan.so") || strstr(library, "libclang_rt.asan");
 }
 
-/* Does the program need a library that must be loaded before ours? */
+/* Does the program need AddressSanitizer's runtime, which must be loaded before
+ * our library? */
 static bool needs_asan_runtime(const struct program *p)
 {
     Elf64_Dyn dynamic[64];
@@ -267,8 +272,8 @@ static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
     return is_musl_loader(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
 }
 
-/* Will the kernel give the program more rights than we have? Its loader then
- * ignores the environment. */
+/* Will the kernel give the program more privileges than we have (set-user-ID,
+ * capabilities)? Its loader then ignores LD_PRELOAD. */
 static bool gains_rights(int fd, const struct stat *st)
 {
     long uid = ips_sys3(SYS_getuid, 0, 0, 0), gid;
@@ -286,8 +291,8 @@ static bool gains_rights(int fd, const struct stat *st)
 
 /* --- files ------------------------------------------------------------ */
 
-/* Replaces `head` by the interpreter in a script's first line; false: it is no
- * script. */
+/* Replaces `head`, the start of a script, by the path of its interpreter.
+ * Returns false if the file is no script. */
 static bool replace_by_interpreter(char *head, size_t have)
 {
     if (have < 3 || head[0] != '#' || head[1] != '!')
@@ -307,11 +312,10 @@ static bool replace_by_interpreter(char *head, size_t have)
 
 /* --- programs examined before --------------------------------------------- */
 
-/* Returns the key under which the verdict on a file is kept: a program that
- * starts others mostly starts the same ones. The verdict on a plain dynamic
- * program stays true while the file and the caller's ids are the same. It is
- * kept per thread, since a vfork child shares the state of its parent's thread.
- */
+/* Returns the key under which the verdict "traced" on a file is cached: a
+ * program that starts others mostly starts the same ones. The verdict stays
+ * true while the file and the caller's ids are the same. The cache is per
+ * thread, since a vfork child shares the state of its parent's thread. */
 static struct ips_seen seen_of(const struct stat *st)
 {
     return (struct ips_seen){.dev = st->st_dev,
@@ -323,8 +327,8 @@ static struct ips_seen seen_of(const struct stat *st)
                              .valid = 1};
 }
 
-/* Was this file found to be traced? If a handler changes an entry during the
- * comparison, seen_next has changed. */
+/* Is this file in the cache of traced files? If a signal handler changes an
+ * entry during the comparison, it also changes seen_next. */
 static bool seen_traced(const struct ips_seen *is)
 {
     struct ips_extra *extra = ips_me.extra;
@@ -337,10 +341,10 @@ static bool seen_traced(const struct ips_seen *is)
     return false;
 }
 
-/* Remembers a traced file. Not if it changed within the last second: it could
- * change again without a later time. No state is mapped for this: a thread that
- * spawns has its extra state already, and a fork child that executes a program
- * does not need it again. */
+/* Adds a traced file to the cache, unless the file changed within the last
+ * second: it could change again and keep the same ctime. Maps no extra state
+ * for this: a thread that spawns has it already, and a fork child that executes
+ * a program would not use the cache again. */
 static void remember_traced(const struct ips_seen *is)
 {
     struct ips_extra *extra = ips_me.extra;
@@ -376,8 +380,8 @@ static bool inspect_inside(int fd, const struct stat *st, const char *path,
     return replace_by_interpreter(head, (size_t)got);
 }
 
-/* Can a program that we execute open the library by this name? `before`: it
- * could at an earlier check. */
+/* Can a program that we execute open the library by this name? `before`: the
+ * target was found traced before, so a cheaper check is enough. */
 static bool is_reachable(const char *library, bool before)
 {
     struct stat st;
@@ -405,8 +409,9 @@ static int open_program(int dir, const char *path)
                          O_RDONLY | O_CLOEXEC | O_NOCTTY, 0, 0, 0);
 }
 
-/* Examines the open file `fd` and its interpreters, and closes it. Returns
- * whether it is a program itself, not a script. */
+/* Examines the open file `fd` and, if it is a script, its interpreters; closes
+ * `fd`. Returns true if the file is a program itself, false if it is a script.
+ */
 static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
                           const char *path)
 {
@@ -450,12 +455,13 @@ struct inspection {
     struct ips_target *t;
     const char *name, *library; /* name of the target */
     const char *path;           /* path to open; NULL: none */
-    struct stat *st;            /* status of that file */
+    struct stat *st; /* status of that file, updated for an interpreter */
 };
 
 enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
 
-/* The part of ips_target_inspect() that needs a descriptor. */
+/* The part of ips_target_inspect() that opens files. Returns LOOKED_AT_PROGRAM,
+ * LOOKED_AT (a script), or 0 if the file cannot be opened. */
 static long inspect_with_own_table(void *arg)
 {
     const struct inspection *l = arg;
@@ -466,9 +472,10 @@ static long inspect_with_own_table(void *arg)
 }
 
 #define FOUND_BYTES 512u
-/* Returns a name that opens `path` without the descriptor `dir` that it is
- * relative to. If `path` is NULL or "", a name of the file `dir` itself. NULL
- * if the name is too long. */
+/* Returns a path to the same file as `path`, which is relative to the
+ * descriptor `dir`, for a thread that does not have this descriptor. If `path`
+ * is NULL or "", a path to the file `dir` itself. NULL if the path is too long.
+ */
 static const char *path_without_descriptor(char out[FOUND_BYTES], int dir,
                                            const char *path)
 {
@@ -526,9 +533,9 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
     }
 }
 
-/* Finds the next program of that name in the directories of *search, and
- * advances *search (NULL: at its end). There may be many directories, whose
- * cost is in no probe cost of an exec: IPS_APART. */
+/* Finds the next program named `file` in the directories of *search, and
+ * advances *search (NULL at the end). IPS_APART measures the time: the probe
+ * cost of an exec does not include a search of many directories. */
 static bool find_next(const char **search, const char *file,
                       char path[FOUND_BYTES], struct stat *st)
 {
@@ -539,7 +546,8 @@ static bool find_next(const char **search, const char *file,
         bool fits = head + len + 1 <= FOUND_BYTES;
         if (fits) {
             memcpy(path, *search, n);
-            path[n] = '/'; /* overwritten for "", the current directory */
+            path[n] = '/'; /* the file's name overwrites it if n == 0 (current
+                              directory) */
             memcpy(path + head, file, len + 1);
         }
         *search = (*search)[n] ? *search + n + 1 : NULL;

@@ -1,24 +1,26 @@
 /*
- * Examines a file that is about to be executed: will the program loader accept
- * our library, and if not, why, and does LD_PRELOAD harm the program?
+ * Examines a file that is about to be executed. Will the program loader accept
+ * our library? If not, why, and would our entry in LD_PRELOAD harm the program?
  *
- * A loader of another class (32-bit) prints an error for a library it cannot
- * load, one of another C library (musl) refuses to start the program, and the
- * runtime of AddressSanitizer ends it if another library was loaded first: for
- * those our entry must be removed from LD_PRELOAD. A static program ignores it,
- * and programs that it starts may be traced again: the entry stays.
+ * Our entry must be removed from LD_PRELOAD in three cases. A 32-bit loader
+ * prints an error for a library that it cannot load. The loader of another C
+ * library (musl) refuses to start the program. AddressSanitizer's runtime ends
+ * the program if another library was loaded first. A static program ignores
+ * LD_PRELOAD, and programs that it starts may be traced again, so there the
+ * entry stays.
  *
- * A loader that is run directly either starts a program, which is traced, or
- * lists or checks the libraries of one. In the latter case our entry is
- * removed, so that it prints what it prints without us.
+ * A loader that is run directly (ld.so PROGRAM) either starts a program, which
+ * is traced, or lists or checks the libraries of a program. In the latter case
+ * our entry is removed, so that the loader does not print our library.
  *
  * A script counts as its interpreter. A file that cannot be examined (no
  * permission to read, no such file) counts as traced: nothing is changed.
  *
- * Cost: fstatat, open, read, close for each file examined, and open, close of
- * our library; two fstatat for a program that this thread has found traced
- * before. The only state is the thread's: safe for a vfork child.
- * Async-signal-safe, errno kept. Used by the exec wrappers and by ipsrun.
+ * Cost: fstatat, open, read and close for each file examined, and open and
+ * close of our library; only two fstatat for a program that this thread has
+ * found traced before. The only state is the thread's, so a vfork child may
+ * call this. Async-signal-safe, errno kept. Used by the exec wrappers and by
+ * ipsrun.
  */
 #ifndef IPS_AGENT_RECORD_EXEC_TARGET_H
 #define IPS_AGENT_RECORD_EXEC_TARGET_H
@@ -62,8 +64,9 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
 void ips_target_find_and_inspect(struct ips_target *t, const char *file,
                                  const char *search, const char *library);
 
-/* Corrects t->kind by the arguments and the environment of the exec: BY_HAND
- * becomes TRACED or ASKED, FIRST may become TRACED. */
+/* Refines t->kind by the arguments and environment of the exec: BY_HAND (a
+ * loader run directly) becomes TRACED or ASKED, FIRST (needs AddressSanitizer
+ * first) may become TRACED. */
 void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
                                     char *const envp[]);
 
@@ -75,7 +78,7 @@ size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
                        uint32_t pid);
 
 /* Copies the value of LD_PRELOAD without the entries that end in `name` (our
- * library's file name); `out` has room for all of `value`. */
+ * library's file name); `out` is at least as large as `value`. */
 void ips_preload_without(char *out, const char *value, const char *name);
 
 #endif

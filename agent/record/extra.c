@@ -1,4 +1,4 @@
-/* State of a thread that is mapped at its first use; see extra.h. */
+/* Maps and frees the extra state of a thread; see extra.h. */
 #include "agent/record/extra.h"
 
 #include "agent/record/sys.h"
@@ -9,14 +9,14 @@ __attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
     struct ips_extra *none = NULL;
     if (me->stream.state == IPS_STREAM_ENDED)
         return me->extra;
-    /* The caller will write to it: populate the pages with the map. */
+    /* MAP_POPULATE avoids page faults: the caller will write to the pages. */
     uint64_t at = ips_sys_mmap(0, sizeof(*none), PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
     if (ips_sys_is_error(at))
         return me->extra;
     ips_sys_madvise(at, sizeof(*none), MADV_DONTDUMP);
     struct ips_extra *made = (struct ips_extra *)at;
-    /* A signal handler may have stored one since the call. */
+    /* A signal handler may have mapped the state meanwhile. */
     if (__atomic_compare_exchange_n(&me->extra, &none, made, false,
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return made;

@@ -1,13 +1,14 @@
 /*
- * Large state that few threads need: mapped at its first use, unmapped at the
- * thread's end. Static TLS is scarce (agent/record/thread.h).
+ * State of a thread that is large and that few threads need. It is mapped at
+ * its first use and unmapped at the thread's end, because static TLS is scarce
+ * (agent/record/thread.h).
  *
  * Invariants:
  *  - `ips_me.extra` changes twice in a thread: set when the state is mapped,
  *    cleared at the thread's end, when no frame of the thread uses it any more.
  *  - a fork child continues with its copy; a vfork child uses its parent's.
- *  - if mapping fails, or the thread's stream has ended, there is none: the
- *    caller does without.
+ *  - if mapping fails, or the thread's stream has ended, there is no extra
+ *    state, and the caller does without it.
  */
 #ifndef IPS_AGENT_RECORD_EXTRA_H
 #define IPS_AGENT_RECORD_EXTRA_H
@@ -20,29 +21,30 @@
 
 /* A mark text that was recorded: api/mark.c. */
 struct ips_mark_slot {
-    const char *text; /* address in the program */
+    const char *text; /* address of the text in the program */
     uint32_t era;
-    uint32_t last; /* index of the word that contains its NUL */
-    uint64_t mask; /* 0xff for each byte of that word that is compared */
+    uint32_t last; /* index of the 8-byte word of `copy` with the NUL */
+    uint64_t mask; /* 0xff for each byte of that word to compare */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
 _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
 
-/* The newest stacks written: call site and depth of each
+/* A recently written STACK: its call site and stack pointer
  * (preload/sample/sample.h). */
 #define IPS_STACKS_RECENT 16u
 struct ips_stack_recent {
     uint64_t site, sp;
 };
 
-/* Consecutive failed attempts at a lock held by another thread:
+/* A series of failed trylock calls on a lock that another thread holds:
  * preload/sync/sync.c. */
 struct ips_try {
     uint64_t first, last, cpu; /* stamps; CPU at `first` */
     uint32_t count;
 };
 
-/* Repeated tests of one condition with naps in between: preload/io/retry.c. */
+/* A series of failed tests of one condition with sleeps in between:
+ * preload/io/retry.c. */
 enum ips_retry_kind {
     IPS_RETRY_CONNECT,
     IPS_RETRY_CHILD,
@@ -55,10 +57,10 @@ struct ips_retry {
     uint64_t first, last; /* stamps of the calls that failed */
     uint64_t cpu;         /* CPU time at `first` */
     uint32_t naps;        /* ips_extra.naps at `first` */
-    uint32_t count;       /* failed tries; 0: no series */
+    uint32_t count;       /* failed tests; 0: no series */
 };
 
-/* A program file that was examined: exec_target.c. */
+/* A program file that was examined and found traced: exec_target.c. */
 struct ips_seen {
     uint64_t dev, ino;
     struct timespec changed; /* ctime: content, name, rights or attributes */
@@ -75,7 +77,7 @@ struct ips_extra {
     struct ips_try tries;
     struct ips_retry retry[IPS_RETRY_KINDS];
     uint32_t naps;  /* sleeps, and waits that timed out, so far */
-    uint32_t joins; /* waits for children so far: each may be a nap, too */
+    uint32_t joins; /* waits for children so far: each may be a sleep, too */
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
     /* A fork in progress inside the C library: preload/process/fork.c. */
@@ -92,8 +94,8 @@ struct ips_extra {
     } vfork;
 };
 
-/* Returns the calling thread's extra state, mapped if it has none; NULL: do
- * without. Async-signal-safe. */
+/* Returns the calling thread's extra state; maps it if there is none yet. NULL:
+ * not available, the caller does without. Async-signal-safe. */
 struct ips_extra *ips_extra_make(void);
 static inline struct ips_extra *ips_extra(void)
 {

@@ -1,6 +1,7 @@
 /*
- * Reserve and publish, inline, for hooks whose cost matters.
- * agent/record/core.h and agent/record/stream.h describe the contracts.
+ * Inline versions of functions that reserve and publish records, for hooks
+ * whose cost matters. agent/record/core.h and agent/record/stream.h document
+ * them.
  */
 #ifndef IPS_AGENT_RECORD_FAST_H
 #define IPS_AGENT_RECORD_FAST_H
@@ -13,8 +14,8 @@
 static inline uint64_t ips_reserve_bytes(uint64_t *cur, uint64_t bytes)
 {
 #if defined(__x86_64__)
-    /* One instruction, so it is atomic against this thread's signal handlers.
-     * No other thread uses `cur`: no lock prefix. */
+    /* One instruction, so it is atomic with respect to this thread's signal
+     * handlers. No lock prefix, since no other thread uses `cur`. */
     __asm__ volatile("xaddq %0, %1"
                      : "+r"(bytes), "+m"(*cur)
                      :
@@ -32,20 +33,21 @@ static inline void *ips_write_reserved_head(struct ips_stream *s, uint64_t at,
                                             uint64_t stamp)
 {
     struct ips_rec_head *h = (struct ips_rec_head *)at;
-    /* Until the record is published its type is kept in the flags; a reader
-     * that comes now can skip it by its length. */
+    /* Until the record is published, the flags hold its type. A reader can
+     * already skip the record, because the head has its length. */
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
-    /* A handler that runs in between must not find the tail moved without a
-     * head before it. */
+    /* A signal handler that runs in between must not see the tail moved past a
+     * record without a head. */
     atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
     return h;
 }
 
-/* ips_stream_begin_record, inline. `me`: the calling thread's state. */
+/* Inline version of ips_stream_begin_record. `me`: the calling thread's state.
+ */
 static inline void *ips_stream_begin_record_here(struct ips_thread *me,
                                                  struct ips_stream *s,
                                                  enum ips_rec_type type,
@@ -69,7 +71,7 @@ static inline void *ips_stream_begin_record_inline(struct ips_stream *s,
     return ips_stream_begin_record_here(&ips_me, s, type, size, stamp);
 }
 
-/* ips_rec_begin_at, inline. */
+/* Inline version of ips_rec_begin_at. `me`: the calling thread's state. */
 static inline void *ips_rec_begin_here(struct ips_thread *me,
                                        enum ips_rec_type type, size_t bytes,
                                        uint64_t stamp)
@@ -84,13 +86,13 @@ static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
     return ips_rec_begin_here(&ips_me, type, bytes, stamp);
 }
 
-/* ips_rec_publish, inline. */
+/* Inline version of ips_rec_publish. `me`: the calling thread's state. */
 static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-    /* If the record is not reserved any more, this is a fork child, and its
-     * parent has published the record. */
+    /* If the record is no longer RESERVED, this is a fork child, and its parent
+     * has published the record. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
         /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c.

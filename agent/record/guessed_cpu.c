@@ -1,15 +1,16 @@
 /*
- * Writes GUESSED: how much of the thread's CPU time was guessed, and how well.
- * Written when the clock was just read, so that a run in progress has it, too,
- * and before END. Also writes CALLS: calls on files that left no record, and
- * agent work without a probe cost.
+ * Writes GUESSED: how much of the thread's CPU time was guessed, and how wrong
+ * the guesses were. It is written before END and, so that queries about a run
+ * in progress have it, too, after readings of the clock. Also writes CALLS:
+ * calls on files that left no record, and agent work without a probe cost.
  */
 #include "agent/record/cpu.h"
 #include "agent/record/fast.h"
 #include "agent/record/sys.h"
 
-/* Longest time counted as ours: longer work was interrupted. The second is the
- * limit if the thread may have been switched out. */
+/* Limits of the time that is counted as agent work: longer work was
+ * interrupted. SWITCHED_NS_MAX applies if the thread may have been switched
+ * out. */
 #define TAKEN_NS_MAX 500000u
 #define SWITCHED_NS_MAX 20000u
 
@@ -25,8 +26,8 @@ __attribute__((cold)) void ips_guessed_write(uint64_t t)
     struct ips_cpu *c = &ips_me.cpu;
     if (!is_wanted())
         return;
-    /* Stored first, so that a handler in between does not write the record,
-     * too. */
+    /* Stored first, so that a signal handler in between does not write the same
+     * record. */
     c->guessed_t = t;
     c->guessed_said = c->guess.corrected_ns;
     struct ips_rec_guessed *rec =
@@ -62,7 +63,7 @@ void ips_reset_overhead_counts(void)
     ips_me.locks = 0;
 }
 
-/* Writes CALLS for the calling thread; other threads write theirs. */
+/* Writes CALLS for the calling thread only; each thread writes its own. */
 __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 {
     if (!is_wanted())
@@ -71,8 +72,8 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
     uint64_t beyond_ns = ips_unreported_agent_ns();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
-    /* What a signal handler counts between the reads above and this reset is
-     * lost. */
+    /* Counts that a signal handler adds between the reads above and this reset
+     * are lost. */
     ips_reset_overhead_counts();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
@@ -85,8 +86,7 @@ __attribute__((cold)) void ips_calls_write_if_enough(uint32_t least)
 
 void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
-    /* If the same mark is still there, the thread was on its core all the time.
-     */
+    /* If the same mark is still there, the thread was never switched out. */
     bool stayed =
         !ips_core.cpu_marks ||
         (apart->mark == *ips_cpu_mark() &&
@@ -94,7 +94,8 @@ void ips_agent_work_end(const struct ips_apart *apart, uint64_t priced_ps)
     uint64_t took = ips_min_u64(ips_stamps_to_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
-    /* If beyond_ns is less than at the start, a CALLS was written meanwhile. */
+    /* Replaces what nested work has added, so that it counts once. If beyond_ns
+     * is less than at the start, a CALLS was written meanwhile. */
     if (ips_me.beyond_ns >= apart->beyond_ns)
         ips_me.beyond_ns = apart->beyond_ns;
     ips_me.beyond_ns += (uint32_t)ips_sub_sat(took, priced_ps / 1000);

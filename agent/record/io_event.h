@@ -1,8 +1,9 @@
 /*
- * SEND and RECV in 32 bytes instead of 64 (pool/format.h). Possible if the
- * thread stayed on its core from the return of the last long record to the
- * return of this call, and the record has no content but bytes and times. The
- * CPU baseline (proc_event.h) starts at the long record's return.
+ * SEND and RECV records in a short form of 32 bytes instead of 64
+ * (pool/format.h). The short form is possible if the thread stayed on its core
+ * from the return of the last long record to the return of this call, and if
+ * there is nothing to record but bytes and times. The CPU baseline
+ * (proc_event.h) starts at the long record's return.
  */
 #ifndef IPS_AGENT_RECORD_IO_EVENT_H
 #define IPS_AGENT_RECORD_IO_EVENT_H
@@ -27,7 +28,7 @@ static inline void ips_io_fill_and_publish_short(
         chan);
 }
 
-/* Writes a short record. false: a long one is needed. */
+/* Writes a short record. Returns false if a long one is needed. */
 static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
                                       enum ips_op op,
                                       const struct ips_moment *call,
@@ -39,8 +40,8 @@ static inline bool ips_io_write_short(enum ips_rec_type type, uint32_t chan,
     uint32_t era = line->era;
     uint64_t from = line->t, mark = line->mark;
     uint64_t took = ret->t - call->t;
-    /* Both moments have checked the mark after their stamps. A negative result
-     * (failure) does not fit 32 bits either. */
+    /* Both moments checked the mark after reading their stamps. The test of 32
+     * bits also excludes a negative result (failure). */
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
@@ -78,12 +79,12 @@ ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    /* No short records, which need a baseline, with a ring: ring.c condenses
-     * only long ones into a digest. */
+    /* With a ring, set no baseline, so that no short records are written:
+     * ring.c can condense only long records into a digest. */
     if (moves && likely(!ips_ring_on())) {
         ips_baseline_set_inline(me, &me->io_baseline, ret, era);
-        /* The baseline must end when returns have to check for samples
-         * (preload/sample). */
+        /* The baseline must end at the stamp from which returns of calls have
+         * to check for a sample (preload/sample). */
         uint64_t left = ips_sub_sat(~me->sample_off, ret->t);
         if (unlikely(left < me->io_baseline.span))
             me->io_baseline.span = left;
@@ -91,7 +92,8 @@ ips_io_write_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     return true;
 }
 
-/* Writes a record of struct ips_rec_io, short if possible. false: lost. */
+/* Writes a record of struct ips_rec_io, in short form if possible. Returns
+ * false if the record is lost. */
 static inline __attribute__((always_inline)) bool
 ips_io_write_record(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                     const struct ips_moment *call, const struct ips_moment *ret,

@@ -12,18 +12,20 @@
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
-/* Limit of the checks whether a thread is gone once it has cleared its word: a
- * debugger may have stopped it before its end. */
+/* How often to check whether a thread is gone that has cleared its word. A
+ * limit is needed, because a debugger may have stopped the thread before its
+ * end. */
 #define LOOKS 1000
 
 #define THREADS 16u
-/* Stands for a tid that is not known yet; no thread of the program has it. */
+/* Placeholder for a tid that is not known yet; no thread of the program has
+ * this tid. */
 #define COMING 1u
 
 bool ips_own_table_on;
-static atomic_bool by_process; /* instead of by a thread */
-/* The current threads: COMING before each exists, then its tid until it is
- * gone. */
+static atomic_bool by_process; /* a process, not a thread, does the work */
+/* The helper threads that exist now. A slot holds COMING before its thread
+ * exists, then the thread's tid until it is gone; 0: free. */
 static _Atomic uint32_t threads[THREADS];
 
 struct work {
@@ -32,17 +34,18 @@ struct work {
     long result;
 };
 
-/* With these flags an emulator, too, makes a thread. */
+/* An emulator (qemu-user) accepts these flags as those of a thread, too. */
 #define AS_THREAD                                                              \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |        \
      CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
-/* The end of such a process sends no signal, and wait() does not see the
- * process without __WALL. */
+/* Such a process sends no signal at its end, and wait() without __WALL does not
+ * see it. */
 #define AS_PROCESS                                                             \
     (CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-/* own_table_clone.S. Returns the tid of a thread or process that calls
- * run(work), or -errno. */
+/* Starts a thread or process that calls run(work); returns its tid, or -errno
+ * (own_table_clone.S). The kernel stores the tid in *tid, and 0 in *gone at the
+ * end. */
 long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
                          _Atomic uint32_t *tid, unsigned flags)
     __attribute__((visibility("hidden")));
@@ -67,9 +70,10 @@ static void run_in_own_table(void *arg)
     ips_me.own_table = false;
 }
 
-/* Waits until the thread has left the list of threads. The kernel reports a
- * moment earlier that it no longer uses our memory; but a process with several
- * threads may not unshare() all that one with a single thread may. */
+/* Waits until the thread is no longer among the threads of the process. *gone
+ * becomes 0 a moment earlier, when the thread no longer uses our memory. But
+ * until the thread is gone, an unshare() of the program may fail because the
+ * process has two threads. */
 static void wait_until_gone(long tid, const uint32_t *gone)
 {
     uint32_t v;
@@ -84,8 +88,9 @@ static void wait_until_gone(long tid, const uint32_t *gone)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-/* Whether new processes get another pid namespace than the caller's: the first
- * of them would be its init, and its end would be the end of that namespace. */
+/* Do children of the caller get a new pid namespace (after
+ * unshare(CLONE_NEWPID))? Our process would then be the init of that namespace,
+ * which would end with it. */
 static bool forks_into_other_pidns(void)
 {
     struct stat own, next;
@@ -94,8 +99,8 @@ static bool forks_into_other_pidns(void)
            own.st_ino != next.st_ino;
 }
 
-/* Claims a free slot in `threads`. If there is none, returns `spare`:
- * ips_own_table_has() then does not know that thread. */
+/* Claims a free slot in `threads`. If all are taken, returns `spare`:
+ * ips_own_table_has() then does not know the thread. */
 static _Atomic uint32_t *claim_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
@@ -122,7 +127,7 @@ bool ips_own_table_has(uint32_t tid)
 
 void ips_own_table_reset(void)
 {
-    /* The parent keeps its mq_notify registration. */
+    /* The child does not inherit the parent's mq_notify registration. */
     atomic_store(&by_process, false);
     for (unsigned i = 0; i < THREADS; i++)
         if (atomic_load_explicit(&threads[i], memory_order_relaxed))
@@ -132,7 +137,7 @@ void ips_own_table_reset(void)
 void ips_own_table_by_process(void)
 {
     atomic_store(&by_process, true);
-    /* Waits for the threads that began before. */
+    /* Wait until the threads that began before are gone. */
     for (unsigned i = 0; i < THREADS; i++)
         for (int looks = 0; atomic_load(&threads[i]) && looks < 100 * LOOKS;
              looks++)
@@ -150,8 +155,8 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_slot(&unknown);
-    /* Read after the slot was claimed: ips_own_table_by_process() waits until
-     * claimed slots are free. */
+    /* Read this only after claiming the slot: ips_own_table_by_process() sets
+     * it and then waits until all claimed slots are free. */
     const bool process = atomic_load(&by_process);
     long tid = process && forks_into_other_pidns()
                    ? -EINVAL
@@ -206,7 +211,7 @@ bool ips_build_proc_path(char *out, size_t bytes, const char *link,
     const size_t room = bytes - head - tail;
     long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)(out + head),
                       (long)room, 0, 0);
-    if (n <= 0 || (size_t)n >= room) /* maybe truncated */
+    if (n <= 0 || (size_t)n >= room) /* perhaps truncated */
         return false;
     memcpy(out + head + n, after, tail);
     return true;

@@ -1,30 +1,30 @@
 /*
- * In a recorded program, work that needs a descriptor is done by a thread that
- * has a descriptor table of its own.
+ * In a recorded program, the agent does work that needs a file descriptor in a
+ * helper thread that has its own descriptor table.
  *
  * The program owns its descriptor table. It may close any number at any time,
- * and a number that we opened may refer to its next file before we use it: we
- * would write records into that file. A number that we hold for a moment also
- * changes the number that the program's `open` returns, and closing ours drops
- * the program's record locks on that file.
+ * also one that we just opened, and open a file of its own under that number:
+ * we would then write records into that file. A number that we use for a moment
+ * also changes the number that the program's `open` returns. And closing a
+ * descriptor drops the program's record locks on that file.
  *
- * The thread is a bare clone(): it runs on its creator's stack with its
- * creator's thread-local variables, while the creator waits with all signals
- * blocked until it is gone. It is a thread, since the program would see the CPU
- * time of a child as that of its own children. It starts with the program's
- * table and at once replaces it by an empty one: a copy would hold open pipes,
- * locks and ports that another thread closes meanwhile. Cost: 30 us beyond the
- * work.
+ * The helper is a bare clone(). It runs on its creator's stack with its
+ * creator's thread-local variables, while the creator waits, with all signals
+ * blocked, until the helper is gone. It is a thread and not a process, because
+ * the program would see a process's CPU time as that of its own children. The
+ * helper starts with the program's table and at once replaces it by an empty
+ * one: a copy would keep pipes, locks and ports open that another thread closes
+ * meanwhile. Cost: 30 us in addition to the work.
  *
- * In a program that has called mq_notify() a process with the same memory takes
- * the place of the thread: when a thread of the program closes a descriptor of
- * the queue, in whatever table, the kernel cancels that registration. The
- * program then sees the CPU time of that process as that of children.
+ * In a program that has called mq_notify(), the helper is a process that shares
+ * the program's memory: the kernel cancels the registration when a thread of
+ * the program closes a descriptor of the queue, even in another table. Such a
+ * program sees the helper's CPU time as that of its children.
  *
- * Returns -errno if the program has forbidden itself system calls
- * (ips_sys_quiet), or if the kernel makes no more threads (RLIMIT_NPROC, a pids
- * cgroup, an earlier unshare(CLONE_NEWPID)). The caller then does without.
- * Async-signal-safe.
+ * The functions return -errno if the program has forbidden itself system calls
+ * (ips_sys_quiet), or if the kernel creates no more threads (RLIMIT_NPROC, a
+ * pids cgroup, an earlier unshare(CLONE_NEWPID)). The caller then does without
+ * the result. Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
 #define IPS_AGENT_RECORD_OWN_TABLE_H
@@ -33,37 +33,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The creator waits for the thread by FUTEX_WAIT_BITSET with this bit set: so
- * tests see that it does not sleep on behalf of the program. */
+/* The creator waits for the helper by FUTEX_WAIT_BITSET with this bit set, by
+ * which tests recognise that it does not sleep on behalf of the program. */
 #define IPS_OWN_TABLE_BITSET 0x49505354
 
 /* False while an image starts (its constructor runs before main()) and in our
  * own programs: ips_with_own_table() then calls the function directly. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
-/* The program is about to call mq_notify(): from now on a process does the
- * work. Returns when no thread does it any more. */
+/* Call this before the program calls mq_notify(): from now on the helper is a
+ * process. Returns when no helper thread is left. */
 void ips_own_table_by_process(void);
 
-/* Calls function(arg) in a thread that cannot reach the program's descriptors.
- * Returns its result, or -errno if there is no such thread. Nested uses call
- * the function directly. */
+/* Calls function(arg) in a helper, which cannot reach the program's
+ * descriptors. Returns the function's result, or -errno if no helper can be
+ * created. A nested use calls the function directly. */
 long ips_with_own_table(long (*function)(void *), void *arg);
 
 /* Reads at most `bytes` bytes from the start of a file, by
  * ips_with_own_table(). Returns the number of bytes read, or -errno. */
 long ips_read_with_own_table(const char *path, void *to, size_t bytes);
 
-/* Is `tid` a thread that ips_with_own_table() made? It may have ended by now.
+/* Is `tid` a helper thread of ips_with_own_table()? It may have ended by now.
  */
 bool ips_own_table_has(uint32_t tid);
-/* In a fork child: forgets the parent's threads. */
+/* Call it in a fork child: discards the parent's helpers. */
 void ips_own_table_reset(void);
 
 /* Writes into out[0..bytes): "/proc/", the target of the link /proc/`link`
- * ("self", "thread-self": the caller's own numbers, which may be those of
- * another pid namespace), and `after`. false: it does not fit, or there is no
- * /proc. */
+ * ("self" or "thread-self"; it names the caller by the numbers of the pid
+ * namespace that /proc shows), and `after`. Returns false if the path does not
+ * fit or there is no /proc. */
 bool ips_build_proc_path(char *out, size_t bytes, const char *link,
                          const char *after);
 

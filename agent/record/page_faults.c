@@ -1,9 +1,10 @@
 /*
  * Writes PAGEFAULT: the thread slept for pages from the disk (a mapped file, a
- * program's own code, swapped memory). Such a sleep is no call, so it is
- * noticed afterwards: the thread was off its core outside of calls, and the
- * kernel counted major faults of it. How long it slept follows from the times
- * of the records before and after (on_page_faults() in slave/build/node.c).
+ * program's own code, swapped memory). Such a sleep happens outside of recorded
+ * calls, so it is noticed only afterwards: the thread was off its core, and the
+ * kernel counted major faults of the thread. The slave computes the length of
+ * the sleep from the records before and after (on_page_faults() in
+ * slave/build/node.c).
  */
 #include <sys/resource.h>
 
@@ -11,9 +12,10 @@
 #include "agent/record/fast.h"
 #include "agent/record/sys.h"
 
-/* A major fault sleeps once, rarely twice. If the thread gave its core up more
- * often (a quarter more), it slept for other things as well, such as a futex
- * without a wrapper, and how much of the time was for pages is not known. */
+/* Do the page faults explain all the sleeps? A major fault sleeps once, rarely
+ * twice. If there are more sleeps than that (a quarter more), the thread also
+ * slept for other reasons, such as a futex without a wrapper, and the time that
+ * it waited for pages is unknown. */
 static bool explain_sleeps(int32_t faults, int32_t sleeps)
 {
     return sleeps <= faults + faults / 4;
@@ -38,8 +40,8 @@ void ips_page_faults_note(const struct rusage *ru)
     ips_me.cpu.guess.switches = (uint32_t)ru->ru_nvcsw;
 }
 
-/* Without readings of the run delay, the time that a thread was ready to run
- * could not be told from its sleeps. */
+/* Are PAGEFAULT records wanted? Not without RUNDELAY records: the time that a
+ * thread was ready to run could then not be distinguished from its sleeps. */
 static bool is_wanted(void)
 {
     const struct ips_stream *s = &ips_me.stream;
@@ -55,7 +57,7 @@ void ips_page_faults_write_counted(const struct rusage *ru, uint64_t t,
         (int32_t)((uint32_t)ru->ru_majflt - ips_me.cpu.faults_seen);
     int32_t sleeps =
         (int32_t)((uint32_t)ru->ru_nvcsw - ips_me.cpu.guess.switches);
-    if (!is_wanted() || faults < 0) /* < 0: a handler has looked meanwhile */
+    if (!is_wanted() || faults < 0) /* < 0: a handler has updated them */
         return;
     ips_page_faults_note(ru);
     if (faults == 0 || !explain_sleeps(faults, sleeps))

@@ -26,9 +26,9 @@ bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
     return true;
 }
 
-/* If a handler has recorded after the reservation, it cannot be taken back: it
- * is published as a record of the reserved type RESUME, which has no meaning.
- */
+/* If a signal handler has recorded behind the reservation, the space cannot be
+ * given back. It is then published as a record of the reserved type RESUME,
+ * which readers ignore. */
 void ips_reservation_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_me.stream;

@@ -1,19 +1,20 @@
 /*
- * Short records, for events without duration: ENTER, EXIT, and the API's MARK.
- * A long record contains the CPU time. A short one of 16 bytes refers to the
- * last long one, its *baseline* (pool/format.h).
+ * Short records of events without duration: ENTER, EXIT, and the API's MARK. A
+ * long record contains the CPU time. A short record of 16 bytes takes its CPU
+ * time from the last long record, its *baseline* (pool/format.h).
  *
  * Invariants:
  *  - a short record is written only if the baseline's record precedes it in the
  *    same segment, and the mark of that time is still there
- *    (agent/record/cpu.h): the thread was on its core all the time. All this is
- *    checked after space is reserved for the record, so the check covers a
- *    handler that ran before, and a later one changes nothing. The baseline
- *    must also still be the one that the stamp was compared with.
- *  - `era` of the baseline is stored last: if a handler sets another baseline
- *    in between, neither is valid.
- *  - a short record is published with one store; before that it has no head,
- *    and a handler mends it like any reservation without one.
+ *    (agent/record/cpu.h), so the thread was on its core all the time. All this
+ *    is checked after the space is reserved: a signal handler that ran before
+ *    the reservation is noticed, and a later one changes nothing. The baseline
+ *    must also be the same as when the stamp was compared with it.
+ *  - `era` of the baseline is stored last: if a signal handler sets another
+ *    baseline in between, neither baseline is valid.
+ *  - a short record is published with one store. Until then it has no head, and
+ *    a signal handler that records writes one, as for any reservation without a
+ *    head.
  */
 #ifndef IPS_AGENT_RECORD_PROC_EVENT_H
 #define IPS_AGENT_RECORD_PROC_EVENT_H
@@ -30,14 +31,14 @@ static inline void ips_baseline_set_inline(struct ips_thread *me,
                                            const struct ips_moment *m,
                                            uint32_t era)
 {
-    /* While CPU time stands still until the clock has caught up, there is no
-     * baseline. */
+    /* If IPS_MARK_NOT is set, reported CPU time does not advance until the
+     * clock has caught up, so there is no baseline. */
     const struct ips_cpu_slot *slot =
         m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_at_mark(me, m->mark);
     line->span = 0;
     line->t = m->t;
-    /* If a handler has set marks since `m`, `era` may be that of one of them.
-     */
+    /* If a signal handler has set marks since `m`, `era` may belong to one of
+     * those. */
     if (__builtin_expect(m->mark_number != me->cpu_next ||
                              !ips_core.cpu_marks || !slot ||
                              m->t - slot->t0 >= ips_core.cpu_limit,
@@ -50,13 +51,14 @@ static inline void ips_baseline_set_inline(struct ips_thread *me,
     line->era = era;
 }
 
-/* Gives back the reservation of `bytes` at `at`, which will not be used. */
+/* Gives back an unused reservation of `bytes` at `at`. */
 void ips_reservation_give_back(uint64_t at, uint64_t bytes)
     __attribute__((cold));
 
-/* Results of writing a short record: 0 written; IPS_SHORT_NOT: not begun; else
- * it has a reservation that ips_short_undo must give back. So the hooks call
- * functions only at their end. */
+/* Results of writing a short record. 0: written. IPS_SHORT_NOT: nothing was
+ * reserved. Else: the address of a reservation, with IPS_SHORT_TAKEN, that the
+ * caller must give back by ips_short_undo. So the hooks need to call functions
+ * only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
 static inline void ips_short_undo(uint64_t left, uint64_t bytes)
@@ -65,7 +67,7 @@ static inline void ips_short_undo(uint64_t left, uint64_t bytes)
         ips_reservation_give_back(left & ~(uint64_t)7, bytes);
 }
 
-/* Can a record of this image be written into the reserved `bytes` at `at`? */
+/* May this image write a record into the reserved `bytes` at `at`? */
 static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
                                   uint64_t bytes)
 {
@@ -74,9 +76,9 @@ static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
            *ips_core.alive == IPS_ALIVE;
 }
 
-/* Can the short record at `at` be written with the baseline `of`, whose era and
- * t were `era` and `from`? If so, what the caller checked in that era still
- * holds. */
+/* May the short record at `at` be written with the baseline `of`, whose era and
+ * t were `era` and `from`? If so, the caller's checks in that era still hold.
+ */
 static inline bool ips_short_good(struct ips_thread *me,
                                   struct ips_cpu_baseline *of, uint32_t era,
                                   uint64_t from, uint64_t at, uint64_t bytes)
@@ -85,7 +87,8 @@ static inline bool ips_short_good(struct ips_thread *me,
     return ips_short_fits(me, at, bytes) && line->t == from && era == me->era;
 }
 
-/* Publishes a filled record: stores its head and `a` at once. */
+/* Publishes a filled short record: stores its head word and `a` with one store.
+ */
 static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
                                      uint64_t bytes, uint32_t type_and_flags,
                                      uint32_t a)
@@ -101,10 +104,10 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
 }
 
 /* Writes a short record that is a head only, with the baseline `of`, whose era
- * was `era`; `high` and `a` are the upper and lower half of its procedure's
- * address, or for a MARK 0 and the slot. What the caller checked in that era
- * holds when it was written. Returns 0, IPS_SHORT_NOT or a reservation with
- * IPS_SHORT_TAKEN. */
+ * was `era`. `high` and `a` are the upper and lower half of the procedure's
+ * address; for a MARK, 0 and the slot. If the record is written, the caller's
+ * checks in that era still hold. Returns 0, IPS_SHORT_NOT, or a reservation
+ * with IPS_SHORT_TAKEN. */
 static inline uint64_t ips_write_short_event(struct ips_thread *me,
                                              struct ips_cpu_baseline *of,
                                              uint32_t era,
@@ -116,7 +119,7 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
     uint64_t t = ips_counter(), since = t - from;
-    /* A constant `high` is the same for all records of the baseline. */
+    /* If `high` is a constant, all records of the baseline have the same. */
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
@@ -140,13 +143,12 @@ static inline uint64_t ips_write_short_event(struct ips_thread *me,
 #endif
 }
 
-/* Writes ENTER or EXIT (`type`) in the long form, also when a short one cannot
- * be written. Stores its moment in *m and sets the baseline for short records.
- * false: the record is lost. */
+/* Writes ENTER or EXIT (`type`) in the long form. Stores its moment in *m and
+ * sets the baseline for short records. Returns false if the record is lost. */
 bool ips_write_long_proc_event(enum ips_rec_type type, uint64_t procedure,
                                struct ips_moment *m);
 
-/* Writes ENTER_SHORT or EXIT_SHORT. Returns what ips_write_short_event returns.
+/* Writes ENTER_SHORT or EXIT_SHORT. Returns the same as ips_write_short_event.
  */
 static inline uint64_t ips_write_short_proc_event(enum ips_rec_type type,
                                                   uint64_t procedure)

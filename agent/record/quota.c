@@ -1,17 +1,17 @@
 /*
- * Space in the pool: the run's quota, and what a thread does when there is
- * none.
+ * Space in the pool: the run's quota, and the wait of a thread for space
+ * (--on-full=block).
  *
  * The counters that all processes of a run share are in the mapped control
  * file. A process that may write that file may also truncate it, and touching a
- * page that is gone raises SIGBUS. So a system call touches the page first and
- * returns an error instead. Only slow paths come here: a growth step, a lost
+ * truncated page raises SIGBUS. So a system call touches the page first; it
+ * returns an error instead. Only slow paths use this: a growth step, a lost
  * record.
  *
- * --on-full=block: the thread closes its segment, so that the slave can return
- * it, and sleeps in steps of a millisecond with its own signal mask. It gives
- * up, and counts its records as lost until there is space, if the pool has no
- * slave or after waiting IPS_ROOM_WAIT_NS in vain.
+ * --on-full=block: the thread closes its segment, so that the slave can drain
+ * and return it, and sleeps in steps of a millisecond with the program's signal
+ * mask. If the pool has no slave, or after waiting IPS_ROOM_WAIT_NS, the thread
+ * gives up and counts its records as lost until there is space again.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -25,7 +25,8 @@
 #include "common/types.h"
 
 #define STEP_NS 1000000
-/* After this time a waiting thread checks whether there is a slave at all. */
+/* A thread that has waited for this long (ns) checks whether the pool has a
+ * slave. */
 #define LOOK_NS 1000000000ull
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
@@ -35,10 +36,10 @@ struct ips_control *ips_shared(void)
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
     if (!c && !(c = ips_core_map_counters()))
         return NULL;
-    /* If another process has truncated the file, an access of ours would raise
-     * SIGBUS. So the kernel touches the page first: by a futex wait that ends
-     * at once, because the word differs from the given value. That also maps
-     * the page for writing, in a third of the time of MADV_POPULATE_WRITE. */
+    /* If another process has truncated the file, our access would raise SIGBUS.
+     * So the kernel touches the page first, by a futex wait that ends at once
+     * because the word differs from the given value. The wait also maps the
+     * page for writing, in a third of the time of MADV_POPULATE_WRITE. */
     const struct timespec none = {0, 0};
     const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
     long rc =
@@ -75,7 +76,8 @@ void ips_quota_give(uint64_t bytes)
         atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
 }
 
-/* Called in ips_with_own_table(). */
+/* Opens the lock file of the pool's slave; returns a descriptor or -errno. Call
+ * it inside ips_with_own_table(). */
 static int open_slave_lock(void)
 {
     static const char name[] = "slave.lock";
@@ -89,8 +91,8 @@ static int open_slave_lock(void)
     return ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
 }
 
-/* Returns 0: the lock was free; -ENOENT: there is no lock file; another -errno:
- * the lock is held, or cannot be tested. */
+/* Returns 0 if the slave's lock was free, -ENOENT if there is no lock file,
+ * another -errno if the lock is held or cannot be tested. */
 static long try_slave_lock(void *unused)
 {
     (void)unused;
@@ -102,8 +104,8 @@ static long try_slave_lock(void *unused)
     return rc;
 }
 
-/* Does a slave hold the pool's lock? true also if that cannot be tested. The
- * test itself holds the lock for a moment; slaves allow for that
+/* Does a slave hold the pool's lock? Also true if the lock cannot be tested.
+ * The test itself holds the lock for a moment; slaves allow for that
  * (slave/base/lock.c). */
 static bool slave_is_alive(void)
 {
@@ -125,9 +127,9 @@ static long slave_holds_lock(void *unused)
     return rc == 0 && lock.l_type == F_WRLCK && lock.l_pid > 0;
 }
 
-/* Does the slave's pid denote the slave in our pid namespace? The address of
- * its robust list, as random as its address space, distinguishes it from
- * processes with the same pid in another namespace, or later. */
+/* Is the process with the pid `slave_pid` in our pid namespace the slave? It is
+ * if its robust list has the right address: that address is randomised like the
+ * address space, so no other process has the same. */
 static bool is_slave_in_our_pidns(const struct ips_control *c)
 {
     uint64_t list = 0, bytes = 0;
@@ -137,11 +139,12 @@ static bool is_slave_in_our_pidns(const struct ips_control *c)
            list == c->slave_list;
 }
 
-/* A slave in the initial namespace writes into `control` how to recognise it:
- * checking that is one system call. If the call is not permitted (another
- * user's slave), a file lock shows it: the kernel reports the pid of a lock's
- * holder in the caller's namespace, or 0 if the holder is not visible there.
- * Such a slave holds a lock (slave/base/lock.c); asking takes a third of the
+/* Most processes are in the initial pid namespace, and two tests confirm that
+ * faster than reading /proc. First, a slave in the initial namespace writes its
+ * identity into `control`, and one system call checks it. If that call is not
+ * permitted (another user's slave), a file lock helps, which such a slave holds
+ * (slave/base/lock.c): the kernel reports the pid of the holder in our
+ * namespace, or 0 if the holder is not visible there. This takes a third of the
  * time of reading /proc. */
 uint64_t ips_pidns(void)
 {
@@ -153,8 +156,8 @@ uint64_t ips_pidns(void)
     return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* After finding no slave once, this process checks without delay the next time.
- */
+/* This process found no slave at its last check; the next time it checks
+ * without delay. */
 static _Atomic bool no_slave;
 
 bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
@@ -178,8 +181,9 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
     if (s->seg.base && !s->parked)
         ips_segment_park(s);
     struct timespec step = {0, STEP_NS};
-    /* A handler that records while we sleep waits in its turn, but with signals
-     * blocked: else handlers would pile up on the stack. */
+    /* A signal handler that runs while we sleep may wait for space as well. It
+     * waits with signals blocked, so that handlers do not pile up on the stack.
+     */
     uint64_t here = (uint64_t)(uintptr_t)&step;
     bool nested = s->waits_at > here;
     if (!nested) {
@@ -194,7 +198,7 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
     return true;
 }
 
-/* --- without system calls ---------------------------------------------------
+/* --- quiet mode: without system calls ---------------------------------------
  */
 
 bool ips_sys_quiet;
@@ -219,13 +223,13 @@ void ips_core_set_quiet(bool on)
     if (!ips_core_active())
         return;
     if (on && ips_core.clock_kind == IPS_CLOCK_RAW) {
-        ips_core_stop(); /* a stamp is a system call */
+        ips_core_stop(); /* reading this clock is a system call */
         return;
     }
     if (on) {
         struct ips_stream *s = &ips_me.stream;
         uint64_t signals = ips_sys_block_signals();
-        /* Extend the segment by as much as there is space for. */
+        /* Extend the segment as far as the quota and the pool allow. */
         for (uint64_t want = s->seg.end - s->limit;
              s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
             if (ips_segment_extend(s, s->limit + want) == 0)

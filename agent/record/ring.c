@@ -1,24 +1,24 @@
 /*
  * --on-full=ring, a flight recorder: each thread keeps its newest records.
  *
- * A thread has up to ring_max() segments. When it needs another, the oldest one
- * and the previous *digest* are condensed into a new digest, and the oldest
- * segment can be used again. A digest keeps what newer records cannot be read
- * without: START, NAME, MODULE and the like, the names of channels that are
- * still open, and the last send and receive of every channel. The bytes of
- * earlier ones are added to these (IPS_REC_F_SUM), so that positions in the
- * byte stream stay right. All other records are counted as OVERWRITTEN, in the
- * digest's header and in its last record.
+ * A thread has up to ring_max() segments. When it needs another one, it
+ * condenses the oldest segment and the previous *digest* into a new digest, and
+ * uses the oldest segment again. A digest keeps the records that are needed to
+ * understand newer ones: START, NAME, MODULE and the like, the CHAN of each
+ * open channel, and the last send and receive of each channel. These two also
+ * contain the sum of the bytes of earlier ones (IPS_REC_F_SUM), so that
+ * positions in the byte stream stay right. All other records are counted as
+ * OVERWRITTEN, in the digest's header and in a LOST record at its end.
  *
  * Invariants:
  *  - at any moment the digest with the highest seq and the segments with a
  *    higher seq hold all records, each once. The new digest is DRAINED, like
- *    every empty segment, until it is complete and becomes CLOSED; only then
- *    the segments that it condensed are cleared. (If there is no space for a
- *    third segment it overwrites the old digest: a kill in between costs the
- *    digest.)
- *  - nothing is cleared that an interrupted frame of this thread still writes
- *    to.
+ *    every empty segment, until it is complete and becomes CLOSED. Only then
+ *    are the segments that it replaces cleared. (If there is no space for a
+ *    third segment, the new digest overwrites the old one; a SIGKILL meanwhile
+ *    loses the digest.)
+ *  - a segment is not cleared while an interrupted frame of this thread will
+ *    still write to it.
  *
  * The slave reads a stream only after its writer has ended.
  */
@@ -30,14 +30,14 @@
 
 #define RING_MOST 32u
 #define RING_LEAST 4u
-#define SUMS 2048u /* channels times directions with sums; power of 2 */
+#define SUMS 2048u /* most pairs of channel and direction that have a sum */
 #define LOST_BYTES (IPS_LOST_COUNT * sizeof(struct ips_rec_lost))
 
 struct sum {
     uint64_t key; /* channel << 1 | receives; 0 = empty */
     uint64_t bytes;
     uint64_t last; /* address of the record that keeps the sum */
-    bool closed;   /* its channel was closed before the last digest was made */
+    bool closed; /* the old digest already contains the close of its channel */
 };
 
 struct ips_ring {
@@ -79,8 +79,8 @@ static uint32_t total_segments(const struct ips_stream *s)
  */
 
 struct writer {
-    uint64_t at, end; /* of the output */
-    uint64_t half;    /* forks and joins are kept up to here only */
+    uint64_t at, end; /* next free address and end of the output */
+    uint64_t half;    /* forks and joins are kept only in the first half */
     uint64_t dropped;
     uint64_t lost[IPS_LOST_COUNT]; /* sums of LOST records so far */
     uint64_t stamp;                /* stamp of the newest record */
@@ -101,7 +101,8 @@ static struct ips_rec_head *first_of(const struct ips_segment_map *m)
     return (struct ips_rec_head *)(m->base + sizeof(struct ips_segment_header));
 }
 
-/* Returns the record after `h`, or the first one for NULL; NULL = no more. */
+/* Returns the record after `h`, or the first record if `h` is NULL. Returns
+ * NULL after the last record. */
 static struct ips_rec_head *next_of(const struct ips_segment_map *m,
                                     struct ips_rec_head *h)
 {
@@ -128,8 +129,8 @@ static struct sum *find_sum(struct ips_ring *r, uint64_t key, bool add)
     return NULL;
 }
 
-/* Do the record's bytes move a channel's position in the byte stream?
- * sum_channel_bytes excludes datagrams, whose bytes do not. */
+/* Do the record's bytes advance the position in a channel's byte stream? (The
+ * bytes of datagrams do not; sum_channel_bytes excludes them.) */
 static bool counts_in_channel_sum(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
@@ -158,7 +159,8 @@ static void sum_channel_bytes(struct ips_ring *r,
             sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
             sum->last = (uint64_t)h;
         }
-        /* A close in the digest is at least a whole round old. */
+        /* Only a CLOSE in the digest counts: it is at least one turn of the
+         * ring old. */
         if (is_digest && type == IPS_REC_CLOSE &&
             ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
             for (uint64_t side = 0; side < 2; side++) {
@@ -211,7 +213,7 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
     }
 }
 
-/* Second pass: copies the records to keep, counts the others. */
+/* Second pass: copies the records to keep and counts the others as dropped. */
 static void copy_kept_records(struct ips_ring *r,
                               const struct ips_segment_map *m, struct writer *w)
 {
@@ -260,7 +262,7 @@ static void write_lost_sums(struct writer *w)
     }
 }
 
-/* Empties a segment whose records are in the digest. */
+/* Empties a segment after its records were condensed into the digest. */
 static void clear_segment(struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
@@ -269,8 +271,8 @@ static void clear_segment(struct ips_segment_map *m)
     m->used_end = (uint64_t)first_of(m);
 }
 
-/* Fills the header of the new digest: that of `last`, with the losses of `last`
- * and of the old digest. */
+/* Fills the header of the new digest: a copy of the header of `last`, with the
+ * lost records of `last` and of the old digest added up. */
 static void fill_digest_header(struct ips_segment_header *h,
                                const struct ips_ring *r,
                                const struct ips_segment_map *last,
@@ -290,9 +292,10 @@ static void fill_digest_header(struct ips_segment_header *h,
                      (i == IPS_LOST_OVERWRITTEN ? dropped : 0);
 }
 
-/* Condenses the oldest segment into the digest and makes it a spare one.
- * Without a spare segment the new digest overwrites the old one, by way of
- * anonymous memory. */
+/* Condenses the oldest segment and the digest into a new digest; the segments
+ * that become free are spare then. Without a spare segment the new digest is
+ * built in anonymous memory and then overwrites the old one. Returns 0 or -1 -
+ * cause. */
 static int condense_oldest(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
@@ -364,7 +367,8 @@ int ips_ring_next(struct ips_stream *s)
         rc = ips_segment_make(s, &next);
     else if (r->spare_count == 0 && total_segments(s) < most &&
              ips_segment_make(s, &spare) == 0) {
-        /* Write a header, so that the slave knows the owner. */
+        /* Write a header, so that the slave knows the stream that owns the
+         * file. */
         ips_segment_begin(s, &spare);
         s->seq--;
         spare.used_end = (uint64_t)first_of(&spare);
@@ -372,7 +376,7 @@ int ips_ring_next(struct ips_stream *s)
         r->spare[r->spare_count++] = spare;
     }
     if (rc < 0 && total_segments(s) < 2)
-        return rc; /* too few segments for a ring */
+        return rc; /* a ring needs at least two segments */
     if (s->seg.base) {
         ips_segment_close(s);
         r->old[r->old_count++] = s->seg;
@@ -380,7 +384,7 @@ int ips_ring_next(struct ips_stream *s)
         s->seg = (struct ips_segment_map){0};
         s->cur = s->tail = s->lo = s->limit = 0;
     }
-    /* Keep one spare for the next digest, if there are enough. */
+    /* If there are enough segments, keep one spare for the next digest. */
     while (!next.base) {
         if (r->spare_count < 2 && r->old_count > (r->spare_count ? 1 : 0))
             rc = condense_oldest(r);

@@ -1,29 +1,30 @@
 /*
  * Writes RUNDELAY: how long the thread has been runnable without running, as
- * counted by the kernel. It is read when the CPU clock is read again anyway,
- * and only if the thread was off its core since.
+ * counted by the kernel. The count is read where the CPU clock is read anyway,
+ * and only if the thread was off its core since the last reading.
  */
 #include "agent/record/cpu.h"
 #include "agent/record/fast.h"
 #include "agent/record/own_table.h"
 #include "agent/record/sys.h"
 
-/* A thread that slept but hardly queued is read less and less often. */
+/* If a thread hardly waited for a CPU (less than 1 / HARDLY of its time off the
+ * core), its count is read less and less often, at least every EVERY_NS_MAX. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
-/* Readings take at most one part in this many of the thread's CPU time. */
+/* Readings take at most 1 / COST_PART of the thread's CPU time. */
 #define COST_PART 128u
 #define COST_NS_FIRST 40000u /* with cold caches */
 #define COST_NS_MAX 80000u   /* longer ones were disturbed */
-/* Shorter time off the core is not worth a reading. */
+/* A shorter time off the core (ns) is not worth a reading. */
 #define OFF_NS 50000u
 
 /* true: the kernel does not report the run delay. Determined once per process.
  */
 static bool never;
 
-/* Parses "CPU DELAY SLICES\n", ns; false: not known. A kernel that does not
- * count gives 0 0 0. */
+/* Parses /proc/.../schedstat: "CPU DELAY SLICES\n", in ns. Returns false if the
+ * delay is unknown: a kernel that does not count it writes "0 0 0". */
 static bool parse_schedstat(const char *text, long len, uint64_t *delay)
 {
     uint64_t n[2] = {0, 0};
@@ -64,8 +65,8 @@ static uint64_t off_core_ns_since_reading(uint64_t t, uint64_t cpu)
     return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_me.cpu.delay_cpu));
 }
 
-/* Adapts the interval. If a handler has read the delay in between, less is
- * learnt, but nothing wrong. */
+/* Adapts the interval between readings to the run delay. If a signal handler
+ * has read the delay in between, the adaptation is slower but still right. */
 static void adapt_reading_interval(uint64_t delay, uint64_t off)
 {
     uint64_t more = ips_sub_sat(delay, ips_me.cpu.delay_ns);
@@ -123,8 +124,9 @@ static bool is_wanted(void)
            s->generation == ips_core.generation;
 }
 
-/* The account of the thread starts with its stream. For the run's command the
- * kernel's count started earlier: it is read once as a reference. */
+/* The thread's run delay counts from the start of its stream. The kernel's
+ * count for the run's command started earlier, with ipsrun, so it is recorded
+ * once as a reference. */
 static void begin_account(uint64_t t, uint64_t cpu)
 {
     const struct ips_stream *s = &ips_me.stream;

@@ -1,5 +1,5 @@
-/* Segments of the pool, as their writer makes, extends and changes them. All of
- * it is the slow path and runs with all signals blocked. */
+/* The writer's side of segments: makes, extends, closes and reuses them. All of
+ * this is the slow path and runs with all signals blocked. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -16,8 +16,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* The largest page size of the architecture: growth steps are multiples of it.
- */
+/* The architecture's largest page size; growth steps are multiples of it. */
 #if defined(__x86_64__)
 #define PAGE_BYTES 4096u
 #else
@@ -55,8 +54,8 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     uint64_t from = s->seg.limit;
     if (need_end <= from)
         return 0;
-    /* Most processes need one page of records; longer-lived ones take steps
-     * that grow with what they have. */
+    /* Most processes need one page of records. The steps of longer-lived ones
+     * grow with the populated size. */
     uint64_t step = round_up(from - s->seg.base, IPS_GROW_FIRST_BYTES);
     uint64_t target =
         from + (step < IPS_GROW_STEP_BYTES ? step : IPS_GROW_STEP_BYTES);
@@ -74,7 +73,7 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     return 0;
 }
 
-/* POOL/RUN/PID.TID.STAMP.seg */
+/* Writes the path POOL/RUN/PID.TID.STAMP.seg into `out`. */
 static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
 {
     size_t n = strlen(ips_core.dir);
@@ -89,9 +88,9 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
-/* Returns the length that a file of `bytes` may have: a file longer than
- * RLIMIT_FSIZE would raise SIGXFSZ in the program. 0 if the limit cannot be
- * read: no file is made then. */
+/* Returns `bytes`, reduced to RLIMIT_FSIZE: a longer file would raise SIGXFSZ
+ * in the program. Returns 0, so that no file is made, if the limit cannot be
+ * read. */
 static uint64_t allowed_bytes(uint64_t bytes)
 {
     struct {
@@ -105,10 +104,10 @@ static uint64_t allowed_bytes(uint64_t bytes)
     return bytes;
 }
 
-/* Makes the first page of the file `fd`, mapped at `base`. Writing a byte does
- * it if the kernel's page size is PAGE_BYTES, in two thirds of the time of
- * populating. The empty MADV_POPULATE_WRITE first shows whether extending will
- * work: -EINVAL before Linux 5.14. */
+/* Allocates the first page of the file `fd`, mapped at `base`. With pages of 4
+ * KB, writing one byte does it in two thirds of the time of populating. The
+ * MADV_POPULATE_WRITE of 0 bytes before it tests whether the segment can be
+ * extended later: it returns -EINVAL before Linux 5.14. Returns 0 or -errno. */
 static int make_first_page(int fd, uint64_t base, uint64_t bytes)
 {
     const char zero = 0;
@@ -121,7 +120,8 @@ static int make_first_page(int fd, uint64_t base, uint64_t bytes)
     return n == 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-/* Prepares the open file: size, mapping, first page. */
+/* Sets the size of the open file `fd`, maps it into *out and allocates its
+ * first page. Returns 0 or -1 - cause. */
 static int size_and_map_segment(int fd, uint64_t bytes,
                                 struct ips_segment_map *out)
 {
@@ -129,12 +129,12 @@ static int size_and_map_segment(int fd, uint64_t bytes,
     struct stat st;
     if (first > bytes)
         first = bytes;
-    /* Whatever the umask is. */
+    /* The umask may have changed the mode. */
     if (ips_sys_fstat(fd, &st) < 0 || (st.st_mode & 07777) != 0600)
         ips_sys_fchmod(fd, 0600);
     if (ips_sys_ftruncate(fd, bytes) < 0)
         return ips_encode_lost_cause(IPS_LOST_NO_SEGMENT);
-    /* The gap is beyond the end of the file, so it never has pages. */
+    /* The gap is beyond the end of the file, so it never takes memory. */
     uint64_t base = ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                  PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (ips_sys_is_error(base))
@@ -146,8 +146,8 @@ static int size_and_map_segment(int fd, uint64_t bytes,
     }
     int err = make_first_page(fd, base, first);
     if (err == -EINVAL) {
-        /* Before Linux 5.14: the whole segment is allocated at once, while the
-         * file is open. */
+        /* Before Linux 5.14, a segment cannot be extended later, so all of it
+         * is allocated now, while the file is open. */
         ips_quota_give(first);
         first = bytes;
         if (!ips_quota_take(first)) {
@@ -173,8 +173,8 @@ out:
     return rc;
 }
 
-/* Takes a spare for this stream's first segment, for threads and fork children
- * that come and go. An image has tried to take one already (record/core.c). */
+/* Takes a spare segment for the first segment of a thread or fork child. An
+ * image has tried to take one already (record/core.c). */
 static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
 {
     return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
@@ -254,9 +254,10 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
         atomic_store_explicit(&h->lost[i], 0, memory_order_relaxed);
     atomic_store_explicit(&h->abandoned, 0, memory_order_relaxed);
     atomic_store_explicit(&h->begun.t, 0, memory_order_relaxed);
-    /* State and magic are stored last: a reader that sees the magic sees the
-     * complete header of a new segment; one that sees OPEN again, that of a
-     * reused one. Partners: the reader's acquire loads. */
+    /* State and magic are stored last. A reader that sees the magic sees the
+     * complete header of a new segment; a reader that sees OPEN again sees the
+     * complete header of a reused segment. Partners: the reader's acquire
+     * loads. */
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;
@@ -286,8 +287,8 @@ static uint64_t word_bytes(const struct ips_rec_head *h)
     return (uint64_t)(word >> 8 & 0xff) * 8;
 }
 
-/* Is there a reservation in `m` that an interrupted frame of this thread may
- * still write to? Called only if recs_open says that it is possible. */
+/* Is there a reservation in `m` to which an interrupted frame of this thread
+ * may still write? Called only if recs_open is not 0, else there is none. */
 static bool has_unpublished(const struct ips_segment_map *m)
 {
     uint64_t at = m->base + sizeof(struct ips_segment_header);
@@ -312,8 +313,8 @@ void ips_segment_drop(struct ips_segment_map *m)
         return;
     atomic_store_explicit(&ips_segment_head(m)->abandoned, 1,
                           memory_order_release);
-    /* Leak the address range rather than unmap it while an interrupted frame,
-     * whose record is unfinished, will store into it. */
+    /* If an interrupted frame will still store into the segment, never unmap
+     * it: leaking the address range is better than a crash. */
     if (!ips_segment_in_use(m))
         ips_sys_munmap(m->base, m->end - m->base + IPS_GAP_BYTES);
     *m = (struct ips_segment_map){0};
@@ -333,13 +334,15 @@ void ips_write_missing_heads(struct ips_stream *s, uint64_t upto)
 {
     uint64_t at = s->tail;
     if (at < s->lo || at > upto)
-        at = s->lo; /* an interrupted frame finished in an older segment */
+        at = s->lo; /* `tail` belongs to an older segment, where an interrupted
+                       frame finished */
     while (at < upto) {
         struct ips_rec_head *h = (struct ips_rec_head *)at;
         uint64_t bytes = word_bytes(h);
         if (bytes < sizeof(*h)) {
             bytes = upto - at;
-            if (bytes > IPS_REC_MAX_BYTES) /* the rest is never 8 bytes */
+            if (bytes > IPS_REC_MAX_BYTES) /* leaves at least 16 bytes for the
+                                              next head */
                 bytes = IPS_REC_MAX_BYTES - sizeof(*h);
             atomic_store_explicit(&h->word,
                                   IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8,
@@ -378,7 +381,8 @@ static void remove_kept(struct ips_kept_segments *k, uint32_t i)
     memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
 }
 
-/* Takes the oldest segment that the slave has drained; base 0: none. */
+/* Takes the oldest kept segment that the slave has drained. Returns a map with
+ * base 0 if there is none. */
 static struct ips_segment_map take_drained(struct ips_stream *s)
 {
     struct ips_segment_map out = {0};
@@ -396,7 +400,8 @@ static struct ips_segment_map take_drained(struct ips_stream *s)
     return out;
 }
 
-/* Moves `prev` to the kept segments, or drops it. */
+/* Moves `prev` to the list of kept segments. Drops it, and all kept ones, if
+ * half of the quota is in use. */
 static void keep_prev(struct ips_stream *s)
 {
     if (!s->prev.base)

@@ -1,14 +1,14 @@
 /* Takes spare segments instead of making files. agent/pool/format.h describes
  * them.
  *
- * Making a file, its length, its first page and the quota for them, and reading
- * `control` before that, take 35 of the 100 us that a short process pays. The
- * slave does this ahead, where processes come and go
+ * Recording a short process takes 100 us. 35 us of these go into reading
+ * `control` and making the first segment: file, length, first page and quota.
+ * In a run that starts many processes, the slave does this in advance
  * (slave/drain/spare_segments.c).
  *
- * A spare is trusted as much as the files that we make ourselves: it must
- * belong to our user, be writable by no other, and have one name. In a run of
- * root, any user may put files beside ours. */
+ * A spare segment must be as trustworthy as a file that we make ourselves: it
+ * must belong to our user, be writable by no other user, and have one name. In
+ * a run of root, any user may create files in the same directory. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void spare_path(char *out, uint32_t id)
     *ips_put_number(out + n + sizeof(name) - 1, id % IPS_SPARES, 10) = '\0';
 }
 
-/* Size of the spare; 0: it is not ours to take. */
+/* Returns the size of the spare segment; 0: it is not trustworthy. */
 static uint64_t spare_bytes(int fd)
 {
     struct stat st;
@@ -41,9 +41,9 @@ static uint64_t spare_bytes(int fd)
                : 0;
 }
 
-/* Is the copy of `control` in the spare good? This is the first access to the
- * page. It is a read, so that the kernel also maps the other pages of the file
- * that exist. */
+/* Is the copy of `control` in the spare segment valid? Copies it to `copy`, if
+ * that is not NULL. This first access to the page is a read, so that the kernel
+ * also maps the other pages of the file that exist. */
 static bool spare_good(const struct ips_control *there, uint64_t bytes,
                        struct ips_control *copy)
 {
@@ -57,7 +57,8 @@ static bool spare_good(const struct ips_control *there, uint64_t bytes,
 bool ips_spare_take(uint32_t id, struct ips_control *copy,
                     struct ips_segment_map *out)
 {
-    /* The process has changed its user: the spares belong to the former one. */
+    /* The process has changed its user id, and the spare segments belong to the
+     * former user. */
     static bool not_ours;
     char path[sizeof(ips_core.dir) + 32];
     if (not_ours)
@@ -78,15 +79,16 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     struct ips_segment_header *h = (struct ips_segment_header *)base;
     struct ips_control *there = (struct ips_control *)(h + 1);
     uint32_t none = 0;
-    /* Partner: withdraw_spare() in slave/drain/spare_segments.c stores and
-     * checks in the opposite order, so one of the two sees the other. */
+    /* Partner: withdraw_spare() in slave/drain/spare_segments.c stores
+     * `withdrawn`, then checks `taken`. We do the opposite, so at least one of
+     * the two notices the other. */
     if (!spare_good(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {
         ips_sys_munmap(base, bytes + IPS_GAP_BYTES);
         return false;
     }
-    /* No reader looks at the segment before its header has the magic. */
+    /* No reader reads the segment before its header has the magic. */
     memset(there, 0, sizeof(*there));
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);

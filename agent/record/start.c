@@ -1,4 +1,4 @@
-/* Starts a stream: START, and NAME of an image. */
+/* Starts a stream: writes START and, for a program image, NAME. */
 #include <string.h>
 
 #include "agent/record/fast.h"
@@ -7,8 +7,8 @@
 
 char **ips_core_arguments;
 
-/* Fills `out` in the format of /proc/self/cmdline, truncated; returns its
- * length, 0: not known. */
+/* Fills `out` with the arguments in the format of /proc/self/cmdline,
+ * truncated. Returns the length; 0: the arguments are unknown. */
 static long read_arguments(char *out, size_t size)
 {
     size_t at = 0;
@@ -23,7 +23,7 @@ static long read_arguments(char *out, size_t size)
 
 #define LINE_BYTES 512u
 
-/* Writes NAME: the command line, with blanks between the arguments. */
+/* Writes NAME: the command line, its arguments separated by blanks. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
@@ -83,20 +83,20 @@ void ips_start_write(struct ips_stream *s)
     if (flags)
         ips_rec_add_flags(rec, flags);
     ips_rec_publish(rec);
-    /* A ROOT gets no NAME here: ipsrun writes the NAME of the command itself.
-     */
+    /* Not for a ROOT: ipsrun itself writes the NAME of the command. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
     if (ips_core.begun && s == &ips_me.stream)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
-/* Called for each stream that starts. If the stream starts with its first
- * record, no creator has announced the thread, and start_kind is 0. */
+/* Called for each stream that starts. If start_kind is 0, the stream starts
+ * because of the thread's first record: the agent did not see the creation of
+ * the thread. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)
-        return; /* a task, or a silent thread: set up already */
+        return; /* a task, or a silent thread: already complete */
     s->generation = ips_core.generation;
     s->tid = ips_sys_gettid();
     if (s->start_kind == 0) {

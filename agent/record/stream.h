@@ -1,19 +1,21 @@
 /*
- * Internals of the agent's core. A stream is one writer's state in the pool.
- * The calling thread's stream is thread-local (agent/record/core.h); each API
- * task has its own (agent/api/task.c). record/segment.c makes, extends and
- * changes segments; record/threads.c keeps the list of threads; record/start.c
- * starts a stream; core.c records.
+ * Internals of the agent's core. A *stream* is the state of one writer of
+ * segments. Each thread has a stream in its thread-local state
+ * (agent/record/core.h); each API task has its own (agent/api/task.c).
+ * record/segment.c makes, extends and changes segments; record/threads.c keeps
+ * the list of threads; record/start.c starts a stream; core.c records.
  *
  * Invariants:
- *  - `cur` is an absolute address, advanced with one xadd. Whatever a signal
- *    handler does before or after, an address identifies one segment, so a
- *    reservation never combines the base of one with the offset of another.
+ *  - `cur` is an absolute address, advanced with one xadd. An address
+ *    identifies one segment, so even if a signal handler changes the segment, a
+ *    reservation never combines the base of one segment with the offset in
+ *    another.
  *  - [lo, limit) is populated: stores there cannot raise SIGBUS.
- *  - a reservation may lack a head, if a handler jumped away between the xadd
- *    and the store of the head. The next reservation notices it, since it does
- *    not start at `tail`, and writes a head that a reader can skip.
- *  - everything but the xadd is changed with all signals blocked.
+ *  - a reservation may lack a head, if a signal handler left by longjmp between
+ *    the xadd and the store of the head. The next reservation notices this,
+ *    since it does not start at `tail`, and writes a head that a reader can
+ *    skip.
+ *  - all other changes are made with all signals blocked.
  *  - a segment is never unmapped while an interrupted frame of this thread has
  *    an unpublished reservation in it (`ips_me.recs_open`).
  */
@@ -27,32 +29,34 @@
 
 typedef _Atomic(uint64_t) ips_fd_word; /* agent/preload/fd_table.h */
 
-/* State of the process. One per library. The first cache line holds what a
- * recorded call reads. */
+/* State of the process; libips and the preload library each have one. The first
+ * cache line holds the members that a recorded call reads. */
 struct ips_core {
-    /* The first word of a page that the kernel zeroes in every fork child;
-     * points at a static zero while there is no such page. */
+    /* Points to the first word of a page that the kernel zeroes in every fork
+     * child, or to a static 0 while there is no such page. */
     _Alignas(64) const volatile uint64_t *alive;
-    int32_t mark_offset;        /* offset of the mark from the thread pointer */
-    int32_t here_offset;        /* offset of ips_me from the thread pointer */
-    uint64_t mult;              /* stamps to ns, Q32 */
+    int32_t mark_offset;        /* address of the mark minus thread pointer */
+    int32_t here_offset;        /* address of ips_me minus thread pointer */
+    uint64_t mult;              /* ns per stamp unit, times 2^32 */
     uint64_t cpu_limit;         /* longest use of a baseline, in stamps */
-    _Atomic(ips_fd_word *) fds; /* words of the first descriptors, or NULL */
+    _Atomic(ips_fd_word *) fds; /* state of the first descriptors, or NULL */
     /* Length in stamps from which a call is examined more closely: its stack is
      * recorded, and how much of it was CPU time is measured. At most cpu_limit.
      */
     uint64_t long_call;
-    /* Changes when modules are unloaded: agent/unwind/modules.h. */
+    /* Increases when a module is unloaded: agent/unwind/modules.h. */
     _Atomic uint64_t modules_era;
     uint32_t wrap_state; /* enum ips_wrap_state */
     bool cpu_marks;      /* CPU time by marks: agent/record/cpu.h */
-    bool guesses; /* CPU time of blocks is guessed (cpu_mode FAST), not quiet */
+    bool guesses; /* CPU time of blocking calls is guessed (cpu_mode FAST, not
+                     in quiet mode) */
     bool ring;    /* --on-full=ring */
     bool main_stream; /* threads have streams (false: libips without preload) */
-    /* A copy, made once: a process that may write the file may also truncate
-     * it, and a mapping would then raise SIGBUS. NULL = not recording. */
+    /* A copy of the control file. It is no mapping, because any process of the
+     * run may truncate the file, and a mapping would then raise SIGBUS. NULL =
+     * not recording. */
     _Alignas(64) const struct ips_control *control;
-    /* A mapping of the file, for the counters; access it only through
+    /* A mapping of the control file, for the counters; access it only through
      * ips_shared(). */
     _Atomic(struct ips_control *) shared;
     _Atomic bool share_later;     /* `shared` will be mapped at its first use */
@@ -68,14 +72,14 @@ struct ips_core {
     bool test_clock;
     bool stopped;
     char dir[600];                           /* POOL/RUN */
-    void (*begun)(enum ips_start_kind kind); /* or NULL */
+    void (*begun)(enum ips_start_kind kind); /* hooks; may be NULL */
     void (*ending)(void);
     void (*flush)(void);
 };
 extern struct ips_core ips_core __attribute__((visibility("hidden")));
 
-/* Like ips_here, for a process that is being recorded: reads only a cache line
- * that is in use anyway. */
+/* Like ips_here, for a process that is being recorded. Reads only the first
+ * cache line of ips_core, which a recorded call uses anyway. */
 static inline struct ips_thread *ips_here_on(void)
 {
     char *tp = (char *)__builtin_thread_pointer();
@@ -88,15 +92,15 @@ static inline struct ips_thread *ips_here_on(void)
 #define IPS_ALIVE_AND_BURNS 2u
 #define IPS_ALIVE_STOPPED 3u
 
-/* Maps control and reads the state of the process; starts no stream. false: not
- * recording. */
+/* Attaches the process to the run that its environment names, at the first
+ * call; starts no stream. Returns false if the process is not recorded. */
 bool ips_core_attach(void);
 
-/* Maps the counters, in a process that started without them. NULL: not
+/* Maps the shared counters, if the process started without them. NULL: not
  * possible. */
 struct ips_control *ips_core_map_counters(void);
 
-/* ips_rec_begin for any stream. */
+/* Like ips_rec_begin_at, for any stream. */
 void *ips_stream_begin_record(struct ips_stream *s, enum ips_rec_type type,
                               size_t bytes, uint64_t stamp);
 /* The slow path of ips_stream_begin_record. The bytes [at, at + bytes) are
@@ -123,21 +127,22 @@ void ips_stream_end(struct ips_stream *s);
 /* --- record/quota.c ----------------------------------------------------------
  */
 
-/* The shared mapping of `control`; NULL if it cannot be mapped, or another
- * process has truncated the file. */
+/* Returns the shared mapping of `control`; NULL if the file cannot be mapped or
+ * another process has truncated it. */
 struct ips_control *ips_shared(void);
-/* Takes `bytes` of the run's quota. false: the quota has less left. */
+/* Takes `bytes` of the run's quota. Returns false, and takes none, if less is
+ * left. */
 bool ips_quota_take(uint64_t bytes);
 void ips_quota_give(uint64_t bytes);
-/* Inode of this process's pid namespace, 0 unknown. */
+/* Returns the inode of this process's pid namespace; 0: unknown. */
 uint64_t ips_pidns(void);
 /* Is less than half of the quota in use? */
 bool ips_quota_ample(void);
-/* --on-full=block: a record found no space, for `cause`. Sleeps a moment with
- * the caller's original signal mask (*signals) and returns with all signals
- * blocked again. *since_ns: when the thread began to wait; 0 at the first call.
- * false: this thread does not wait, or no longer. Handlers may have recorded
- * meanwhile. */
+/* --on-full=block: waits for space after a record found none, for `cause`.
+ * Sleeps for a millisecond with the caller's original signal mask (*signals),
+ * and returns true with all signals blocked again; signal handlers may have
+ * recorded meanwhile. *since_ns: when the thread began to wait; 0 at the first
+ * call. Returns false if the thread does not wait, or gives up. */
 bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
                     uint64_t *since_ns, uint64_t *signals);
 
@@ -146,31 +151,32 @@ uint64_t ips_quiet_set_cpu(uint64_t cpu);
 
 /* --- record/spare_segments.c ---------------------------------------------- */
 
-/* Unused address space after each segment. A reservation that did not fit
- * starts beyond a segment's end, further with every handler that interrupts it
- * there. Without the gap it would seem to lie in the segment mapped next. */
+/* Size of the unused address space after each segment. A reservation that does
+ * not fit may start beyond the segment's end, and farther with every signal
+ * handler that interrupts it there. Without the gap its address might be in the
+ * segment that is mapped next. */
 #define IPS_GAP_BYTES 65536u
 
-/* Takes the spare segment for `id`. If `copy` is not NULL, it receives the
- * spare's copy of `control`; else the spare must have the size that
- * ips_core.control gives. false: there is no usable spare, and nothing is left
- * mapped. */
+/* Takes the spare segment number `id` % IPS_SPARES and maps it. If `copy` is
+ * not NULL, it receives the spare's copy of `control`; else the spare must have
+ * the size that ips_core.control gives. Returns false, with nothing mapped, if
+ * there is no such spare or it is unusable. */
 bool ips_spare_take(uint32_t id, struct ips_control *copy,
                     struct ips_segment_map *out);
-/* Is this a `control` that the agent understands? */
+/* Is *c a valid `control` of a version that the agent understands? */
 bool ips_control_good(const struct ips_control *c);
 
 /* --- record/start.c --------------------------------------------------------
  */
 
-/* Writes START, and NAME of an image; then calls the hook `begun`. */
+/* Writes START and, for an image, NAME; then calls the hook `begun`. */
 void ips_start_write(struct ips_stream *s);
-/* Writes START of kind KNOWN: the creator of a thread whose stream has started
- * already. */
+/* Writes START of kind KNOWN, which names the creator of a thread whose stream
+ * has already started. */
 void ips_start_write_creator(const struct ips_stream *s);
-/* Fills in what the stream of a starting thread lacks (generation, tid, stamps;
- * the kind, if no creator announced the thread), and adds the thread to the
- * list of threads. */
+/* Sets the missing members of a starting thread's stream (generation, tid,
+ * stamps; the kind, if the agent did not see the thread's creation), and adds
+ * the thread to the list of threads. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
 
 /* --- record/segment.c; callers have blocked all signals ------------------ */
@@ -184,9 +190,9 @@ void ips_write_missing_heads(struct ips_stream *s, uint64_t upto);
 /* Continues in an earlier segment if one is DRAINED, else in a new file.
  * Returns 0 or -1 - cause. */
 int ips_segment_next(struct ips_stream *s);
-/* Closes the current segment, to continue in it once the slave has drained it:
- * there is no space for another. false: an interrupted frame still writes to
- * it. */
+/* Closes the current segment, so that the thread can continue in it once the
+ * slave has drained it; used if there is no space for another segment. Returns
+ * false if an interrupted frame will still write to the segment. */
 bool ips_segment_park(struct ips_stream *s);
 /* Takes a spare segment, or makes a segment file, and maps it. Returns 0 or -1
  * - cause. This and the next functions also serve record/ring.c. */
@@ -198,10 +204,11 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
 void ips_segment_move_current_call(const struct ips_segment_map *from,
                                    const struct ips_segment_map *to);
 void ips_segment_close(struct ips_stream *s);
-/* Does an interrupted frame of this thread still write to the segment? */
+/* Will an interrupted frame of this thread still write to the segment? */
 bool ips_segment_in_use(const struct ips_segment_map *m);
 void ips_segment_drop(struct ips_segment_map *m);
-/* Is [at, at + bytes) in a closed segment that is still mapped? */
+/* Is [at, at + bytes) in `prev` or in a kept segment, which are closed but
+ * still mapped? */
 bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
                          uint64_t bytes);
 /* Frees the list of kept segments, not the segments themselves: a fork child
@@ -212,7 +219,7 @@ ips_segment_head(const struct ips_segment_map *m)
 {
     return (struct ips_segment_header *)m->base;
 }
-/* A negative result that carries a cause of loss. */
+/* Returns the negative result -1 - cause. */
 static inline int ips_encode_lost_cause(enum ips_lost_cause cause)
 {
     return -1 - (int)cause;
@@ -227,7 +234,7 @@ static inline bool ips_ring_on(void)
 /* ips_segment_next and ips_segments_close_all for --on-full=ring. */
 int ips_ring_next(struct ips_stream *s);
 void ips_ring_close_all(struct ips_stream *s);
-/* In a fork child: drops the parent's ring. */
+/* Call it in a fork child: drops the parent's ring. */
 void ips_ring_reset(struct ips_stream *s);
 
 /* Closes and unmaps all segments of the stream. */
@@ -238,7 +245,7 @@ void ips_segments_close_all(struct ips_stream *s);
 
 void ips_threads_add(uint32_t tid);
 void ips_threads_remove(uint32_t tid);
-void ips_threads_reset(void); /* in a fork child */
+void ips_threads_reset(void); /* call it in a fork child */
 /* Writes THREADCPU of every thread but `except` into the calling thread's
  * stream. */
 void ips_threads_record_cpu(uint32_t except);
@@ -246,7 +253,8 @@ void ips_threads_record_cpu(uint32_t except);
  * living thread that never recorded anything. */
 void ips_threads_record_silent(void);
 
-/* Writes `value` in base 10 or 16; returns the end. */
+/* Writes the digits of `value` in base 10 or 16, without a NUL; returns their
+ * end. */
 char *ips_put_number(char *out, uint64_t value, unsigned base);
 
 /* Stores the call's return address in the word after a record of `bytes` that

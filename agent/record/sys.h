@@ -1,10 +1,10 @@
 /*
- * Raw system calls for code that runs inside a measured program.
+ * Raw system calls for code that runs inside a recorded program.
  *
- * The agent's core must not call a libc function that the preload library (or
- * the program, or another preloaded library) may have replaced: bash has its
- * own getenv, libfaketime its own clock_gettime, we ourselves replace close and
- * syscall. So the few calls needed are made here directly. Every function
+ * The agent's core must not call a libc function that the preload library, the
+ * program or another preloaded library may have replaced: bash has its own
+ * getenv, libfaketime its own clock_gettime, and we ourselves replace close and
+ * syscall. So these functions make the system calls directly. Every function
  * returns the kernel's result, -errno on failure, and never touches `errno`.
  * Async-signal-safe; the only state is ips_sys_quiet.
  */
@@ -59,9 +59,9 @@ static inline long ips_sys_raw(long n, long a, long b, long c, long d, long e,
 #error "agent/record/sys.h: no raw system call for this architecture yet"
 #endif
 
-/* Set when the program has forbidden itself system calls (seccomp): a call of
- * ours might end it. Every call here then fails, and every caller can do
- * without. (preload/process/seccomp.c) */
+/* Quiet mode: true when the program has forbidden itself system calls
+ * (seccomp), so that a call of ours might end the program. Every function here
+ * then fails, and its callers do without it. (preload/process/seccomp.c) */
 extern bool ips_sys_quiet __attribute__((visibility("hidden")));
 
 #ifdef IPS_FAULTS /* tests/support/agent_faults.c */
@@ -115,7 +115,8 @@ static inline int ips_sys_fallocate(int fd, uint64_t bytes)
 {
     return (int)ips_sys6(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
 }
-/* fstat and stat; the raw structure equals libc's on the two architectures. */
+/* fstat and stat: the kernel's structure equals libc's on both architectures.
+ */
 static inline int ips_sys_fstat(int fd, struct stat *st)
 {
     return (int)ips_sys3(SYS_fstat, fd, (long)st, 0);
@@ -129,7 +130,7 @@ static inline int ips_sys_is_error(uint64_t address)
 {
     return address > (uint64_t)-4096;
 }
-/* The address, or a small negative errno: test with ips_sys_is_error(). */
+/* Returns the address, or -errno: test it with ips_sys_is_error(). */
 static inline uint64_t ips_sys_mmap(uint64_t at, size_t len, int prot,
                                     int flags, int fd)
 {
@@ -163,7 +164,7 @@ static inline uint32_t ips_sys_geteuid(void)
 {
     return (uint32_t)ips_sys3(SYS_geteuid, 0, 0, 0);
 }
-/* Returns 0 if the kernel does not know the clock. */
+/* Returns the clock's value in ns; 0 if the kernel does not know the clock. */
 static inline uint64_t ips_sys_clock(int clock)
 {
     struct timespec ts;
@@ -173,10 +174,9 @@ static inline uint64_t ips_sys_clock(int clock)
 }
 
 /* Touches the stack that the following agent code needs. A program may use up
- * its stack and handle the SIGSEGV on another one. That signal must come here,
- * while no work is half done and no signal is blocked: with SIGSEGV blocked the
- * kernel would end the program. The code after this call needs less than 4 KB
- * of stack. */
+ * its stack and handle the SIGSEGV on another stack. That signal must come
+ * here, before signals are blocked: the kernel would end a program that blocks
+ * SIGSEGV. The code after this call needs less than 4 KB of stack. */
 static __attribute__((noinline)) void ips_touch_stack(void)
 {
     char room[4096];
@@ -185,8 +185,8 @@ static __attribute__((noinline)) void ips_touch_stack(void)
 }
 
 /* Like ips_touch_stack, for code that needs less than 1 KB of stack, above all
- * in a sample: its frame may lie on a coroutine's stack of 8 KB, half of which
- * is the kernel's. */
+ * the handler of a sample: it may run on a coroutine's stack of 8 KB, of which
+ * the kernel's signal frame takes half. */
 static __attribute__((noinline)) void ips_touch_stack_small(void)
 {
     char room[1024];

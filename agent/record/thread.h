@@ -1,16 +1,17 @@
 /*
- * The agent's state of the calling thread, in one place. After a system call
- * that slept, little of it is still in the caches, so a recorded call costs as
- * much as the 64-byte cache lines that it touches. Comments say which parts
- * share a line.
+ * The agent's whole state of the calling thread. After a system call that
+ * slept, little of it is still in the caches, so the cost of a recorded call
+ * depends on the number of 64-byte cache lines that it touches. Comments say
+ * which members share a line.
  *
  * Invariants:
- *  - only the thread itself and its signal handlers access it, so each part
- *    states the order in which it is stored;
- *  - it is thread-local at a place that is fixed when the program starts: the
- *    kernel follows pointers into it (agent/record/cpu.h);
- *  - it is small: with LD_AUDIT set the loader has about 1600 bytes for all
- *    libraries that want such a place, and ours takes 1024 at most
+ *  - only the thread itself and its signal handlers access the state. Where the
+ *    order of stores matters to a handler, a comment at the member or at its
+ *    writer states it;
+ *  - the state is at a fixed offset from the thread pointer (initial-exec TLS),
+ *    because the kernel follows pointers into it (agent/record/cpu.h);
+ *  - the state has at most 1024 bytes: with LD_AUDIT set the loader has about
+ *    1600 bytes of static TLS for all libraries
  *    (tests/system/recording/test_static_tls.py). Large state that few threads
  *    need is in agent/record/extra.h.
  */
@@ -36,11 +37,12 @@ struct ips_segment_map { /* a segment mapped here; base 0 = none */
     uint64_t base;
     uint64_t limit; /* end of the populated part */
     uint64_t end;
-    uint64_t used_end; /* closed segment: upper bound of its records */
+    uint64_t used_end; /* of a closed segment: its records end before here */
 };
 
-/* Closed segments older than `prev`, oldest first; used again once DRAINED.
- * None is kept while more than half of the run's quota is in use. */
+/* Closed segments older than `prev`, oldest first. The stream uses them again
+ * once they are DRAINED. None is kept while more than half of the run's quota
+ * is in use. */
 #define IPS_KEPT_MAX 7u
 struct ips_kept_segments {
     uint32_t count;
@@ -49,31 +51,34 @@ struct ips_kept_segments {
 
 struct ips_stream {
     uint64_t cur;
-    uint64_t tail;  /* every reservation before it has a head: see
-                       ips_write_missing_heads */
+    /* Before `tail`, every reservation has a head: see
+     * ips_write_missing_heads. */
+    uint64_t tail;
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
     /* The last closed segment, for reuse; also set in a ring. */
     struct ips_segment_map prev;
-    struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
+    struct ips_kept_segments *kept_segments; /* older closed segments */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
-    uint64_t retry_at;     /* stamp before which no space is sought, 0 = now */
-    uint32_t generation;   /* of the process that it belongs to */
+    uint64_t retry_at; /* stamp before which the stream does not look for space
+                          again; 0 = now */
+    uint32_t generation; /* ips_core.generation at its start */
     uint32_t tid;
     uint32_t seq; /* number of the next segment */
     uint32_t flags;
     uint8_t state;       /* enum ips_stream_state */
     uint8_t retry_cause; /* enum ips_lost_cause */
     bool parked;  /* `seg` is CLOSED and will be used again once DRAINED */
-    bool gave_up; /* waited for space in vain: waits again only after there was
-                     some */
+    bool gave_up; /* waited for space in vain; does not wait again until there
+                     was space */
     uint8_t start_kind;  /* START will contain this and the fields below, except
                             `lost` and `waits_at` */
     uint8_t start_flags; /* IPS_REC_F_NS */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet in a LOST record */
-    uint64_t waits_at; /* stack address of the wait for space, 0 none */
+    uint64_t waits_at; /* stack address of the function that waits for space; 0:
+                          none waits */
     uint32_t ppid;
     uint32_t ptid;
     uint64_t fork_seq;
@@ -92,9 +97,10 @@ struct ips_cpu_slot {
     uint64_t post_commit_offset;
     uint64_t abort_ip;
     uint32_t reserved;
-    uint32_t signature; /* right before abort_ip, as the kernel requires */
-    /* CPU time at stamp t: cpu0 + (t - t0), and cpu0 before t0 (too much was
-     * reported: CPU time stands still until the clock has caught up). */
+    uint32_t signature; /* the kernel requires it right before abort_ip */
+    /* The baseline: the CPU time at stamp t is cpu0 + (t - t0), or cpu0 before
+     * t0. (If too much CPU time was reported, t0 is in the future: the reported
+     * time does not advance until the clock has caught up.) */
     uint64_t t0;
     uint64_t cpu0;
 };
@@ -105,36 +111,37 @@ struct ips_cpu {
     /* One cache line holds all that a guess needs. */
     uint64_t read_t, read_cpu; /* last reading of the CPU clock */
     struct ips_guess guess;
-    uint64_t no_mark; /* always 0: the mark if there is no rseq area */
+    uint64_t no_mark; /* always 0; read as the mark without an rseq area */
     /* Stamp and CPU time of the last reading of the run delay; 0 never. */
     uint64_t delay_t, delay_cpu;
     uint64_t delay_ns;     /* the run delay at that reading */
     uint32_t delay_wait;   /* ns until the next reading is worthwhile */
     uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
-    uint32_t guessed_said; /* corrections counted in the newest GUESSED */
+    uint32_t guessed_said; /* guess.corrected_ns in the newest GUESSED */
     uint32_t faults_seen;  /* major page faults: agent/record/page_faults.c */
     uint64_t guessed_t;    /* stamp of the newest GUESSED; 0 none */
 };
 
-/* Long record that gives a short record its CPU time:
+/* The long record from which short records take their CPU time:
  * agent/record/proc_event.h. */
 struct ips_cpu_baseline {
-    uint64_t t, cpu; /* of the long record */
+    uint64_t t, cpu; /* stamp and CPU time of the long record */
     uint64_t span;   /* stamps after t for which it is valid, 0: none */
     uint64_t mark;
-    uint32_t high; /* upper half of the procedure number of that record; 0 for a
-                      MARK */
+    uint32_t high; /* upper half of the procedure address of that record; 0 for
+                      a MARK */
     uint32_t era;
 };
 
 /* A call in progress: agent/preload/wrap.h. */
 struct ips_open {
     uint64_t frame;
-    uint64_t recs; /* recs_open when the call began, and flags; one store */
+    uint64_t recs; /* recs_open at the call, and IPS_OPEN flags; one store */
 };
 #define IPS_OPEN_WAIT (1ull << 32) /* the call moves no bytes */
-#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted this wait */
-/* Most open calls that are noted: a deeper call replaces the outermost one. */
+#define IPS_OPEN_IDLE (2ull << 32) /* the newest handler interrupted it */
+/* Largest number of open calls that are kept; a deeper call replaces the
+ * outermost one. */
 #define IPS_OPEN_MAX 8u
 
 /* --- the whole state -------------------------------------------------------
@@ -142,24 +149,24 @@ struct ips_open {
 
 struct ips_thread {
     /* Two cache lines that every record needs. They are within 127 bytes of the
-     * start, so that an instruction needs only one byte for the offset
+     * start, so that an instruction needs only one byte for a member's offset
      * (ips_here). */
     struct ips_open outermost;
     struct ips_cpu_baseline io_baseline;
-    uint64_t site_page; /* page of the newest site: agent/unwind/modules.h */
+    uint64_t site_page; /* page of the last call site: agent/unwind/modules.h */
     uint64_t cpu_last;  /* CPU time reported last */
     volatile uint32_t cpu_next; /* slots taken so far */
-    /* Changes with every mark set and with each segment: a short record refers
-     * to a long one of the same era (agent/record/proc_event.h). */
+    /* Incremented when a mark is set and when a segment begins: a short record
+     * refers to a long one of the same era (agent/record/proc_event.h). */
     uint32_t era;
     /* Reservations of this thread that are not published (including those that
      * a longjmp dropped). */
     uint32_t recs_open;
     uint32_t open_depth; /* calls in progress */
-    uint32_t spin_count; /* fruitless attempts in a row: preload/io/spin.c */
-    bool in_vfork;  /* a vfork child runs here, in its parent's memory: record
-                       nothing */
-    bool own_table; /* a thread of own_table.h runs on behalf of this one */
+    uint32_t spin_count; /* failed attempts in a row: preload/io/spin.c */
+    bool in_vfork; /* a vfork child runs in this thread's memory: record nothing
+                    */
+    bool own_table;    /* a thread of own_table.h runs on behalf of this one */
     bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
     /* preload/sample/pace.h. sample_watch: bits that are set while calls must
      * check for a sample; sample_off: complement of the stamp from which
@@ -167,21 +174,21 @@ struct ips_thread {
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
-    uint32_t vfork_depth; /* 2 or more: a vfork child called vfork */
-    uint32_t file_calls;  /* file calls without a record: guessed_cpu.c */
-    uint32_t beyond_ns;   /* agent work beyond its probe costs: guessed_cpu.c */
-    uint32_t said_ns;     /* total ns that records report as their own cost */
-    uint32_t opens;       /* opens of files; costed in guessed_cpu.c */
-    uint32_t passes;      /* transfers without a record; guessed_cpu.c */
+    uint32_t vfork_depth;  /* 2 or more: a vfork child called vfork */
+    uint32_t file_calls;   /* file calls without a record: guessed_cpu.c */
+    uint32_t beyond_ns;    /* unreported agent work beyond probe costs */
+    uint32_t said_ns;      /* total ns that records report as their own cost */
+    uint32_t opens;        /* opens of files; costed in guessed_cpu.c */
+    uint32_t passes;       /* transfers without a record; guessed_cpu.c */
     uint32_t handlers_run; /* runs of the program's handlers */
     uint64_t locks;        /* free locks taken; costed in guessed_cpu.c */
-    /* Stack pointer of a call that a sample made fail with EINTR, 0 none:
-     * agent/preload/sample/sample.h. */
+    /* Stack pointer of a call that a sampling signal made fail with EINTR; 0:
+     * none (agent/preload/sample/sample.h). */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     struct ips_cpu cpu;
     struct ips_cpu_baseline proc_baseline;
-    /* Quiet mode: the CPU time was `quiet_cpu` at stamp `quiet_t`. */
+    /* Quiet mode (sys.h): the CPU time was `quiet_cpu` at stamp `quiet_t`. */
     uint64_t quiet_cpu, quiet_t;
     struct ips_open nested[IPS_OPEN_MAX - 1]; /* calls within the outermost */
     struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
@@ -195,8 +202,9 @@ _Static_assert(offsetof(struct ips_thread, cpu_last) == 64 &&
                "two lines");
 extern __thread struct ips_thread ips_me IPS_IE;
 
-/* Loads the address of ips_me into a general register and makes the compiler
- * use that: instructions that address it through %fs are twice as long. */
+/* Returns the address of ips_me in a general register. The compiler then
+ * addresses members through that register: instructions that address them
+ * through %fs are twice as long. */
 static inline struct ips_thread *ips_here(void)
 {
     struct ips_thread *me = &ips_me;

@@ -1,5 +1,5 @@
-/* The known threads of this process, for THREADCPU at its end: a lock-free list
- * of blocks of slots that are never freed. */
+/* The list of this process's recorded threads, for THREADCPU records at the
+ * process's end: a lock-free list of blocks of slots that are never freed. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -21,7 +21,8 @@ static _Atomic uint32_t first_tids[THREADS_FIRST];
 static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 
 /* The threads that ended last. A thread is in /proc for a while after its END,
- * even after it was joined: it must not count as silent. */
+ * even after it was joined. This list keeps it from being taken for a silent
+ * thread. */
 #define ENDED 256u
 static _Atomic uint32_t ended[ENDED] IPS_TABLE;
 static _Atomic uint32_t next_ended;
@@ -35,8 +36,8 @@ static bool is_known(uint32_t tid)
     return false;
 }
 
-/* May be called again for the same thread, if the thread could make no segment.
- */
+/* May be called several times for a thread, if the thread cannot make its first
+ * segment. */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
@@ -56,8 +57,8 @@ void ips_threads_add(uint32_t tid)
             uint64_t fresh = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
             if (ips_sys_is_error(fresh))
-                /* Without an entry, the thread's CPU time is known only up to
-                 * its last record. */
+                /* The thread has no entry then, and its CPU time is known only
+                 * up to its last record. */
                 return;
             struct thread_block *made = (struct thread_block *)fresh;
             made->tid = (_Atomic uint32_t *)(made + 1);
@@ -100,16 +101,17 @@ void ips_threads_reset(void)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
     if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
-        /* No thread has ended, so `ended` is empty; its pages are not touched.
-         */
+        /* No thread has ended, so `ended` is empty. Do not touch its pages. */
         return;
-    /* Stores only where needed: a store copies the parent's page. */
+    /* Store only where needed, since a store copies a page that is shared with
+     * the parent. */
     for (unsigned i = 0; i < ENDED; i++)
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))
             atomic_store(&ended[i], 0);
 }
 
-/* The kernel's formula for the CPU clock id of a thread of this process. */
+/* Returns the id of the CPU clock of a thread of this process, by the kernel's
+ * formula (CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED). */
 static int thread_clock(uint32_t tid)
 {
     return (int)(~tid << 3 | 6u);
@@ -142,8 +144,8 @@ void ips_threads_record_cpu(uint32_t except)
 
 /* Writes a stream for a thread that made no record. A library that looks
  * pthread_create up itself (jemalloc) creates threads that the agent does not
- * see. Such a thread is noticed at its first record. Of one that never records,
- * this stream says that it existed, and its CPU time. */
+ * see. The agent notices such a thread at its first record. If it never
+ * records, this stream shows that it existed and how much CPU time it used. */
 static void write_silent_stream(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock(thread_clock(tid));
@@ -218,11 +220,12 @@ void ips_threads_record_silent(void)
 {
     struct stat st;
     struct listing l = {.count = 0};
-    /* The C library has created no thread, so there is no silent one. */
+    /* The C library has never created a thread, so there is no silent one. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
-    /* The link count is two plus one per thread: most programs have one thread.
-     * Threads of agent/record/own_table.h are in the directory, too. */
+    /* The link count of the directory is 2 plus the number of threads, so 3
+     * means that there is only this one. Helper threads of
+     * agent/record/own_table.h are in the directory, too; skip them below. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
     if (ips_build_proc_path(l.path, sizeof(l.path), "self", "/task") &&

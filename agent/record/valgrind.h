@@ -1,9 +1,9 @@
 /*
- * Does valgrind run this program? Valgrind reports on the program's standard
- * error what it finds odd, and our samples do odd things. So there are no
- * samples under it; CPU time there is not the program's anyway. A request to
- * valgrind (valgrind.h) is a few rotations without effect on a real processor,
- * and costs a few ns.
+ * Does valgrind run this program? Valgrind would report our samples as errors
+ * on the program's standard error. So the agent takes no samples under
+ * valgrind, where CPU time says little about the program anyway. A request to
+ * valgrind (valgrind.h) is a few rotate instructions that have no effect on a
+ * real processor and take a few ns.
  */
 #ifndef IPS_AGENT_RECORD_VALGRIND_H
 #define IPS_AGENT_RECORD_VALGRIND_H
@@ -48,8 +48,8 @@ static inline bool ips_in_valgrind(void)
     return ips_valgrind_request(IPS_VALGRIND_RUNS, 0, 0);
 }
 
-/* Excludes our own memory from checks: threads share it without locks, and
- * checkers of data races would report that as the program's. */
+/* Excludes our own memory from checks for data races: threads share it without
+ * locks, and the checkers would report that as a fault of the program. */
 static inline void ips_valgrind_ignore(uint64_t at, uint64_t bytes)
 {
     ips_valgrind_request(IPS_VALGRIND_HELGRIND_IGNORES, at, bytes);

@@ -1,4 +1,4 @@
-/* Keeps a table of the modules written, and writes them. */
+/* Writes MODULE records, and keeps a table of the modules that have one. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -25,7 +25,7 @@ static struct known {
 } modules[MODULES] IPS_TABLE;
 static _Atomic unsigned used; /* slots from here on were never used */
 #define PAGES 256u
-/* Pages whose module is written. */
+/* Pages of code (address >> 12) whose module has been written. */
 static _Atomic uint64_t pages[PAGES] IPS_TABLE;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -89,9 +89,9 @@ static void write_module(const struct module *m, bool gone)
                             (long)own, sizeof(own) - 1, 0, 0);
         n = got > 0 ? (size_t)got : 0;
         path = own;
-        /* Without /proc (after chroot), getauxval is asked. It is called only
-         * then: to bind it, the loader takes 3 KB of a stack that may be a
-         * coroutine's. */
+        /* Without /proc (after chroot), use getauxval. Only then, because to
+         * bind that function the loader uses 3 KB of the stack, which may be a
+         * coroutine's small stack. */
         const char *given = n ? NULL : (const char *)getauxval(AT_EXECFN);
         if (given && *given == '/') {
             path = given;
@@ -130,7 +130,8 @@ static void remove_and_record_unload(struct known *k, uint64_t start)
     write_module(&m, true);
 }
 
-/* Writes `m` unless it is known. Two concurrent threads may both write it. */
+/* Writes `m` unless it is in the table. Two threads at the same time may both
+ * write it. */
 static void record_module_once(const struct module *m)
 {
     unsigned n = atomic_load(&used);
@@ -205,7 +206,7 @@ static bool record_module_of_pc(uint64_t pc)
     IPS_APART;
     struct dl_find_object found;
     if (!find_module(pc, &found))
-        return false; /* code made at run time */
+        return false; /* code generated at run time */
     struct module m = {.start = (uint64_t)found.dlfo_map_start,
                        .end = (uint64_t)found.dlfo_map_end,
                        .bias = found.dlfo_link_map->l_addr,
@@ -224,12 +225,13 @@ static bool record_module_of_pc(uint64_t pc)
 
 void ips_module_record_once_slow(uint64_t pc)
 {
-    /* Read before the lookup: if a module is unloaded meanwhile, the page does
-     * not count as known. */
+    /* Read the page, with its era, before the lookup: if a module is unloaded
+     * meanwhile, the page does not count as known. */
     uint64_t page = ips_module_page(pc);
     _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
-    /* Adds 0 instead of loading: a load from a page that was never written maps
-     * the zero page, and the store below would fault once more. */
+    /* Adds 0 instead of a plain load: a load from memory that was never written
+     * maps the zero page, and the store below would then cause a second page
+     * fault. */
     if (atomic_fetch_add_explicit(seen, 0, memory_order_relaxed) != pc >> 12) {
         if (!record_module_of_pc(pc))
             return;

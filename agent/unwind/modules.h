@@ -1,24 +1,26 @@
 /*
- * Code mapped into the image: MODULE records.
+ * Writes MODULE records: which code is mapped at which addresses.
  *
- * Modules are found by the addresses that records contain: a pc or return
- * address of a sample or stack, the site of a recorded call, a procedure. Each
- * address is looked up in a table of known pages. For a new page
+ * The agent finds modules by the code addresses in records: a pc or return
+ * address of a sample or stack, the site of a recorded call, a procedure. It
+ * looks up each address in a table of known pages. For a new page
  * _dl_find_object (glibc 2.35) gives the module; it takes no lock and may be
- * called in a signal handler. On older glibc, all modules present at the start
- * of an image are written then (dl_iterate_phdr, before the program's threads);
- * doing so always would cost a program without samples 20 us for nothing.
+ * called in a signal handler. On older glibc, the modules that are present at
+ * the start of an image are written then (dl_iterate_phdr, before the program
+ * starts threads). That takes 20 us, which would be wasted in a program without
+ * samples.
  *
- * A new module is written before the SAMPLE that needs it (a call's own record
- * and a STACK may precede theirs). dlopen is not wrapped: it searches with the
- * RUNPATH of its caller, which would be us; and a check after each dlopen would
- * need the loader's lock, which a fork child may find locked for ever. dlclose
- * is wrapped: unloaded modules are written with gone = 1. A module that was
- * unloaded or replaced unseen is noticed when one of its addresses is seen
- * again.
+ * The MODULE record of a new module precedes the SAMPLE that needs it (the
+ * record of a call, or a STACK, may precede it). dlopen is not wrapped: it uses
+ * the RUNPATH of its caller, which would be our library's; and a check after
+ * each dlopen would need the loader's lock, which a fork child may find locked
+ * for ever. dlclose is wrapped: unloaded modules are written with gone = 1. If
+ * a module was unloaded or replaced without our seeing it, the agent notices
+ * when a record has an address in its range again.
  *
- * Async-signal-safe except ips_modules_begin; errno kept. The table holds 1024
- * modules; more are not written. A fork child has its parent's.
+ * Async-signal-safe except ips_modules_begin; errno is unchanged. The table
+ * holds 1024 modules; further ones are not written. A fork child inherits its
+ * parent's table.
  */
 #ifndef IPS_AGENT_UNWIND_MODULES_H
 #define IPS_AGENT_UNWIND_MODULES_H
@@ -28,13 +30,13 @@
 
 #include "agent/record/stream.h"
 
-/* Call it once, at the start of an image. */
+/* Call once, at the start of an image. Writes its modules on older glibc. */
 void ips_modules_begin(void);
 
 void ips_module_record_once_slow(uint64_t pc);
 
-/* The page of `pc`, as kept in ips_me.site_page: includes the era, so it
- * differs after an unload. */
+/* Returns the page of `pc`, as stored in ips_me.site_page. The value includes
+ * the era, so it changes when a module is unloaded. */
 #define IPS_MODULES_ERA (1ull << 40)
 static inline uint64_t ips_module_page(uint64_t pc)
 {
@@ -42,15 +44,16 @@ static inline uint64_t ips_module_page(uint64_t pc)
            atomic_load_explicit(&ips_core.modules_era, memory_order_relaxed);
 }
 
-/* Writes the module of `pc` unless it was written. Costs one comparison if the
- * page is the same as the thread's last. */
+/* Writes the module of `pc` unless it was written. Only one comparison if the
+ * page is the same as at the thread's last call. */
 static inline void ips_module_record_once(uint64_t pc)
 {
     if (__builtin_expect(ips_me.site_page != ips_module_page(pc), 0))
         ips_module_record_once_slow(pc);
 }
 
-/* After a dlclose: writes which modules are gone. */
+/* Call after a dlclose: writes a record with gone = 1 for each unloaded module.
+ */
 void ips_modules_record_unloaded(void);
 
 #endif

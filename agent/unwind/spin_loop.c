@@ -17,10 +17,10 @@
 struct insn {
     size_t length;
     bool memory;        /* it has a memory operand */
-    bool pause, counts; /* counts: adds or subtracts */
+    bool pause, counts; /* counts: it adds or subtracts a constant */
     bool conditional;   /* a conditional jump */
     bool jumps;
-    int64_t offset;       /* of the jump, from the next instruction */
+    int64_t offset;       /* of the jump target from the next instruction */
     unsigned base, index; /* registers of the memory operand, or NO_REG */
     unsigned to;          /* register that it sets, or NO_REG */
     unsigned from, with;  /* registers that `to` is made of, or NO_REG */
@@ -29,7 +29,7 @@ struct insn {
     bool address;         /* `to` gets the operand's address, not its value */
 };
 
-/* What is left of an instruction while it is decoded. */
+/* The bytes of an instruction that are not yet decoded, and its prefixes. */
 struct reader {
     const uint8_t *p, *end;
     uint8_t rex;
@@ -49,7 +49,8 @@ static int64_t read_signed(struct reader *r, size_t bytes)
     return bytes == 1 ? b : d;
 }
 
-/* Skips a constant of the operand's size. */
+/* Skips an immediate operand: one byte, or of the instruction's operand size.
+ */
 static void skip_constant(struct reader *r, bool byte)
 {
     if (r->p)
@@ -60,7 +61,8 @@ struct modrm {
     unsigned mod, reg, rm;
 };
 
-/* Reads the operand bytes. Sets the memory operand of *i, if there is one. */
+/* Reads the ModRM byte and what follows from it (SIB, displacement). Sets the
+ * memory operand of *i, if there is one. */
 static struct modrm read_operands(struct reader *r, struct insn *i)
 {
     struct modrm m = {0};
@@ -113,14 +115,15 @@ static void read_prefixes(struct reader *r)
         r->rex = *r->p++;
 }
 
-/* Without optimisation, variables lie below the frame pointer. */
+/* Is the memory operand a variable on the stack: below the frame pointer (code
+ * compiled without optimisation) or above the stack pointer? */
 static bool is_on_stack(const struct insn *i)
 {
     return i->index == NO_REG && ((i->base == RBP && i->displacement < 0) ||
                                   (i->base == RSP && i->displacement >= 0));
 }
 
-/* Instructions 0F xx. */
+/* Decodes the instructions with two-byte opcodes, 0F xx. */
 static bool decode_two_byte(struct reader *r, struct insn *i)
 {
     if (r->p >= r->end)
@@ -145,7 +148,8 @@ static bool decode_two_byte(struct reader *r, struct insn *i)
     return op == 0x1f; /* nop */
 }
 
-/* Group of instructions that an operation code shares: 80, 81, 83. */
+/* Decodes arithmetic with an immediate operand: opcodes 80, 81 and 83, where
+ * the ModRM byte selects the operation. */
 static bool decode_with_constant(struct reader *r, struct insn *i, uint8_t op)
 {
     const struct modrm m = read_operands(r, i);
@@ -213,7 +217,7 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
     if ((op & 0xf8) == 0xb8) { /* mov of a constant to a register */
         skip_constant(r, false);
         i->to = (op & 7) | (r->rex & 1u) << 3;
-        return !(r->rex & 8u); /* not of 64 bits */
+        return !(r->rex & 8u); /* no 64-bit constants */
     }
     m = read_operands(r, i);
     switch (op) {
@@ -255,8 +259,8 @@ static bool decode_one_byte(struct reader *r, struct insn *i, uint8_t op)
     }
 }
 
-/* Decodes the instruction at code[at]. False: it is none of the kinds that a
- * spin loop has. */
+/* Decodes the instruction at code[at] into *i. Returns false if it is of a kind
+ * that spin loops do not have. */
 static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
                                struct insn *i)
 {
@@ -278,8 +282,8 @@ static bool decode_instruction(const uint8_t *code, size_t length, size_t at,
     return true;
 }
 
-/* Slots on the stack that the loop stores to: code that was compiled without
- * optimisation keeps its variables there. */
+/* Variables on the stack to which the loop stores: code that was compiled
+ * without optimisation keeps its variables there. */
 #define SLOTS 8u
 struct slots {
     int64_t at[SLOTS];
@@ -288,7 +292,7 @@ struct slots {
     unsigned count;
 };
 
-/* Returns the index of the slot that `i` uses; `count`: none of them. */
+/* Returns the index of the slot that `i` uses, or p->count if it uses none. */
 static unsigned find_slot(const struct slots *p, const struct insn *i)
 {
     unsigned k = 0;
@@ -298,13 +302,13 @@ static unsigned find_slot(const struct slots *p, const struct insn *i)
     return k;
 }
 
-/* What one turn of the loop does. */
+/* Summary of one turn of the loop. */
 struct turn {
     /* registers that have the same value in every turn, unless memory changes
      */
     uint32_t stable;
     struct slots slots;
-    unsigned reads; /* loads from elsewhere than the stack */
+    unsigned reads; /* number of loads that are not from the stack */
     bool pauses, counts, tests;
 };
 
@@ -313,7 +317,8 @@ static bool is_stable(const struct turn *t, unsigned reg)
     return reg >= NO_REG || t->stable >> reg & 1;
 }
 
-/* False: the instruction uses what an earlier turn computed. */
+/* Adds the instruction to the summary. Returns false if it uses a value that an
+ * earlier turn computed: then the loop does not merely wait. */
 static bool add_to_turn(struct turn *t, const struct insn *i)
 {
     const unsigned slot = find_slot(&t->slots, i);
@@ -338,10 +343,11 @@ static bool add_to_turn(struct turn *t, const struct insn *i)
     return true;
 }
 
-/* More loads than these read data, whose number a seqlock protects, say. */
+/* A loop with more loads than this reads data, for example in a seqlock's retry
+ * loop. */
 #define LOADS_MOST 2u
 
-/* Does the loop code[first, end) only wait? */
+/* Does the loop code[first, end) only wait for memory to change? */
 static bool only_waits(const uint8_t *code, size_t first, size_t end)
 {
     struct insn i;
@@ -386,7 +392,8 @@ bool ips_is_spin_loop(const uint8_t *code, size_t length, size_t at)
 
 #elif defined(__aarch64__)
 
-/* Is it a jump back? Sets how many instructions it goes back. */
+/* Is the instruction a jump back? Sets *back to the number of instructions that
+ * it goes back. */
 static bool jumps_back(uint32_t insn, uint32_t *back)
 {
     uint32_t field, bits;

@@ -1,12 +1,12 @@
 /*
  * Recognises, by its instructions, a loop that only reads memory until another
- * thread changes it. Pure; async-signal-safe.
+ * thread changes the memory. No side effects; async-signal-safe.
  *
- * x86-64: a short loop without calls, which stores nothing but variables on the
- * stack, and reads at most two words, whose addresses are the same in every
- * turn (a walk along a list is none). A loop that counts must also have PAUSE.
- * Loops with an atomic operation are none: they usually succeed at once.
- * AArch64: a short loop with YIELD, ISB or WFE.
+ * x86-64: a short loop without calls that stores only to variables on the stack
+ * and reads at most two words, whose addresses are the same in every turn (so a
+ * walk along a list is not a spin loop). A loop that counts must also have
+ * PAUSE. A loop with an atomic operation is not a spin loop: it usually
+ * succeeds at once. AArch64: a short loop with YIELD, ISB or WFE.
  */
 #ifndef IPS_AGENT_UNWIND_SPIN_LOOP_H
 #define IPS_AGENT_UNWIND_SPIN_LOOP_H

@@ -1,4 +1,5 @@
-/* Finds and reads CIEs and FDEs; unwind.c names the standards. */
+/* Finds and reads an FDE and its CIE in .eh_frame; unwind.c names the
+ * standards. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,7 +9,7 @@
 
 #if IPS_UNWIND_TABLES
 
-/* glibc 2.35 and later; without it only frame pointers are used. */
+/* glibc 2.35 and later have it; without it only frame pointers are used. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 static bool read_cie(struct fde *f, const uint8_t *at)
@@ -78,7 +79,7 @@ static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
     return !r.bad && pc >= f->pc_begin && pc < f->pc_end;
 }
 
-struct entry { /* entry of the search table: both relative to the header */
+struct entry { /* entry of the search table; both are relative to the header */
     int32_t pc, fde;
 };
 
@@ -90,8 +91,8 @@ bool ips_unwind_find_fde(struct fde *f, uint64_t pc)
         return false;
     *f = (struct fde){.lo = found.dlfo_map_start, .hi = found.dlfo_map_end};
     const uint8_t *header = found.dlfo_eh_frame;
-    /* Version 1; pointer sdata4 pcrel, count udata4, table sdata4 datarel:
-     * what every linker writes. */
+    /* The encodings that every linker writes: version 1; pointer sdata4 pcrel,
+     * count udata4, table sdata4 datarel. */
     static const uint8_t usual[4] = {1, 0x1b, 0x03, 0x3b};
     if (header < f->lo || f->hi - header < 12 || memcmp(header, usual, 4) != 0)
         return false;
@@ -102,7 +103,7 @@ bool ips_unwind_find_fde(struct fde *f, uint64_t pc)
     if (!count || count > (size_t)(f->hi - (header + 12)) / sizeof(*table))
         return false;
     int64_t key = (int64_t)(pc - (uint64_t)(uintptr_t)header);
-    /* Invariant: table[low].pc <= key, if that is true of any entry. */
+    /* Invariant: table[low].pc <= key, if any entry has pc <= key. */
     uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;

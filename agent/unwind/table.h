@@ -1,7 +1,7 @@
 /*
  * Unwind tables of a module (agent/unwind/unwind.h): finds the FDE of a pc. For
- * unwind.c only. Every pointer is checked against the module's mapping; a
- * reader that came to its end is `bad` and returns zeros.
+ * unwind.c only. Every pointer is checked against the module's mapping. A
+ * reader that would read past its end becomes `bad` and returns zeros.
  */
 #ifndef IPS_AGENT_UNWIND_TABLE_H
 #define IPS_AGENT_UNWIND_TABLE_H
@@ -18,12 +18,12 @@
 #define IPS_UNWIND_TABLES 0
 #endif
 
-/* The table's data on the frame of one pc. All pointers are in [lo, hi), the
- * module's mapping. */
+/* The FDE of one pc and its CIE: how to unwind the frame. All pointers are in
+ * [lo, hi), the module's mapping. */
 struct fde {
     const uint8_t *lo, *hi;
-    const uint8_t *cie_at, *cie_end; /* initial instructions */
-    const uint8_t *at, *end;         /* instructions */
+    const uint8_t *cie_at, *cie_end; /* CFI instructions of the CIE */
+    const uint8_t *at, *end;         /* CFI instructions of the FDE */
     uint64_t pc_begin, pc_end;
     uint64_t code_align;
     int64_t data_align;
@@ -37,7 +37,8 @@ struct reader {
     bool bad;
 };
 
-/* `bytes` is a constant: inlined, this is one load. */
+/* Reads an integer of `bytes` bytes, at most 8. Always inlined: `bytes` is a
+ * constant, so this becomes one load. */
 static inline __attribute__((always_inline)) uint64_t
 take_bytes(struct reader *r, unsigned bytes)
 {
@@ -85,8 +86,9 @@ static inline int64_t take_sleb(struct reader *r)
     }
 }
 
-/* Reads a pointer in encoding `how` (DW_EH_PE_*): absolute, or relative to its
- * own address. */
+/* Reads a pointer in encoding `how` (DW_EH_PE_*). `relative`: resolves a
+ * pointer that is relative to its own address; else returns the stored value,
+ * as for a length. */
 static inline uint64_t take_pointer(struct reader *r, uint8_t how,
                                     bool relative)
 {
@@ -115,8 +117,8 @@ static inline uint64_t take_pointer(struct reader *r, uint8_t how,
     return v;
 }
 
-/* Finds the FDE of `pc`; false: there is none, or its format is not supported.
- */
+/* Finds the FDE of `pc` and fills *f. Returns false if there is none or its
+ * format is not supported. */
 bool ips_unwind_find_fde(struct fde *f, uint64_t pc);
 
 #endif

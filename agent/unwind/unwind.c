@@ -1,5 +1,5 @@
-/* The walk up the stack. Based on the DWARF 5 standard, section 6.4, and the
- * LSB's "Exception Frames" for .eh_frame and .eh_frame_hdr. */
+/* Walks up the stack. Follows the DWARF 5 standard, section 6.4, and the LSB's
+ * "Exception Frames" for .eh_frame and .eh_frame_hdr. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,7 +13,8 @@
 #include "agent/unwind/cache.h"
 #include "agent/unwind/table.h"
 
-/* Reads one word of the stack; false: outside [low, end). */
+/* Reads one word of the stack; returns false if it is not aligned or not within
+ * [low, end). */
 static bool load_word(const struct ips_unwind *u, uint64_t at, uint64_t *out)
 {
     if (at < u->low || at % 8 || u->end < 8 || at > u->end - 8)
@@ -33,8 +34,9 @@ static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
     u->known |= 1u << reg;
 }
 
-/* Steps to the caller's frame: pc = [fp + 8], fp = [fp], sp = fp + 16. false:
- * the frame is not further up the stack, or cannot be read. */
+/* Steps to the caller's frame by the frame pointer: pc = [fp + 8], fp = [fp],
+ * sp = fp + 16. Returns false if fp does not point up the stack or the frame
+ * cannot be read. */
 static bool step_by_frame_pointer(struct ips_unwind *u)
 {
     uint64_t fp, pc, at = u->reg[IPS_REG_FP];
@@ -63,7 +65,7 @@ enum rule {
     RULE_XIS, /* its value is what the expression at `value` computes */
 };
 struct row {
-    uint32_t named; /* bit per register for which a rule was set */
+    uint32_t named; /* one bit for each register that has a rule */
     uint8_t kind[IPS_REGS];
     uint8_t cfa_kind; /* RULE_IS: reg + offset; RULE_XIS: expression */
     uint8_t cfa_reg;
@@ -90,7 +92,7 @@ static bool set_rule(struct row *row, uint64_t reg, enum rule kind,
     return narrow_value(value, &row->value[reg]);
 }
 
-/* Skips an expression; returns its offset from `lo`. */
+/* Skips a DWARF expression; returns its offset from `lo`. */
 static int64_t skip_expression(const struct fde *f, struct reader *r)
 {
     int64_t place = r->p - f->lo;
@@ -118,8 +120,9 @@ struct machine {
     uint64_t loc;
 };
 
-/* Runs the operations other than advance, offset and restore (DW_CFA_*, low 6
- * bits). */
+/* Runs a CFI instruction whose upper two bits are 0 (DW_CFA_*): all but
+ * advance_loc, offset and restore. Returns false if it is unknown or invalid.
+ */
 static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
 {
     const int64_t da = m->f->data_align;
@@ -201,7 +204,8 @@ static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
     }
 }
 
-/* Runs instructions up to `pc`. */
+/* Runs CFI instructions up to those for `pc`. Returns false if one is unknown
+ * or invalid. */
 static bool run_until(struct machine *m, const uint8_t *at, const uint8_t *end,
                       uint64_t pc)
 {
@@ -228,7 +232,8 @@ static bool run_until(struct machine *m, const uint8_t *at, const uint8_t *end,
     return true;
 }
 
-/* --- expressions: what PLTs and stack-aligned functions use ------------- */
+/* --- DWARF expressions: PLTs and functions that align the stack use them ---
+ */
 
 #define DEEP 8u
 
@@ -267,7 +272,7 @@ static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
 }
 
 /* Applies the operation `op` of a DWARF expression to the `*n` values on
- * `stack`. Returns false if it is unknown or fails. */
+ * `stack`. Returns false if the operation is unknown or fails. */
 static bool apply_operation(const struct ips_unwind *u, struct reader *r,
                             uint8_t op, uint64_t *stack, unsigned *n)
 {
@@ -298,8 +303,9 @@ static bool apply_operation(const struct ips_unwind *u, struct reader *r,
     return apply_binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
 }
 
-/* Evaluates the DWARF expression at offset `place` and stores its value in
- * *out. Its stack starts with *start, or is empty if `start` is NULL. */
+/* Evaluates the DWARF expression at offset `place` from f->lo and stores its
+ * value in *out. The evaluation stack starts with *start, or empty if `start`
+ * is NULL. Returns false if the expression is not supported or fails. */
 static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
                                 int32_t place, const uint64_t *start,
                                 uint64_t *out)
@@ -339,8 +345,8 @@ static bool restore_register(const struct ips_unwind *u,
         break;
     case RULE_AT:
         v = at + (uint64_t)(int64_t)value;
-        /* Tables often do not show that an epilogue has popped the register
-         * already. */
+        /* A table often does not show that an epilogue has already popped the
+         * register, which then has its value. */
         if (v < u->reg[IPS_REG_SP] && reg != IPS_REG_PC)
             return true;
         if (!load_word(u, v, &v))
@@ -367,8 +373,8 @@ static bool restore_register(const struct ips_unwind *u,
     return reg != IPS_REG_PC;
 }
 
-/* Unwinds the frame of a signal handler: at its return, sp points at the
- * ucontext. */
+/* Unwinds the frame of a signal handler, whose sp points at the ucontext: takes
+ * all registers from the ucontext. */
 static bool step_over_signal(struct ips_unwind *u)
 {
     static const struct {
@@ -392,7 +398,7 @@ static bool step_over_signal(struct ips_unwind *u)
 /* --- the cache of rules -----------------------------------------------------
  */
 
-/* A rule is in `few`, or, if its slot there is taken, in `many`. */
+/* A rule is in `few` or, if another rule has its slot there, in `many`. */
 static struct ips_cached_rule few[1 << IPS_KEPT_FEW];
 static struct ips_cached_rule many[1 << IPS_KEPT_MANY] IPS_TABLE;
 static _Atomic bool many_used;
@@ -429,7 +435,8 @@ static void add_cached(uint64_t pc, uint64_t rule)
     ips_rule_add(many, IPS_KEPT_MANY, pc, rule);
 }
 
-/* The row packed into one word; 0 if it does not fit. */
+/* Returns the row packed into one word (unwind/cache.h); 0 if it does not fit.
+ */
 static uint64_t pack_rule(const struct row *row)
 {
     uint32_t others = row->named & ~(1u << IPS_REG_PC);
@@ -457,8 +464,8 @@ static uint64_t pack_rule(const struct row *row)
     return others ? 0 : word | IPS_KEPT_RULE;
 }
 
-/* Unwinds one frame by the row that is packed in `rule`. Returns 1, or -1: end
- * of the walk. */
+/* Unwinds one frame by the row that is packed in `rule`. Returns 1, or -1 at
+ * the end of the walk. */
 static int step_by_rule(struct ips_unwind *u, uint64_t rule)
 {
     unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;
@@ -470,7 +477,7 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
     u->known &= ~CALLER_SAVED;
     for (unsigned i = 0; i < IPS_KEPT_REGS; i++) {
         uint64_t words = rule >> (IPS_KEPT_PLACES + 4 * i) & 0xf;
-        if (!words || at - 8 * words < sp) /* as in restore_register */
+        if (!words || at - 8 * words < sp) /* already popped */
             continue;
         if (load_word(u, at - 8 * words, &v))
             set_register(u, ips_kept_reg[i], v);
@@ -482,9 +489,9 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
     return 1;
 }
 
-/* Unwinds one frame by its table. `called`: pc is a return address, so the call
- * precedes it; set to false if the next frame up was interrupted by a signal.
- * Returns 1, -1: end of the walk, 0: no table. */
+/* Unwinds one frame by its FDE. *called: pc is a return address, so the call
+ * instruction precedes it; set to false if a signal interrupted the next frame
+ * up. Returns 1, or -1 at the end of the walk, or 0 if there is no FDE. */
 static __attribute__((noinline)) int step_by_fde(struct ips_unwind *u,
                                                  bool *called)
 {
@@ -585,8 +592,8 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             break;
         frames[n++] = pc;
         if (sp < u->low || sp >= u->end)
-            /* The frame is on another stack than [low, end), which is all that
-             * may be read. */
+            /* The frame is not in [low, end), the only stack that may be read.
+             */
             break;
         int by_table = step_by_table(u, &called);
         if (by_table < 0)
@@ -596,7 +603,8 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             if (!step_by_frame_pointer(u))
                 break;
         }
-        /* A handler may run on its own stack, above or below. */
+        /* A signal handler's own stack may be above or below the interrupted
+         * stack. */
         bool up = called ? u->reg[IPS_REG_SP] > sp : true;
         if (!has_register(u, IPS_REG_SP) || !up)
             break;

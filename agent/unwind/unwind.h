@@ -1,28 +1,29 @@
 /*
- * The call stack of interrupted or calling code.
+ * Walks the call stack of interrupted or calling code.
  *
- * Usable inside a measured program, in a signal handler at any instruction: no
- * allocation, no lock, no libc call but _dl_find_object (lock-free, glibc 2.35
- * and later; without it only frame pointers are followed). Of the stack, only
- * [low, end) is ever read, so wrong tables or a wild register end the walk and
- * cannot fault. Of modules, only memory that the loader reports as mapped is
- * read: the unwind table of a module whose code is running.
+ * Usable inside a recorded program, in a signal handler at any instruction: no
+ * allocation, no lock, and no libc call but _dl_find_object (lock-free, glibc
+ * 2.35 and later; without it only frame pointers are followed). The walk reads
+ * only two kinds of memory. One is the stack within [low, end), so wrong tables
+ * or a wild register end the walk but cannot cause a fault. The other is the
+ * unwind table of a module whose code is running, which the loader reports as
+ * mapped.
  *
- * Tables first, frame pointers second: the value of rbp does not show whether
- * it is a frame pointer or a variable, but the table does. So each frame is
- * unwound by the FDE of its pc (PT_GNU_EH_FRAME's binary search table, a CFI
- * interpreter for the rules that compilers and the C library emit). Without an
- * FDE (code made at run time, hand-written assembly) the frame pointer is used,
- * which must point up the stack. A signal frame (augmentation `S`) is read as
- * the ucontext that it is. On architectures other than x86-64 only frame
- * pointers are followed.
+ * Tables come before frame pointers: the value of rbp does not show whether it
+ * is a frame pointer or a variable, but the table does. So each frame is
+ * unwound by the FDE of its pc, found by the binary search table of
+ * PT_GNU_EH_FRAME; an interpreter runs the CFI instructions that compilers and
+ * the C library emit. Without an FDE (code generated at run time, hand-written
+ * assembly) the frame pointer is used, which must point up the stack. In a
+ * signal frame (augmentation `S`) the ucontext gives the registers. On
+ * architectures other than x86-64 only frame pointers are followed.
  *
- * Why not libgcc's _Unwind_Backtrace: libgcc_s is loaded with dlopen and malloc
- * at its first use, older ones take the loader's lock, it aborts on tables it
- * does not know, and it reads wherever a register points.
+ * Why not libgcc's _Unwind_Backtrace: its first use loads libgcc_s with dlopen
+ * and malloc, older versions take the loader's lock, it aborts on tables that
+ * it does not know, and it reads memory wherever a register points.
  *
  * Bounds: IPS_FRAMES_MAX frames, 512 CFI instructions a frame, 32 steps of
- * search. Cost: about 0.1 us a frame, 5 ns if its pc was met before
+ * search. Cost: about 0.1 us a frame, 5 ns if the rule of its pc is cached
  * (unwind/cache.h).
  */
 #ifndef IPS_AGENT_UNWIND_UNWIND_H
@@ -37,15 +38,17 @@ enum { IPS_REG_BX = 3, IPS_REG_FP = 6, IPS_REG_SP = 7, IPS_REG_PC = 16 };
 
 struct ips_unwind {
     uint64_t reg[IPS_REGS];
-    uint32_t known; /* bit per register */
-    /* Readable stack, set by the caller. low > SP: no frame is read. */
+    uint32_t known; /* one bit per register */
+    /* Readable part of the stack, set by the caller. If SP is not within it, no
+     * frame is read. */
     uint64_t low, end;
 };
 
-/* Takes the registers from the context of a signal; low = end = 0. */
+/* Fills *u with the registers of a signal's context; sets low = end = 0. */
 void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc);
 
-/* Takes the current registers of the calling function. */
+/* Fills *u with the current registers of the calling function; sets low = end =
+ * 0. */
 #if defined(__x86_64__)
 #define IPS_UNWIND_HERE(u)                                                     \
     do {                                                                       \
@@ -79,7 +82,7 @@ void ips_unwind_load_context(struct ips_unwind *u, const ucontext_t *uc);
     } while (0)
 #endif
 
-/* The stack pointer of the function that this is inlined into. */
+/* Returns the stack pointer of the function into which this is inlined. */
 static inline __attribute__((always_inline)) uint64_t ips_sp(void)
 {
     uint64_t sp;
@@ -95,7 +98,7 @@ static inline __attribute__((always_inline)) uint64_t ips_sp(void)
  * Returns their number, at most `max`; at least 1 if max > 0. Changes `u`. */
 uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);
 
-/* A module was unloaded: clears the cached rules. */
+/* Clears the cached rules. Call it after a module was unloaded. */
 void ips_unwind_clear_rules(void);
 
 #endif
