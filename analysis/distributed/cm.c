@@ -324,8 +324,8 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     if (to->asked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice what messages it awaits");
-    /* A position takes at least one byte, so a false count cannot make us
-     * allocate much. */
+    /* Each position takes at least one byte, so a false count cannot cause a
+     * large allocation. */
     if (r.bad || left > len)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");
@@ -394,7 +394,7 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
     return n;
 }
 
-/* Number of links from this part. */
+/* Returns the number of links from this part to its peers. */
 static uint64_t links_out(const struct ips_cm_links *l)
 {
     uint64_t n = 0;

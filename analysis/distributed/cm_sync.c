@@ -1,7 +1,7 @@
 /*
- * The kernel of path.c in a form that can pause: a chain that needs a value of
- * another machine waits for it and continues when it has arrived. As in path.c,
- * a node without a value stores the list of its waiting chains in its EST.
+ * The algorithm of path.c in a form that can pause: a chain that needs a value
+ * from another machine waits until the value has arrived. As in path.c, a node
+ * without a value stores the list of its waiting chains in its EST.
  */
 #include "analysis/distributed/cm_sync.h"
 

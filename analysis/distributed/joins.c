@@ -1,5 +1,6 @@
-/* Makes a slave's joins in four passes over its graph (partial kernel; marking
- * awaited nodes; numbers and sums; arcs), and then the head with the counts. */
+/* Makes a slave's joins in four passes over its graph: the longest path as far
+ * as it depends on nothing remote; marking awaited nodes; numbers and sums;
+ * arcs. Then writes the head with the counts. */
 #include "analysis/distributed/joins.h"
 
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 #include "analysis/graph/varint.h"
 #include "common/large.h"
 
-/* a flag in `crossed`, which the kernel no longer needs: another node needs
- * this node's value */
+/* a flag in `crossed`, which path.c no longer needs: another node needs this
+ * node's value */
 #define AWAITED 2u
 /* the flag that replaces AWAITED if the value depends on a join of its chain */
 #define JOINED 4u
@@ -227,8 +228,9 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
     return fine ? 0 : no_memory(err);
 }
 
-/* The best END of the folded chains (computed locally), which is the only
- * candidate of them. The ENDs of all other chains are candidates. */
+/* Returns the best END of the folded chains (computed locally), the only one of
+ * their ENDs that is a candidate. The ENDs of all other chains are
+ * candidates. */
 static uint32_t find_best_folded_end(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
@@ -393,8 +395,8 @@ static int make_all(struct maker *m, struct ips_err *err)
                                                 m->reached, err);
     if (rc < 0)
         return rc;
-    /* `crossed` of folded nodes is not needed here; clear it for AWAITED and
-     * JOINED. */
+    /* The values of `crossed` for folded nodes are not needed here. Clear them,
+     * so that AWAITED and JOINED can use the array. */
     for (uint32_t c = 0; c < g->chain_count; c++)
         memset(m->e.crossed + g->chains[c].first, 0,
                m->reached[c] - g->chains[c].first);

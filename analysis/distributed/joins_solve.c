@@ -1,9 +1,8 @@
 /*
  * Solves the joins of all machines while reading them. Each chain runs until it
- * needs a D that is not known yet, as the kernel (path.c) runs chains over
- * nodes. An unknown D stores the list of the chains that wait for it: the top
- * bit is set, the first chain's number is in the low bits, the others are
- * linked by chain.
+ * needs a D that is not known yet, as path.c runs chains over nodes. An unknown
+ * D stores the list of the chains that wait for it: the top bit is set, the
+ * first chain's number is in the low bits, the others are linked by chain.
  *
  * won[j] is the candidate that won join j: WON_CHAIN: the chain's previous join
  * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote in k; else
@@ -54,8 +53,9 @@ struct solver {
     struct chain *chain;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count;
-    uint64_t bits; /* bitwise or of all times met, for the check of limits */
-    bool bad;      /* the bytes are inconsistent */
+    uint64_t
+        bits; /* bitwise OR of all times met, to check against IPS_TIME_LIMIT */
+    bool bad; /* the bytes are inconsistent */
     uint32_t bad_machine;
 };
 
@@ -150,8 +150,8 @@ static inline bool publish_join_and_read_arc(struct solver *s, struct chain *c,
     return fits;
 }
 
-/* Whether D (see joins.h) of the join `source` is known: stores it in *d. If
- * it is not, the chain waits for it. */
+/* If D (see joins.h) of the join `source` is known, stores it in *d and returns
+ * true. Else the chain waits for it. */
 static inline bool is_known_or_wait(struct solver *s, struct chain *c,
                                     uint32_t number, uint32_t source,
                                     uint64_t *d)
@@ -178,10 +178,9 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
     }
 }
 
-/* Prefetches what the chain will need on its next turn: there are more
- * chains than the hardware prefetcher can follow. This function must be
- * inline: otherwise the compiler takes it for a function without effect and
- * removes the calls. */
+/* Prefetches the data that the chain will need on its next turn: there are more
+ * chains than the hardware prefetcher can follow. The function must be inlined:
+ * otherwise the compiler sees no effect in it and removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_next(const struct solver *s, const struct chain *c)
 {
@@ -312,8 +311,9 @@ static int run_all_chains(struct solver *s, struct ips_joins_reader *r,
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
-/* Chooses the END of the path: the greatest candidate, of equal ones the first.
- */
+/* Chooses the END of the path: the greatest candidate, or the first of several
+ * equal ones.
+ * */
 static int choose_end(struct ips_joined *j, struct ips_err *err)
 {
     j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;
@@ -417,8 +417,8 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
     return (size_t)(at - to);
 }
 
-/* The remote in through which the path reaches `join`, or IPS_NO_NODE: the path
- * starts on this machine. */
+/* Returns the remote in through which the path reaches `join`, or IPS_NO_NODE
+ * if the path starts on this machine. */
 static uint32_t walk_back_to_in(const struct ips_joined *j, uint32_t join)
 {
     while (join != IPS_NO_NODE) {

@@ -10,17 +10,20 @@ struct span {
     uint64_t from, to;
     bool waits;
     uint32_t cause;
-    uint64_t cpu, delay; /* ns of an active span; the rest of it is unknown */
+    uint64_t cpu,
+        delay; /* ns of CPU time and run delay in an active span; the rest of
+                  the span is off the CPU for an unknown reason */
 };
 
-/* State of an iteration over one chain, span by span. */
+/* State of an iteration over one chain, span by span. A span is "reported" when
+ * the iteration has returned it. */
 struct teller {
     uint32_t first, end;  /* first node of the chain, one past its last */
     uint32_t node;        /* the current arc is the arc into this node */
     uint64_t wait;        /* index of the arc's next wait to report */
     uint64_t reported_ns; /* everything up to this moment is reported */
     struct ips_arc_time arc;
-    uint64_t gone; /* ns of arc.length that are reported */
+    uint64_t gone; /* how many ns of arc.length are reported */
     bool begun;
     struct span now;
 };
@@ -137,7 +140,7 @@ static uint64_t rate_of(uint64_t ns, uint64_t length)
     return (uint64_t)(((ips_u128)ns << 32) / length);
 }
 
-/* The part of a span that its rounded rate leaves out, in 2^-32 ns. */
+/* Returns the remainder that rate_of() rounds away, in 2^-32 ns. */
 static uint64_t rest_of_rate(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) % length);
@@ -197,8 +200,8 @@ static uint64_t take_ns(uint64_t *room, uint64_t ns)
     return got;
 }
 
-/* Splits `room` over the causes of the waiting threads. Cumulative shares are
- * rounded, so that the shares add up to `room`. */
+/* Splits `room` ns of idle core time over the causes of the waiting threads.
+ * The cumulative shares are rounded, so the shares add up to `room`. */
 static void split_by_cause(struct sweep *s, uint64_t room)
 {
     uint64_t before = 0, gone = 0;

@@ -15,8 +15,8 @@ struct reception {    /* a receive of a message from another node of the
     uint32_t sent, sender; /* node and chain of the message's send */
     bool accept;
 };
-/* Did node `first` have to be passed before `then`? If not, `node` shows the
- * pattern. */
+/* The question whether node `first` had to be passed before node `then`. If the
+ * answer is no, `node` shows the pattern. */
 struct question {
     uint32_t chain; /* the chain of `first` */
     uint32_t first, then, node;
@@ -34,8 +34,8 @@ struct looker {
     struct question *question;
     uint32_t question_count, question_capacity;
     uint32_t
-        *known; /* [nodes] 1 + the last node, of the chain whose questions are
-                   being answered, that had to come before this node; 0: none */
+        *known; /* [nodes] for the chain whose questions are being answered: 1 +
+                   its last node that had to come before this node; 0: none */
     uint8_t *mark; /* [nodes] 1: the node shows a pattern */
 };
 
@@ -131,8 +131,8 @@ static int collect_receptions(struct looker *l)
     return 0;
 }
 
-/* Adds the question whether the message of receive `b` was sent only after
- * receive `a` of the same thread; if not, `b` could have been first. Adds
+/* Adds this question about two receives of a thread: did the send of b's
+ * message depend on receive `a`? If not, `b` could have been first. Adds
  * nothing if both messages have the same sender or channel. */
 static int add_question_of_pair(struct looker *l, const struct reception *a,
                                 const struct reception *b,

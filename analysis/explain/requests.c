@@ -114,7 +114,7 @@ static int collect_sends_and_receives(struct finding *f)
 /* ---- turns ----------------------------------------------------------------
  */
 
-/* The time at which the data that node i received had arrived. */
+/* Returns when the data that node i received had arrived. */
 static uint64_t arrival_of(const struct finding *f, uint32_t i)
 {
     const struct ips_graph *g = f->g;
@@ -281,9 +281,10 @@ static void add_queued_behind(const struct finding *f, struct ips_request *r,
     }
 }
 
-/* How much of [from, to) `chain` worked on other requests of r's service.
- * Where several overlap, the one that began first gets the time. Also adds
- * this time to what `r` was queued behind. */
+/* Returns how many ns of [from, to) `chain` worked on other requests of r's
+ * service. Where several requests overlap, the one that began first gets the
+ * time. Also records in f->behind how long `r` was queued behind each of
+ * them. */
 static uint64_t account_ns_on_other_requests(const struct finding *f,
                                              struct ips_request *r,
                                              uint32_t chain, uint64_t from,
@@ -315,16 +316,17 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
 /* ---- a request's path ------------------------------------------------------
  */
 
-/* A step of the walk back, cut off at the arrival. */
+/* A step of the walk back from a request's end. The part before the request's
+ * arrival is cut off. */
 struct step {
     uint32_t node, chain; /* the step ends at this node */
     uint64_t from, to;
     bool crossed;
 };
 
-/* Makes the step over one arc back from *node. *node becomes the node before
- * the arc, or IPS_NO_NODE after the step before a chain's first node. False:
- * the arrival is reached. */
+/* Sets *s to the step over one arc back from *node. *node becomes the node
+ * before the arc, or IPS_NO_NODE after the step before a chain's first node.
+ * False: the arrival is reached. */
 static bool step_back(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r, uint32_t *node,
                       struct step *s)
@@ -361,9 +363,9 @@ static void account_step(struct finding *f, struct ips_request *r,
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
 
-/* Makes the step from the request's last node to the end of the request,
- * which is later if the program marked the end. False: the request ends at
- * that node. */
+/* Sets *s to the step from the request's last node to the end of the request.
+ * Returns false if the request ends at that node. The end is later than the
+ * node only if the program marked it. */
 static bool make_step_after_last_node(const struct ips_graph *g,
                                       const struct ips_est *est,
                                       const struct ips_request *r,

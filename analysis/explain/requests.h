@@ -15,9 +15,9 @@
  * A request arrives when its first message was sent plus the message time. If
  * the sender is not recorded it arrives when it was received; time before that
  * is unknown. A connection on which a request is sent before the previous one
- * was answered (pipelined, multiplexed) is counted and left out completely;
- * this is noticed only if the client is recorded. What a server sends first (a
- * greeting) is no request.
+ * was answered (pipelined, multiplexed) is only counted; it gets no requests.
+ * Such a connection is detected only if the client is recorded. A message that
+ * a server sends first (a greeting) is no request.
  *
  * A request may also be a span of one thread's time that the program itself
  * marked (marks, tasks of the API): ips_requests_find_marked(). It arrives, and
@@ -113,8 +113,8 @@ static inline uint64_t ips_request_ns(const struct ips_request *r)
     return r->finished_ns - r->arrived_ns;
 }
 
-/* Splits the time of one request by thread: adds to `ns` [chain_count] what it
- * spent in each, including queued and untaken time. */
+/* Splits the time of one request by thread: adds to `ns` [chain_count] the time
+ * that the request spent in each thread, including queued and untaken time. */
 void ips_request_add_ns_by_chain(const struct ips_graph *g,
                                  const struct ips_est *est,
                                  const struct ips_request *r, uint64_t *ns);

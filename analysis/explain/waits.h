@@ -8,21 +8,21 @@
  * within the time that the thread slept for it according to the graph ([at -
  * wait, at]); else at its own moment before that. The part of a wait that does
  * not fit there is WOKEN, blamed on the waiter itself: the thread was woken but
- * had no CPU yet, or what it waited for had arrived already.
+ * had no CPU yet, or the thing that it waited for had arrived already.
  *
  * A wait from `lo` to `hi` that node u of another chain ended is blamed as
  * follows:
  *  - DELIVERY: from at(u) to hi, the message was on the way or the wake-up took
  *    that long.
- *  - Before at(u), what u's chain did from lo on, following only nodes up to u:
- *    COMPUTE, RUNNABLE and OFF_CPU (off the CPU outside of waits, reason
- *    unknown), in the proportions of the arc. Its own waits that no recorded
- *    thread ended are WAITED, with their cause. For a wait that a thread did
- *    end, the same rules apply to that thread. The time before the chain began
- *    is followed in the chain that created it, or is NOT_BEGUN if no recorded
- *    thread did.
+ *  - Before at(u), the activity of u's chain from lo on is blamed, with only
+ *    the nodes up to u: COMPUTE, RUNNABLE and OFF_CPU (off the CPU outside of
+ *    waits, reason unknown), in the proportions of the arc. Waits of u's chain
+ *    that no recorded thread ended are WAITED, with their cause. If a recorded
+ *    thread ended such a wait, the same rules apply to that thread. For the
+ *    time before u's chain began, they apply to the chain that created it; if
+ *    no recorded thread did, that time is NOT_BEGUN.
  *
- * Only causal predecessors are followed, so this ends whatever the clocks say.
+ * Blame follows only causal predecessors, so it ends even if clocks are wrong.
  * The time that the budget of steps does not reach is reported as CUT.
  *
  * Times are `at` of the graph: local ns for one machine, a common scale for
@@ -69,12 +69,13 @@ int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
                              struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
-/* When the thread of node i fell asleep for the node's cross arc or wait; at[i]
- * if it did not sleep, or if the node has neither. */
+/* Returns when the thread of node i fell asleep for the node's cross arc or
+ * wait; at[i] if it did not sleep, or if the node has neither. */
 uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i);
 
-/* The arc into node i without its waits: `length` ns, of which `cpu` were
- * computed and `delay` were runnable; the rest was off the CPU. */
+/* The arc into node i without its waits: `length` ns, of which the thread ran
+ * for `cpu` and was runnable without a CPU for `delay`; in the rest it was off
+ * the CPU. */
 struct ips_arc_time {
     uint64_t length, cpu, delay;
 };

@@ -1,6 +1,6 @@
 /*
- * Maps one machine's clock to the run's origin. If another machine's clock is
- * the reference, the map comes from the alignment of the two clocks
+ * Maps one machine's clock to the run's origin. If the origin is on another
+ * machine's clock, the map comes from the alignment of the two clocks
  * (analysis/graph/clock_align.h). Integers only, so that every engine computes
  * the same weights.
  */
@@ -33,8 +33,8 @@ static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
     return y > INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;
 }
 
-/* The inverse: the last moment of the local clock that is mapped to y or less
- * (the first moment of all if there is none). */
+/* The inverse of ips_clock_map_ns(): the last moment of the local clock that is
+ * mapped to y or less, or 0 if there is none. */
 static inline uint64_t ips_clock_unmap_ns(const struct ips_clock_map *m,
                                           uint64_t y)
 {

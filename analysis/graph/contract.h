@@ -10,11 +10,10 @@
 
 #include "analysis/graph/graph.h"
 
-/* Sets *most to the number of nodes of `g` that are at an end of a cross
- * arc, local or remote, or last in their chain. In any scenario at most so
- * many arcs and values of `g` can matter to other machines: what
- * ips_joins_make() makes is smaller than, and proportional to, this number.
- * O(nodes). */
+/* Sets *most to the number of nodes of `g` that are at an end of a cross arc,
+ * local or remote, or last in their chain. In every scenario this number limits
+ * how many arcs and values of `g` can matter to other machines. The output of
+ * ips_joins_make() is proportional to it and smaller. O(nodes). */
 int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
                          struct ips_err *err) IPS_MUST_USE;
 

@@ -30,7 +30,7 @@
     X(JOIN, 4)                                                                 \
     X(END, 5)                                                                  \
     X(AUX, 6)                                                                  \
-    X(POLL, 7) /* a wait for a descriptor returned */
+    X(POLL, 7) /* a wait for descriptors (poll, select) returned */
 enum ips_node_kind {
 #define X(name, number) IPS_NODE_##name = (number),
     IPS_NODE_KINDS(X)
@@ -48,7 +48,7 @@ enum ips_node_kind {
       "external")          /* weight xlen: elapsed ns (reply, disk, sleep) */  \
     X(IDLE, 5, "idle")     /* as EXTERNAL, but has a weight only with          \
                               --external=all */                                \
-    X(SIGNAL, 6, "signal") /* from the kill to the delivery, weight 0 */       \
+    X(SIGNAL, 6, "signal") /* from the kill() to the delivery, weight 0 */     \
     X(RESOURCE, 7, "resource") /* from the release to the acquisition, weight  \
                                   0: another order was possible */
 enum ips_xkind {
@@ -134,12 +134,12 @@ struct ips_graph {
     uint64_t *at; /* [node_count] when the thread passed the node, ns: by the
                      machine's CLOCK_MONOTONIC_RAW; in a view of `wall` since
                      the run's origin */
-    /* [node_count] for how many ns before `at` the thread slept, until the
-     * node's cross arc, or something without an arc, ended the wait; the delay
-     * after the wake-up is not included */
+    /* [node_count] ns that the thread slept before `at`, until the node's cross
+     * arc, or something without an arc, ended the wait. Not included: the delay
+     * from the wake-up until the thread ran */
     uint64_t *wait;
-    uint64_t *delay; /* [node_count] ns in the arc from the chain predecessor
-                        during which the thread was runnable, but not running */
+    uint64_t *delay; /* [node_count] ns of the arc from the chain predecessor in
+                        which the thread was runnable but not running */
     /* [node_count] or NULL: the share of w that the recording itself took, at
      * most w and UINT32_MAX; 0 at a chain's first node */
     uint32_t *probe;
@@ -152,8 +152,8 @@ struct ips_graph {
     struct ips_remote_out *out;
     /* Measured message times (analysis/graph/mtime.h), for scenarios with
      * `calibrated`. The map is borrowed. NULL: there is no map, or this is a
-     * view to which it was applied already. In such a view xlen of a DATA arc,
-     * and `out_ns`, are ns instead of bytes. */
+     * view to which it was applied already. In such a view xlen of a DATA arc
+     * is ns instead of bytes, and `out_ns` is set. */
     const struct ips_mtime_map *mtimes;
     uint64_t *out_ns; /* [out_count] or NULL; if set, a message time is computed
                          from it instead of from out[k].len */

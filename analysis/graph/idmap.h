@@ -1,7 +1,8 @@
 /*
- * A hash map from keys to numbers, or a set of keys: open addressing, doubled
- * when half full. A key is any number but UINT64_MAX. Made for as many keys as
- * a graph has nodes: 24 to 48 bytes a key, 16 to 32 without values.
+ * A hash map from keys to numbers, or a set of keys, with open addressing. It
+ * doubles when half full. A key is any number but UINT64_MAX. The map is
+ * designed for as many keys as a graph has nodes: it takes 24 to 48 bytes a
+ * key, as a set 16 to 32.
  */
 #ifndef IPS_ANALYSIS_GRAPH_IDMAP_H
 #define IPS_ANALYSIS_GRAPH_IDMAP_H

@@ -53,7 +53,8 @@ int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
                                        struct ips_est *e, uint32_t *reached,
                                        struct ips_err *err) IPS_MUST_USE;
 
-/* T, the sum of all chain arcs. A chain's first node has no chain arc. */
+/* Returns T, the sum of all chain arcs. A chain's first node has no chain
+ * arc. */
 uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g);
 
 /* Whether a path may end at this node: an END and, in a scenario with a goal,
@@ -66,9 +67,9 @@ static inline bool ips_is_end(const struct ips_graph *g,
            (!scenario->has_goal || node == scenario->goal);
 }
 
-/* Offers the last node of chain c, if it is an END, as a candidate for t_max.
- * Only a strictly greater EST wins, so of several ENDs with equal EST the one
- * offered first stays. */
+/* If the last node of chain c is an END, compares its EST with t_max and makes
+ * it the end of the path if its EST is greater. Of several ENDs with equal EST
+ * the first one stays. */
 static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
                                  const struct ips_scenario *scenario,
                                  uint32_t c)

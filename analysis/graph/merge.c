@@ -77,8 +77,9 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
     }
 }
 
-/* The arc's weight in `wall`, from the aligned clocks of two machines. If
- * alignment errors place the send after its receive, the weight is 0. */
+/* Returns the arc's weight in `wall`, computed from the aligned clocks of the
+ * two machines. If alignment errors place the send after its receive, the
+ * weight is 0. */
 static uint64_t wall_xlen(const struct ips_machine_graph *from,
                           const struct ips_remote_out *o,
                           const struct ips_machine_graph *to,

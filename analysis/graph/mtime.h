@@ -46,8 +46,8 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
  * points). */
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 
-/* A line that is nowhere above the curve; ips_curve_line_above(): a line that
- * is nowhere below it. */
+/* Returns a line that is nowhere above the curve. ips_curve_line_above()
+ * returns a line that is nowhere below it. */
 struct ips_mtime ips_curve_line_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
 
@@ -84,8 +84,9 @@ int ips_mtime_compute_outs(const struct ips_graph *g, uint64_t **out,
 
 /* ---- from rounds to a point ------------------------------------------- */
 
-/* Result of the rounds of one length: for each round, half of what remains of
- * the round trip without the CPU time of the two ends. */
+/* Statistics of all ping-pong rounds with messages of one length. Each round
+ * counts with half of its round trip, after the CPU time of the two ends was
+ * subtracted. */
 struct ips_half_trips {
     uint32_t rounds;
     uint64_t median_ns;
@@ -99,10 +100,10 @@ struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
 
 /* ---- waking -------------------------------------------------------------- */
 
-/* CPU time that a send spends on waking a peer on another processor: the median
- * of sends that do so (apart_ns) less the median of sends to a sleeping peer on
- * the same processor (together_ns), at least 0. [count] each; both are
- * reordered. */
+/* Returns the CPU time that a send spends on waking a peer on another
+ * processor: the median time of sends that do so (apart_ns) minus the median
+ * time of sends to a sleeping peer on the same processor (together_ns), at
+ * least 0. Both arrays have `count` entries and are reordered. */
 uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count);
 
 #endif

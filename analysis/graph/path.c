@@ -1,10 +1,11 @@
 /*
- * The kernel. Each chain runs until it needs a value that is not computed yet;
- * then the chain waits on that node and another chain runs. A node without a
- * value stores the list of its waiting chains in its EST: the top bit is set,
- * the first waiter's number is in the low bits, and further waiters are linked
- * by chain. So a node that gets its value allocates nothing and looks nothing
- * up.
+ * The inner loops of ips_longest_path(). "Running" a chain means computing the
+ * EST of its nodes, one after another. Each chain runs until it needs a value
+ * that is not computed yet; then the chain waits on that node and another chain
+ * runs. A node without a value stores the list of its waiting chains in its
+ * EST: the top bit is set, the first waiter's number is in the low bits, and
+ * further waiters are linked by chain. So giving a node its value needs neither
+ * an allocation nor a lookup.
  *
  * Most of the time goes to mispredicted branches, some 20 cycles each, and to
  * cache misses. Therefore a node has only one unpredictable branch: whether the
@@ -44,7 +45,7 @@ struct cursor {
     uint32_t end;       /* one past the chain's last node */
     uint32_t in;        /* index of the chain's next remote in */
     uint32_t next;      /* next chain waiting on the same node */
-    uint32_t asked; /* nodes before `asked` + AHEAD are prefetched already */
+    uint32_t asked;     /* nodes before `asked` + AHEAD have been prefetched */
 };
 
 struct kernel {
@@ -63,7 +64,8 @@ struct kernel {
      * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
     ips_u128 passed; /* sum of w of all nodes that have values */
-    uint64_t bits;   /* bitwise or of all times met, for the check of limits */
+    uint64_t bits;   /* bitwise OR of all computed times, to check against
+                        IPS_TIME_LIMIT */
 };
 
 /* The state of the kernel's loops. Its address never escapes, so the
@@ -149,9 +151,9 @@ uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g)
     return total;
 }
 
-/* A prefetch is only a hint, so it may point after the end of an array. This
- * function must be inline: otherwise the compiler takes it for a function
- * without effect and removes the calls. */
+/* A prefetch is only a hint, so it may point after the end of an array. The
+ * function must be inlined: otherwise the compiler sees no effect in it and
+ * removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_chain(const struct run *r, size_t i)
 {
@@ -247,8 +249,8 @@ compute_remote_in_node(struct run *r, struct cursor *cur)
     return true;
 }
 
-/* Takes the first chain of the list at index `at` of the queue; the rest of the
- * list, if any (*left), stays there. */
+/* Removes and returns the first chain of the list at index `at` of the queue.
+ * *left is set to whether the list has more chains, which stay there. */
 static inline __attribute__((always_inline)) uint32_t
 take_chain(const struct run *r, size_t at, bool *left)
 {
@@ -258,10 +260,11 @@ take_chain(const struct run *r, size_t at, bool *left)
     return c;
 }
 
-/* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns,
- * because a chain that waited for its turn finds much of what it needs and runs
- * far. The exception are two chains that answer each other: if `cur` waits for
- * the chain that it woke last, that chain runs next. */
+/* Removes from the queue and returns the chain that runs after `cur` stopped,
+ * or NO_CHAIN. Chains take turns, because the values that a chain needs are
+ * computed while it waits for its turn, so it then runs far. Two chains that
+ * answer each other are the exception: if `cur` waits for the chain that it
+ * woke last, that chain runs next. */
 static inline __attribute__((always_inline)) uint32_t
 take_next_chain(struct run *r, const struct cursor *cur)
 {
@@ -331,7 +334,7 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
         m->per_byte_q32 == 1ULL << 32 &&
         (m->scale_den == 0 || m->scale_num == m->scale_den))
         k->arcs.mode[IPS_X_DATA] = IPS_ARC_XLEN;
-    /* IPS_X_NONE is left out: a node of this kind has no cross predecessor. */
+    /* Skip IPS_X_NONE: a node of this kind has no cross predecessor. */
     for (int x = IPS_X_NONE + 1; x <= IPS_X_LAST; x++) {
         k->absent |= (uint32_t)(k->arcs.mode[x] == IPS_ARC_ABSENT) << x;
         k->odd |= (uint32_t)(k->arcs.mode[x] != IPS_ARC_ZERO) << x;

@@ -79,12 +79,11 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
                   struct ips_err *err) IPS_MUST_USE;
 
 /* Walks back from `from_end` along the winning arcs and stores the path in
- * *out. Stops at a START or, in a slave's subgraph, at a node whose remote
- * arc won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the
- * first node of a chain may stand for a path that leads to it and was left
- * out: such a node is no START, or has w > 0. The first segment of a path
- * that begins there starts at IPS_NO_NODE; the slave expands that segment
- * with ips_path_between(). */
+ * *out. Stops at a START or, in a slave's subgraph, at a node whose remote arc
+ * won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the first
+ * node of a chain may replace a path that leads to it. Such a node is no START,
+ * or has w > 0. The first segment of a path that begins there starts at
+ * IPS_NO_NODE; the slave expands that segment with ips_path_between(). */
 int ips_path_walk(const struct ips_graph *g,
                   const struct ips_scenario *scenario, const struct ips_est *e,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,

@@ -35,7 +35,7 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
         last->chain == seg->chain && last->to == seg->from &&
         last->from !=
-            IPS_NO_NODE) { /* a segment from IPS_NO_NODE stands for a path that
+            IPS_NO_NODE) { /* a segment from IPS_NO_NODE replaces a path that
                               was left out, so it is not merged */
         last->to = seg->to;
         last->ns += seg->ns;
@@ -57,9 +57,9 @@ struct walk {
 };
 
 /* Walks back from node i along the winning arcs and calls `seen` with each
- * segment, the last one first. Stops at node `until` (IPS_NO_NODE: only
- * where the path begins or another machine's arc won). *w is set to where
- * the walk ended. */
+ * segment, the last one first. Stops at node `until`, at the beginning of the
+ * path, or where another machine's arc won. `until` may be IPS_NO_NODE. *w is
+ * set to where the walk ended. */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
                      struct walk *w, struct ips_err *err)
@@ -124,8 +124,9 @@ static int put_before(void *arg, const struct ips_path_segment *seg,
     return 0;
 }
 
-/* Walks once to count and once to store: a path may have as many segments as
- * the graph has nodes, and fresh memory costs more than the second walk. */
+/* Walks twice, once to count and once to store: a path may have as many
+ * segments as the graph has nodes, and growing the array would cost more than
+ * the second walk. */
 static int walk_into(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, struct ips_path *out,
                      struct walk *w, struct ips_err *err)

@@ -1,8 +1,8 @@
 /*
- * Numbers of 7 bits a byte, low bits first, and signed differences, for data
- * that is written and read in millions. There are no bounds checks: a writer
- * needs room for IPS_VARINT_BYTES a number; a reader needs as many readable
- * bytes after the last number, and checks afterwards whether it read too far.
+ * Encodes numbers with 7 bits a byte, low bits first, and signed differences,
+ * for arrays of millions of numbers. There are no bounds checks: a writer needs
+ * room for IPS_VARINT_BYTES a number; a reader needs as many readable bytes
+ * after the last number, and checks afterwards whether it read too far.
  */
 #ifndef IPS_ANALYSIS_GRAPH_VARINT_H
 #define IPS_ANALYSIS_GRAPH_VARINT_H

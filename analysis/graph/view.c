@@ -41,7 +41,7 @@ static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
     if (!outside || x == IPS_NO_NODE)
         return;
     /* If the cross predecessor is the chain predecessor, the chain arc between
-     * the same two nodes already contains what ran meanwhile. */
+     * the same two nodes already contains the work done in that time. */
     uint64_t apart = ips_sub_sat(g->at[i], g->at[x]);
     if (x + 1 == i && i != first)
         apart = ips_sub_sat(apart, v->own_w[i]);
@@ -193,8 +193,8 @@ static int subtract_probe(struct ips_view *v,
     return 0;
 }
 
-/* Counts waits of unknown end as work, as if whatever ended them had worked
- * all the time. */
+/* Counts waits whose end has no arc as work, as if their unknown waker had
+ * worked all the time. */
 static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
                        struct ips_err *err)
 {

@@ -19,10 +19,9 @@
  *
  * A scenario may leave out the cost of recording: `probe` is then subtracted
  * from the chain arcs of `cpu` and `sched`. This is refused in `wall`: its
- * weights are differences of clock readings, so if only one arc became shorter,
- * the waits of other threads for it would stay as long as they were and the
- * path would be the elapsed time of no possible run. A replay computes how long
- * a run without recording would have taken.
+ * weights are differences of clock readings, so if one arc became shorter, the
+ * waits of other threads for it would not, and no run could have a path of that
+ * length. A replay computes how long a run without recording would have taken.
  *
  * A scenario with `unended` counts waits whose end has no arc as work for their
  * whole length. Its longest path is an upper bound, whatever ended those waits.

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-#define ALL_MOST (1u << 24) /* more maps than this are not all tried */
+#define ALL_MOST (1u << 24) /* if there are more maps, local search is used */
 
 void ips_search_release(struct ips_search *s)
 {
@@ -40,7 +40,7 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
     return false;
 }
 
-/* Inserts a new map into the list of the best if it belongs there. */
+/* Inserts a new map into the list of the best maps if it is good enough. */
 static int insert_best_map(struct search *s, uint32_t *map,
                            uint64_t makespan_ns, struct ips_err *err)
 {

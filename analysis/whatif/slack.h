@@ -8,8 +8,8 @@
  *  - near_ns: its time in near-critical arcs, those on the path included
  *  - path_ns: its time on the longest path itself
  *
- * least > 0 means that none of its arcs is on a longest path, and that delaying
- * one of them by up to `least` changes nothing.
+ * least > 0 means that none of the feature's arcs is on a longest path, and
+ * that delaying one of them by up to `least` does not change the path's length.
  * Source: ALGORITHMS 4, IPS-12.
  */
 #ifndef IPS_ANALYSIS_WHATIF_SLACK_H

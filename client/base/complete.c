@@ -7,7 +7,7 @@
 
 #define LIMIT_S 2 /* longest time that `ipsq complete` may take, in seconds */
 #define FORMAT_OPTIONS (IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV))
-/* Options that tell where the master is. */
+/* Options that say where the master is. */
 #define SESSION_OPTIONS                                                        \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE))
 /* Options that determine the columns of an answer. */
@@ -249,7 +249,8 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 static void on_limit(int sig)
 {
     (void)sig;
-    _exit(0); /* without a handler, the shell would report a death by signal */
+    _exit(0); /* without this handler the shell would report that a signal
+                 killed ipsq */
 }
 
 int ipsq_complete_print(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
- * Writes an answer in the format that the user asked for: what limits it, named
- * values, tables, and the certificate. Commands decide the contents and their
- * order; this file and format_*.c decide how it looks.
+ * Writes an answer in the format that the user asked for: its limitations,
+ * named values, tables, and the certificate. Commands decide the contents and
+ * their order; this file and format_*.c decide how it looks.
  *
  * JSON: one object; with `jsonl` one row a line and nothing else. TSV: a header
  * line and rows; if there are several parts, each is preceded by a line
@@ -54,16 +54,16 @@ void ipsq_out_group_end(struct ipsq_out *o);
  * NULL: none. */
 void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
                     const char *heading);
-/* Writes a whole table in steps. _begin comes first. Then _rows, any number of
- * times, writes the rows that `t` has and removes them from it. _end writes the
- * last rows and what follows them. */
+/* Writes a whole table in steps. Call _begin first. Then call _rows any number
+ * of times: it writes the rows of `t` and removes them from `t`. _end writes
+ * the last rows and the end of the table. */
 void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading);
 void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
-/* To be called right after ipsq_out_begin(). In the table format, writes what
- * limits the answer at once. ipsq_out_end() writes the certificate. `c` NULL:
- * the answer has no certificate and counts as incomplete. */
+/* Called right after ipsq_out_begin(). In the table format, writes the
+ * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
+ * NULL: the answer has no certificate and counts as incomplete. */
 void ipsq_out_limits_keep_certificate(struct ipsq_out *o,
                                       const Ips__Certificate *c, bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
@@ -109,7 +109,7 @@ void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
 /* Writes the certificate for people: all of it if `verbose`, else its notes and
  * one line that sums it up. */
 void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
-/* Writes the lines that say what limits an answer, if anything does. Unless
+/* Writes the limitations of an answer, if there are any, one a line. Unless
  * `verbose`, writes only the first line of each kind, with the number of the
  * others. */
 void ipsq_certificate_limits(FILE *f, const Ips__Certificate *c, bool verbose);
@@ -122,8 +122,8 @@ const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
 /* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */
 bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
                         const Ips__Certificate *c);
-/* The words that say why a process was not recorded; `cause` is that of an
- * Untraced message. */
+/* Returns the words that say why a process was not recorded; `cause` is that of
+ * an Untraced message. */
 const char *ipsq_untraced_why(const char *cause);
 
 #endif

@@ -10,7 +10,7 @@ static size_t columns_of(size_t count)
     return count < IPSQ_STRIP_WIDTH ? count : IPSQ_STRIP_WIDTH;
 }
 
-/* Index of the first value of a column. */
+/* Returns the index of the first value that a column shows. */
 static size_t first_of(size_t column, size_t columns, size_t count)
 {
     return column * count / columns;

@@ -1,4 +1,4 @@
-/* Declares what metrics_procs.c has: `ipsq metrics --level procedure`. */
+/* `ipsq metrics --level procedure` (metrics_procs.c). */
 #ifndef IPS_CLIENT_COMMANDS_METRICS_H
 #define IPS_CLIENT_COMMANDS_METRICS_H
 

@@ -9,8 +9,8 @@
 static const struct ipsq_column machine_column = {"machine", "machine",
                                                   IPSQ_VALUE};
 
-/* The columns that --sort accepts, as far as they are known before the answer:
- * those of the query are not. */
+/* The columns that --sort accepts, as far as they are known before the answer.
+ * The columns of the query are not known yet. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     (void)o;

@@ -25,8 +25,8 @@ static void offer_name(const char *name, const char *text)
         ipsq_names_add(&offered, name, NULL);
 }
 
-/* Offers the objects that `text` may become. For a name below the focus, the
- * candidates lack the part of their names that is the focus. */
+/* Offers the objects whose names begin with `text`. If `text` is relative to
+ * the focus, the candidates are too. */
 static void offer_objects_below_focus(const struct ipsq_name_source *from,
                                       const char *text)
 {
