@@ -53,8 +53,8 @@ struct solver {
     struct chain *chain;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count;
-    uint64_t
-        bits; /* bitwise OR of all times met, to check against IPS_TIME_LIMIT */
+    /* bitwise OR of all times met, to check against IPS_TIME_LIMIT */
+    uint64_t bits;
     bool bad; /* the bytes are inconsistent */
     uint32_t bad_machine;
 };

@@ -10,9 +10,9 @@ struct span {
     uint64_t from, to;
     bool waits;
     uint32_t cause;
-    uint64_t cpu,
-        delay; /* ns of CPU time and run delay in an active span; the rest of
-                  the span is off the CPU for an unknown reason */
+    /* ns of CPU time and run delay in an active span; the rest of the span is
+     * off the CPU for an unknown reason */
+    uint64_t cpu, delay;
 };
 
 /* State of an iteration over one chain, span by span. A span is "reported" when

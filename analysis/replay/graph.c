@@ -109,8 +109,8 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
     *to = g->chains[c];
     to->first = m->next;
     for (uint32_t i = first; i < end; i++) {
-        uint64_t done =
-            0; /* work of the arc into i that is before earlier cuts */
+        /* work of the arc into i that is before earlier cuts */
+        uint64_t done = 0;
         for (; m->cut < m->cut_end && m->cut->node == i; m->cut++) {
             uint64_t part = ips_min_u64(m->cut->w, g->w[i]) - done;
             m->cut->at = append_node(m, i, IPS_NODE_AUX, w + part) + 1;

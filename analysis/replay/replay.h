@@ -113,8 +113,8 @@ struct ips_ratio {
 struct ips_replay_machine {
     uint32_t cores;         /* number of cores, at least 1 */
     struct ips_ratio speed; /* sigma, above 0; default 1 */
-    struct ips_ratio
-        load; /* b: number of other threads that want a core; default 0 */
+    /* b: number of other threads that want a core; default 0 */
+    struct ips_ratio load;
     uint64_t turn_ns; /* length of a turn; 0: chains and load share the
                          cores evenly at every moment */
 };
@@ -177,8 +177,8 @@ struct ips_replay_ask {
     /* [medium_count] or NULL: a token bucket. An idle medium saves up to this
      * much of its time; the next transfer gets the saved time at once. */
     const uint64_t *burst_ns;
-    const struct ips_replay_locks
-        *locks; /* NULL: all RESOURCE arcs stay as recorded */
+    /* NULL: all RESOURCE arcs stay as recorded */
+    const struct ips_replay_locks *locks;
     /* The program's work queues, or NULL. The replay decides anew which worker
      * does which piece of work, and sets `taken_block` and `had`. Not allowed
      * with moves or `relabel`. The times equal those of a replay of the graph

@@ -26,8 +26,8 @@ struct pass {
     struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
                                 need */
     struct scenarios *carry; /* [chains] value of the last node computed */
-    uint8_t
-        *won; /* [nodes] bit set of the scenarios in which the cross arc won */
+    /* [nodes] bit set of the scenarios in which the cross arc won */
+    uint8_t *won;
 };
 
 uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)

@@ -282,8 +282,8 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
         while (next_set(set, d->first, d->runs));
         return n;
     }
-    compare_permutation(
-        d, set, c); /* the sides as the user gave them are one of the ways */
+    /* the sides as the user gave them are one of the ways */
+    compare_permutation(d, set, c);
     for (n = 1; n <= WAYS_DRAWN; n++) {
         draw_set(set, d->first, d->runs, &seed);
         compare_permutation(d, set, c);

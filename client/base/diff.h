@@ -27,8 +27,8 @@
 
 #include "common/err.h"
 
-#define DIFF_RUNS_MIN                                                          \
-    5u /* with fewer runs on a side `ipsq diff` names no cause */
+/* with fewer runs on a side `ipsq diff` names no cause */
+#define DIFF_RUNS_MIN 5u
 #define DIFF_RUNS_MAX 64u /* most runs of both sides together */
 #define DIFF_CHANCE 0.05  /* a cause has at most this p-value */
 /* a cause makes up at least 1/20 of the difference */

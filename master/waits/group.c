@@ -1,4 +1,4 @@
-/* Groups waits and finds what caused them. In the worker. */
+/* Groups waits and finds what caused them. Runs in the worker thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,12 @@ struct grouping {
     const struct waits *w;
     const struct waits_choice *c;
     struct waits_groups *out;
-    /* Three maps find the group of a wait: call_sites (waiter, call site) -> a;
-     * causes (a, cause and lateness) -> b; groups (b, peer) -> group. */
+    /* Three maps, one after the other, find the group of a wait: call_sites
+     * maps (waiter, call site) to a number a, causes maps (a, cause and
+     * lateness) to a number b, and groups maps (b, peer) to the group. */
     struct ips_idmap call_sites, causes, groups;
     uint32_t group_capacity;
-    /* numbers each (process, kind and what): the doer of a blame */
+    /* numbers each doer of a blame: (process, kind and what) */
     struct ips_idmap doers;
     struct ips_idmap blames; /* (group, doer) -> index in out->blame */
     uint64_t blame_capacity;
@@ -29,8 +30,8 @@ void waits_groups_release(struct waits_groups *g)
     memset(g, 0, sizeof(*g));
 }
 
-/* Returns the number of (a, b), or assigns `next` to a new pair; WAITS_NONE:
- * no memory. */
+/* Returns the number of the pair (a, b); a new pair gets the number `next`.
+ * Returns WAITS_NONE if memory runs out. */
 static uint32_t find_or_number_pair(struct ips_idmap *m, uint32_t a, uint32_t b,
                                     uint32_t next)
 {

@@ -10,12 +10,12 @@
 #define MAX_PLACES (1u << 22) /* limit of call sites per machine */
 /* limit per machine of threads that were in a blocking call at the end */
 #define MAX_BLOCKED (1u << 12)
-/* Limit of rows per machine: an average per node, plus an allowance for small
- * graphs. */
+/* Limit of wait rows per machine: ROWS_A_NODE for each node, and ROWS_FREE more
+ * for small graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
-/* Limit of lock rows per record with ipsrun --locks=all. A writer has the
- * most: READERS_MAX + 2 of slave/build/locks.c. */
+/* Limit of lock rows per record with ipsrun --locks=all. The record of a writer
+ * has the most: READERS_MAX + 2 of slave/build/locks.c. */
 #define LOCKS_A_RECORD 66u
 #define LOCK_UNITS_MAX (1u << 30)
 

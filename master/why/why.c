@@ -32,16 +32,16 @@ uint32_t why_ppm(uint64_t ns, uint64_t whole)
 
 uint64_t why_own_ns(const struct why_facts *f)
 {
-    /* Oversubscription is an estimate, so limit it: without other programs the
-     * run would not have taken longer. */
+    /* Oversubscription is an estimate, so it is limited: without other programs
+     * the run would not have taken longer. */
     uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, f->quiet_ns);
     return ips_add_sat(f->quiet_ns,
                        ips_min_u64(f->oversubscription_ns, beyond));
 }
 
-/* Returns the gain by which findings are chosen and ranked. It is relative to
- * the time without other programs, so their load does not make the program's
- * own causes look smaller. */
+/* Returns the gain by which findings are chosen and ranked. The gain is
+ * relative to the time without other programs, so that their load does not make
+ * the program's own causes look smaller. */
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
@@ -69,8 +69,8 @@ static bool is_chatty(const struct why_facts *f)
            mean_ns(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
-/* Whether the phase has a large share of the path while phases with clearly
- * more busy cores also have a considerable share. */
+/* Whether the phase has a large share of the path, and phases with clearly more
+ * busy cores have a considerable share too. */
 static bool is_phase_finding(const struct why_facts *f,
                              const struct why_phase *p)
 {
