@@ -35,7 +35,7 @@ struct uses {
     size_t count;
 };
 
-static int no_memory(struct why_solving *y)
+static int no_memory(const struct why_solving *y)
 {
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
@@ -247,12 +247,49 @@ static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
     }
 }
 
-/* Sets lock_cpu of each arc. If the lock is inside the C library, its waits are
- * not recorded. So sleep for an unknown reason in an arc with such a lock
- * counts as a wait for the lock. It counts only up to the arc's CPU time for
- * the lock, because the rest may have another reason. */
-static int set_lock_cpu_of_arcs(struct why_solving *y,
-                                struct why_lock_cost *cost)
+/* Whether the arc into `node` spends at least WHY_LOCK_ARC_PPM of its CPU time
+ * on contended locks. */
+static bool has_lock(const struct why_solving *y, uint32_t node)
+{
+    return y->lock_cpu[node] &&
+           why_ppm(y->lock_cpu[node], y->s.g->w[node]) >= WHY_LOCK_ARC_PPM;
+}
+
+/* Sets cost->unknown_ns. Waits for a lock inside the C library are not
+ * recorded. So sleep for an unknown reason in an arc with such a lock counts as
+ * a wait for the lock. It counts only up to the time for which other threads of
+ * the process may have held such a lock: the CPU time of their arcs with such
+ * locks. The rest of the sleep has another reason. */
+static int sum_library_waits(const struct why_solving *y,
+                             struct why_lock_cost *cost)
+{
+    const struct ips_graph *g = y->s.g;
+    uint64_t *cpu = calloc((size_t)g->chain_count + 1, sizeof(*cpu));
+    uint64_t *of_process = calloc((size_t)y->processes + 1, sizeof(*cpu));
+    int rc = cpu && of_process ? 0 : no_memory(y);
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        for (uint32_t i = g->chains[c].first; i < end; i++)
+            cpu[c] = ips_add_sat(cpu[c], has_lock(y, i) ? g->w[i] : 0);
+        uint64_t *sum = &of_process[y->process_of[c]];
+        *sum = ips_add_sat(*sum, cpu[c]);
+    }
+    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        uint64_t slept = 0;
+        for (uint32_t i = g->chains[c].first; i < end; i++)
+            slept = ips_add_sat(slept, has_lock(y, i) ? y->unknown[i] : 0);
+        uint64_t others = ips_sub_sat(of_process[y->process_of[c]], cpu[c]);
+        cost->unknown_ns =
+            ips_add_sat(cost->unknown_ns, ips_min_u64(slept, others));
+    }
+    free(cpu);
+    free(of_process);
+    return rc;
+}
+
+/* Sets lock_cpu of each arc, its CPU time for contended locks. */
+static int set_lock_cpu_of_arcs(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
     const struct ips_graph *g = y->s.g;
@@ -269,9 +306,6 @@ static int set_lock_cpu_of_arcs(struct why_solving *y,
                     ns, ips_ppm_of(p[k].ns, y->lock_ppm[x->procedure]));
         }
         y->lock_cpu[i] = ips_min_u64(ns, g->w[i]);
-        if (cost->library && ns && why_ppm(ns, g->w[i]) >= WHY_LOCK_ARC_PPM)
-            cost->unknown_ns =
-                ips_add_sat(cost->unknown_ns, ips_min_u64(y->unknown[i], ns));
     }
     return 0;
 }
@@ -304,7 +338,8 @@ static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
     uint64_t every = y->d->facts.sample_ns;
     cost->samples = every ? (cost->ns + every / 2) / every : 0;
     y->d->facts.amount[WHY_LOCK].lock = cost;
-    return set_lock_cpu_of_arcs(y, cost);
+    int rc = set_lock_cpu_of_arcs(y);
+    return rc == 0 && cost->library ? sum_library_waits(y, cost) : rc;
 }
 
 int why_lock_cost(struct why_solving *y)

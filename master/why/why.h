@@ -164,7 +164,8 @@ struct why_lock_cost {
     /* CPU time on the path, and the number of samples behind it */
     uint64_t ns, samples;
     /* If `library`: time of the wall path off the CPU for no known reason, in
-     * arcs that spend at least WHY_LOCK_ARC_PPM on such locks. */
+     * arcs that spend at least WHY_LOCK_ARC_PPM on such locks, as far as
+     * another thread may have held the lock. */
     uint64_t unknown_ns;
     bool library; /* most of `ns` is for a lock inside the C library */
     /* procedure that takes the lock; if `library`: the library's function that

@@ -22,7 +22,7 @@
 
 enum { TAKE, GIVE, YIELD, QUEUE, LOG, MAIN, SERVE, RARE, SYMBOLS };
 enum { CONTENDED = 1, GIVEN = 2, LIBRARY = 4, YIELDS = 8 }; /* PortionsAnswer */
-enum { PROCEDURES = 3, FEATURES = 4, NODES = 4 };
+enum { PROCEDURES = 3, FEATURES = 4, NODES = 6, CHAINS = 2 };
 
 static struct {
     struct why_solving y;
@@ -32,6 +32,8 @@ static struct {
     struct entity_symbol symbol[SYMBOLS], procedure[PROCEDURES];
     struct entity_feature feature[FEATURES];
     uint64_t share[FEATURES], w[NODES], unknown[NODES];
+    struct ips_chain chain[CHAINS];
+    uint32_t process_of[CHAINS];
     struct ips_graph g;
     struct ips_err err;
     uint32_t leaf[3], caller[3];
@@ -39,13 +41,14 @@ static struct {
     struct arc_lock_time lock[8];
 } x;
 
-/* Nodes 1 and 2 have 100 ns of TAKE and 50 of GIVE, 3 has time of a process. */
-static const uint64_t first[NODES + 1] = {0, 0, 2, 4, 5};
-static const struct ips_arc_share arc_share[] = {{.feature = 0, .ns = 100},
-                                                 {.feature = 1, .ns = 50},
-                                                 {.feature = 0, .ns = 100},
-                                                 {.feature = 1, .ns = 50},
-                                                 {.feature = 3, .ns = 900}};
+/* Nodes 1, 2 and 5 have 100 ns of TAKE and 50 of GIVE, 3 has time of a process.
+ * Nodes 4 and 5 are another thread's. */
+static const uint64_t first[NODES + 1] = {0, 0, 2, 4, 5, 5, 7};
+static const struct ips_arc_share arc_share[] = {
+    {.feature = 0, .ns = 100}, {.feature = 1, .ns = 50},
+    {.feature = 0, .ns = 100}, {.feature = 1, .ns = 50},
+    {.feature = 3, .ns = 900}, {.feature = 0, .ns = 100},
+    {.feature = 1, .ns = 50}};
 
 /* On the first machine it was sampled for 2000 and 1000 ns, of which 1000 and
  * 500 are on the path, in two procedures that take and release locks. */
@@ -95,6 +98,13 @@ static void begin(void)
     x.w[1] = 60; /* less than its shares say */
     x.w[2] = 1300;
     x.w[3] = 900;
+    x.w[5] = 1000;
+    x.chain[0].count = 4;
+    x.chain[1] = (struct ips_chain){.first = 4, .count = 2};
+    x.g.chains = x.chain;
+    x.g.chain_count = CHAINS;
+    x.y.process_of = x.process_of;
+    x.y.processes = 2;
     x.y.d = &x.d;
     x.y.s.g = &x.g;
     x.y.s.share = x.share;
@@ -163,29 +173,41 @@ static void test_lock_cost__of_the_path(void **state)
     assert_int_equal(x.y.lock_ppm[TAKE], 450000);
     assert_int_equal(x.y.lock_ppm[GIVE], 400000);
     assert_int_equal(x.y.lock_ppm[YIELD], 0);
-    const uint64_t cpu[NODES] = {0, 60, 65, 0};
+    const uint64_t cpu[NODES] = {0, 60, 65, 0, 0, 65};
     assert_memory_equal(x.y.lock_cpu, cpu, sizeof(cpu));
     assert_null(x.y.yields);
 }
 
 /* Locks inside the C library: nobody is named who gives them, and sleep in
- * arcs that take them may be theirs. */
+ * arcs that take them may be theirs, as long as others that take them compute.
+ */
 static void test_lock_cost__of_the_library(void **state)
 {
     (void)state;
     one_of_two();
     for (size_t i = 0; i < x.profile[0].locks; i++)
         x.lock[i].how |= x.lock[i].site == QUEUE ? LIBRARY : 0;
-    x.unknown[1] = 30;   /* of 65, where all is for locks */
-    x.unknown[2] = 8000; /* 65 of 1300: just enough */
+    x.unknown[1] = 30;
+    x.unknown[2] = 800; /* the lock has 65 of 1300: just enough */
     x.unknown[3] = 8000;
     const struct why_lock_cost *c = cost();
     assert_true(c->library);
     assert_null(c->giver.procedure);
     SAME(c->site.procedure, "queue");
-    assert_int_equal(c->unknown_ns, 30 + 65);
+    assert_int_equal(c->unknown_ns, 30 + 800);
     x.w[2] = 1301;
     assert_int_equal(cost()->unknown_ns, 30);
+    x.w[2] = 1300;
+    x.unknown[2] = 980; /* the other thread computes for 1000 */
+    x.unknown[5] = 7;
+    assert_int_equal(cost()->unknown_ns, 1000 + 7);
+    x.unknown[5] = 9000; /* as this one does for 60 and 1300 */
+    assert_int_equal(cost()->unknown_ns, 1000 + 1360);
+    x.w[5] = 1301; /* the lock is too little of it */
+    assert_int_equal(cost()->unknown_ns, 0);
+    x.w[5] = 1000;
+    x.process_of[1] = 1; /* nobody else has the lock */
+    assert_int_equal(cost()->unknown_ns, 0);
 }
 
 /* Three samples and a tenth are proof, of one place by itself. */
