@@ -6,7 +6,7 @@
 #include "analysis/graph/kernel.h"
 #include "analysis/graph/view.h"
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- reading and writing messages --------------------------------------- */
 
 void ips_cm_bytes_release(struct ips_cm_bytes *b)
 {
@@ -161,7 +161,8 @@ static int find_peers(struct ips_cm_links *l, uint32_t self,
     return rc;
 }
 
-/* Channel order: by the sender's end, then by position. */
+/* Sorts remote receives in channel order: by the sender's end, then by
+ * position. */
 static int by_channel(const void *a, const void *b, void *arg)
 {
     const struct ips_cm_links *l = arg;
@@ -235,8 +236,9 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
 
 /* ---- agreeing on the links ----------------------------------------------- */
 
-/* The message has, for each end of the sender: the step from the previous
- * end, the number of positions, and the positions as steps. */
+/* For each channel end of the sender, the message has the difference from the
+ * previous end, the number of positions, and the differences between the
+ * positions. */
 int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
                        struct ips_cm_bytes *out, struct ips_err *err)
 {
@@ -430,7 +432,7 @@ int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
     return 0;
 }
 
-/* ---- shared by the two engines ------------------------------------------- */
+/* ---- functions shared by the two engines -------------------------------- */
 
 static int by_node(const void *a, const void *b)
 {

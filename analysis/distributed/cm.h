@@ -3,19 +3,19 @@
  * between the subgraphs of two machines, the batches that travel over them, and
  * the counters.
  *
- * A *link* is one message from one machine to another that is awaited there: an
- * out of the sender's graph and the ins of the receiver's graph that it serves
- * (one send may serve many receives of a byte stream). Both sides number the
- * links of a direction in the same way, in channel order: by the sender's
- * channel end, then by position. So a value is sent with only the difference of
- * its link's number from the previous one. The two sides agree on the numbering
- * once for a graph, for all scenarios:
+ * A *link* is one message from one machine to another that is awaited there: a
+ * remote send ("out") of the sender's graph and the remote receives ("ins") of
+ * the receiver's graph that it serves (one send may serve many receives of a
+ * byte stream). Both sides number the links of a direction in the same way, in
+ * channel order: by the sender's channel end, then by position. So a value is
+ * sent with only the difference of its link's number from the previous one. The
+ * two sides agree on the numbering once for a graph, for all scenarios:
  *  - wants: the receiver sends the positions that it awaits.
  *  - matches: the sender answers which of them belong to one link, how long the
  *    message was (for MTIME), and which positions no node wrote.
  *
  * Matching obeys the rules of ips_graph_merge(): same links, same unmatched
- * ins.
+ * receives.
  *
  * Messages are strings of varints (7 bits a byte, low first) and a checksum of
  * 4 bytes. Everything that a peer sends is checked. A message that is damaged,
@@ -39,7 +39,7 @@
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- reading and writing messages --------------------------------------- */
 
 struct ips_cm_bytes {
     uint8_t *data; /* allocated with malloc() */
@@ -72,13 +72,14 @@ struct ips_cm_peer {
     uint32_t machine;
     /* The next members are about what this part awaits from the peer. */
     uint32_t want_count;
-    uint32_t *want;      /* [want_count] indices into g->in, in channel order */
-    bool matched;        /* the peer's matches have arrived */
-    uint32_t in_count;   /* number of links from the peer */
-    uint32_t *in_first;  /* [in_count] index in `want` of the first in that the
-                            link serves */
-    uint32_t *in_served; /* [in_count] number of ins that the link serves */
-    uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
+    uint32_t *want;     /* [want_count] indices into g->in, in channel order */
+    bool matched;       /* the peer's matches have arrived */
+    uint32_t in_count;  /* number of links from the peer */
+    uint32_t *in_first; /* [in_count] index in `want` of the first receive that
+                           the link serves */
+    /* [in_count] number of receives that the link serves */
+    uint32_t *in_served;
+    uint64_t *in_len; /* [in_count] length of the message in bytes, or ns */
     /* The next members are about what the peer awaits from this part. */
     bool asked; /* the peer's wants have arrived */
     uint32_t out_count;
@@ -124,15 +125,16 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                         size_t len, struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
 bool ips_cm_links_ready(const struct ips_cm_links *l);
-/* Returns the number of ins whose position no node wrote. */
+/* Returns the number of remote receives whose position no node wrote. */
 uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
 /* Returns the number of links to this part. */
 uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 
-/* The sender of a remote in, for following a path back to its machine. */
+/* The sender of a remote receive, to follow a path back to the sender's
+ * machine. */
 struct ips_cm_sender {
     uint32_t peer; /* index into l->peer */
-    uint32_t link; /* the path goes on at out_node of this link at the peer */
+    uint32_t link; /* the path continues at out_node of this link at the peer */
 };
 int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
                        struct ips_cm_sender *out,
@@ -164,7 +166,7 @@ struct ips_cm_message {
 /* Default of the greatest number of values in a batch. */
 #define IPS_CM_BATCH_VALUES 65536u
 
-/* ---- shared by the two engines ------------------------------------------- */
+/* ---- functions shared by the two engines -------------------------------- */
 
 /* Links to peers sorted by node, the order in which a run along a chain meets
  * them. */
@@ -178,10 +180,10 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct ips_arcs;
-/* Returns the weight of the arc into remote in k of `g` (a view of the
+/* Returns the weight of the arc into remote receive k of `g` (a view of the
  * scenario). The link has `len` bytes; `at` is when its sending node was
  * passed, used only in `wall`. The result equals the weight in
- * ips_graph_merge() and the kernel (path.c). */
+ * ips_graph_merge() and in path.c. */
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);

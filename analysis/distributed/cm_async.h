@@ -1,5 +1,5 @@
 /*
- * `cm-async`: Chandy & Misra's asynchronous distributed path algorithm
+ * `cm-async`: Chandy and Misra's asynchronous distributed path algorithm
  * ("Distributed Computation on Graphs: Shortest Path Algorithms", CACM 25(11),
  * 1982), applied to the longest path of a graph without cycles (IPS-11, first
  * variation). A vertex of their algorithm is here the whole subgraph of a
@@ -40,10 +40,10 @@
 
 struct ips_cm_async;
 
-/* Makes the state of one slave. `links` must be ready and is borrowed. `g`
- * is the graph of the links, or the scenario's view of it, also borrowed.
- * `links_in_all`: the number of links of all machines, each
- * counted once. IPS_E_STALLED: the subgraph itself has a cycle. */
+/* Makes the state of one slave. `links` must be ready and is borrowed. `g` is
+ * the graph of the links, or the scenario's view of it, also borrowed.
+ * `links_in_all`: the number of links of all machines together. IPS_E_STALLED:
+ * the subgraph itself has a cycle. */
 int ips_cm_async_new(const struct ips_cm_links *links,
                      const struct ips_graph *g,
                      const struct ips_scenario *scenario, uint64_t links_in_all,
@@ -69,9 +69,9 @@ int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
                       struct ips_err *err) IPS_MUST_USE;
 const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a);
 
-/* Phase II: the values are final. Moves them into *out, the result of
- * ips_longest_path() for this subgraph with its remote values. Computes that
- * result anew and returns IPS_E_CORRUPT if the values differ. */
+/* Called in phase II, when the values are final. Sets *out to the result of
+ * ips_longest_path() for this subgraph with its remote values. Returns
+ * IPS_E_CORRUPT if that result differs from the values found in phase I. */
 int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
                         struct ips_err *err) IPS_MUST_USE;
 

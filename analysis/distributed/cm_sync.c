@@ -21,7 +21,7 @@
 
 struct cursor {
     uint32_t pos, end; /* next node to compute, one past the last */
-    uint32_t in, out;  /* next remote in, next link to a peer */
+    uint32_t in, out;  /* next remote receive, next link to a peer */
     uint32_t next;     /* next chain waiting on the same node */
 };
 
@@ -44,9 +44,11 @@ struct ips_cm_sync {
     struct cursor *cur;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count, unfinished;
-    uint64_t *in_value;  /* [in_count] value that each in delivers, with the
-                            arc's weight; or IPS_IN_ABSENT or IN_UNKNOWN */
-    uint32_t *in_waiter; /* [in_count] chain that waits for this in */
+    /* [in_count] value that each remote receive delivers, with the arc's
+     * weight; or IPS_IN_ABSENT or IN_UNKNOWN */
+    uint64_t *in_value;
+    uint32_t *in_waiter; /* [in_count] chain that waits for the value of this
+                            remote receive */
     struct ips_cm_outs outs;
     struct traffic *traffic; /* [peer_count] state of each peer */
     struct ips_cm_bytes bytes;
@@ -145,7 +147,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
     return 0;
 }
 
-/* ---- running ------------------------------------------------------------- */
+/* ---- running chains ----------------------------------------------------- */
 
 static int fail_with(struct ips_cm_sync *s, int rc)
 {
@@ -256,7 +258,7 @@ int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err)
     return fail_with(s, rc);
 }
 
-/* ---- batches ------------------------------------------------------------- */
+/* ---- receiving and sending batches -------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -355,7 +357,7 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
     return fail_with(s, rc);
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s)
 {
@@ -425,7 +427,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     return 0;
 }
 
-/* ---- the root ------------------------------------------------------------ */
+/* ---- the root: detecting the end ---------------------------------------- */
 
 void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts)
 {

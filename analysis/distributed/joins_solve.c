@@ -5,8 +5,8 @@
  * first chain's number is in the low bits, the others are linked by chain.
  *
  * won[j] is the candidate that won join j: WON_CHAIN: the chain's previous join
- * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote in k; else
- * the number of a join.
+ * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote receive k;
+ * else the number of a join.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
 #define STALL_NAMED 10
-#define AHEAD 16u /* prefetch distance in joins and remote ins */
+#define AHEAD 16u /* prefetch distance, in joins and in remote receives */
 
 struct chain {
     const uint8_t *at, *end;
@@ -35,8 +35,8 @@ struct chain {
     uint32_t won;
     uint32_t join, join_end; /* current join, one past the last; numbered over
                                 all parts */
-    uint32_t in, in_stop;    /* next remote in, one past the last; numbered over
-                                all parts */
+    uint32_t in, in_stop;    /* next remote receive, one past the last; numbered
+                                over all parts */
     uint32_t machine;
     uint32_t waits; /* the join whose D (see joins.h) the chain waits for;
                        IPS_NO_NODE: none */
@@ -78,7 +78,7 @@ void ips_joined_release(struct ips_joined *j)
     memset(j, 0, sizeof(*j));
 }
 
-/* ---- chains -------------------------------------------------------------- */
+/* ---- solving one chain -------------------------------------------------- */
 
 /* Stores D (see joins.h) of the current join, all of whose candidates were
  * read, and wakes the chains that wait for it. */
@@ -230,7 +230,7 @@ static void run_chain(struct solver *s, uint32_t number)
         s->bad_machine = c->machine;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- solving all chains ------------------------------------------------- */
 
 static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
                                  uint32_t part, struct ips_err *err)
@@ -376,8 +376,7 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
     return rc;
 }
 
-/* ---- results
- * -------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 static uint64_t d_of(const struct ips_joined *j, uint32_t join)
 {
@@ -417,8 +416,8 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
     return (size_t)(at - to);
 }
 
-/* Returns the remote in through which the path reaches `join`, or IPS_NO_NODE
- * if the path starts on this machine. */
+/* Returns the remote receive through which the path reaches `join`, or
+ * IPS_NO_NODE if the path starts on this machine. */
 static uint32_t walk_back_to_in(const struct ips_joined *j, uint32_t join)
 {
     while (join != IPS_NO_NODE) {

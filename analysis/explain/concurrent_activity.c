@@ -81,7 +81,7 @@ static int no_memory(struct sweep *s)
                        "no memory to analyse concurrent activity");
 }
 
-/* ---- changes ------------------------------------------------------------- */
+/* ---- changes of the chains' states -------------------------------------- */
 
 static int put_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
 {
@@ -121,7 +121,7 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
         return ended_by_same_role(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
     case IPS_X_LIFETIME:
         return WAIT_OTHER;
-    case IPS_X_SIGNAL: /* waiting to be notified of new work counts as
+    case IPS_X_SIGNAL: /* a wait for the notification of new work counts as
                           OUTSIDE */
         return lock                                ? WAIT_LOCK
                : ended_by_same_role(ask, chain, i) ? WAIT_OTHER
@@ -225,8 +225,7 @@ static void merge_simultaneous_changes(struct sweep *s)
     s->changes = kept;
 }
 
-/* ---- lists of waiting workers
- * ---------------------------------------------- */
+/* ---- lists of waiting workers ------------------------------------------- */
 
 static void list_add(uint32_t *head, struct link *l, uint32_t c)
 {
@@ -313,7 +312,7 @@ static int apply_change(struct sweep *s, const struct change *to)
     return now == GONE ? record_ended_thread(s, c, to->t) : 0;
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- pieces of the path ------------------------------------------------- */
 
 static int collect_path_pieces(struct sweep *s)
 {
@@ -595,7 +594,7 @@ static int find_roles_that_take_turns(struct sweep *s)
     return rc;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole computation ---------------------------------------------- */
 
 static int alloc_sweep(struct sweep *s)
 {

@@ -1,10 +1,10 @@
 /*
- * Finds what all other threads do while the critical path runs: for every
- * moment of the path's chain arcs how many threads are busy, and what the
- * threads that could work wait for. Times are those of EST: a thread is busy
- * for the weight of an arc and waits from the arc's end to the EST of the next
- * node. So the result shows the program's own behaviour, whatever else ran on
- * its machines.
+ * Finds what all other threads do while the critical path runs. For every
+ * moment of the path's chain arcs it finds how many threads are busy, and for
+ * what the threads that could work wait. Times are those of EST: a thread is
+ * busy for the weight of an arc and waits from the arc's end to the EST of the
+ * next node. So the result shows the program's own behaviour, whatever else ran
+ * on its machines.
  *
  * A moment counts as underused if at most half of the usable cores are used;
  * the number of usable cores is the lesser of the number of cores and the

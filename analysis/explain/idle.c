@@ -45,7 +45,7 @@ struct sweep {
     struct ips_idle *out;
 };
 
-/* ---- one chain ---------------------------------------------------------- */
+/* ---- iterating over the spans of a chain -------------------------------- */
 
 static void begin_arc(const struct sweep *s, struct teller *t)
 {
@@ -133,7 +133,7 @@ static bool next_span(const struct sweep *s, struct teller *t)
     }
 }
 
-/* ---- all of them -------------------------------------------------------- */
+/* ---- adding up all chains ----------------------------------------------- */
 
 static uint64_t rate_of(uint64_t ns, uint64_t length)
 {
@@ -240,7 +240,7 @@ static void account_span(struct sweep *s, uint64_t a, uint64_t b)
         split_by_cause(s, room);
 }
 
-/* ---- the heap ----------------------------------------------------------- */
+/* ---- heap of chains by the end of their span ---------------------------- */
 
 static bool is_sooner(const struct sweep *s, uint32_t a, uint32_t b)
 {

@@ -88,7 +88,7 @@ int ips_find_order_dependence(const struct ips_order_ask *ask,
                               struct ips_err *err) IPS_MUST_USE;
 void ips_order_dependent_release(struct ips_find_order_dependence *o);
 
-/* The pattern's name, such as "readers"; static. */
+/* Returns the pattern's name, a static string such as "readers". */
 const char *ips_order_name(enum ips_order_pattern pattern);
 
 #endif

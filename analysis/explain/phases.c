@@ -19,8 +19,9 @@ struct work {
 
 /* ---- logarithms ---- */
 
-/* log2(x) * 2^20, rounded down; x > 0. Bit by bit: a number between 1 and 2 is
- * squared; if the square is 2 or more the next bit is 1. */
+/* Returns log2(x) * 2^20, rounded down; x > 0. Finds the bits one by one:
+ * squares a number between 1 and 2; if the square is 2 or more, the next bit is
+ * 1. */
 static uint64_t log2_q20(uint64_t x)
 {
     unsigned whole = 63u - (unsigned)__builtin_clzll(x);
@@ -178,7 +179,7 @@ static void merge_alike(const struct work *w,
     }
 }
 
-/* ---- all ---- */
+/* ---- the whole computation ---- */
 
 static void work_release(struct work *w)
 {

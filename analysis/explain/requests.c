@@ -10,7 +10,7 @@ struct touch {
     bool send;
 };
 
-/* A period in which a thread worked on a request of a service. */
+/* A spell: a period in which a thread worked on a request of a service. */
 struct spell {
     uint32_t chain, service, request;
     uint64_t from, to;
@@ -111,8 +111,7 @@ static int collect_sends_and_receives(struct finding *f)
     return 0;
 }
 
-/* ---- turns ----------------------------------------------------------------
- */
+/* ---- turns of a connection ---------------------------------------------- */
 
 /* Returns when the data that node i received had arrived. */
 static uint64_t arrival_of(const struct finding *f, uint32_t i)
@@ -213,8 +212,7 @@ static int find_requests(struct finding *f)
     return 0;
 }
 
-/* ---- which thread works on which request
- * ------------------------------------- */
+/* ---- which thread works on which request -------------------------------- */
 
 static int by_chain(const void *a, const void *b)
 {
@@ -227,8 +225,8 @@ static int by_chain(const void *a, const void *b)
 }
 
 /* The thread that received a request works on it until the answer. If another
- * thread answers, that one works on it too. For simplicity both get a spell
- * over the whole time from receive to answer. */
+ * thread answers, that thread works on the request too. For simplicity both get
+ * a spell over the whole time from receive to answer. */
 static int make_working_periods(struct finding *f)
 {
     struct ips_requests *out = f->out;
@@ -313,8 +311,7 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
     return sum;
 }
 
-/* ---- a request's path ------------------------------------------------------
- */
+/* ---- a request's path --------------------------------------------------- */
 
 /* A step of the walk back from a request's end. The part before the request's
  * arrival is cut off. */
@@ -445,8 +442,8 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
 }
 
 /* The last steps of ips_requests_find() and ips_requests_find_marked():
- * accounts the time of every request, and frees the scratch arrays. If `rc` is
- * an error, or one occurs, releases f->out. Returns 0 or the error. */
+ * accounts for the time of every request, and frees the scratch arrays. If `rc`
+ * is an error, or one occurs, releases f->out. Returns 0 or the error. */
 static int finish_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;

@@ -115,7 +115,7 @@ struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
     return t;
 }
 
-/* ---- blame -------------------------------------------------------------- */
+/* ---- blaming waits on other threads ------------------------------------- */
 
 /* A task of ips_blame_wait(): to blame the activity of node's chain from lo to
  * hi, with only the nodes up to `node`. */

@@ -1,7 +1,7 @@
 /*
- * Finds what threads waited for. Every wait is blamed on what other threads did
- * meanwhile, along chains of waits, and the parts of the blame add up to the
- * wait exactly.
+ * Finds what threads waited for. Blames every wait on the activity of other
+ * threads during the wait, along chains of waits. The parts of the blame add up
+ * to the wait exactly.
  *
  * A wait belongs to the arc into one node of its chain and is placed on the
  * clock: if that node's cross arc ended it (`of_node`), at the end of the arc,
@@ -82,7 +82,7 @@ struct ips_arc_time {
 struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
                                                  uint32_t i);
 
-/* ---- blame -------------------------------------------------------------- */
+/* ---- blaming waits on other threads ------------------------------------- */
 
 #define IPS_BLAMES(X)                                                          \
     X(COMPUTE, "computing")                                                    \
@@ -123,8 +123,8 @@ struct ips_blamer {
 /* Calls `put` with parts that add up to the wait's ns, or to the part of the
  * wait between from_ns and to_ns. WOKEN counts as being at the end of the wait.
  * from_ns 0 and to_ns UINT64_MAX blame the whole wait. *ns is set to the sum.
- * Takes as many steps as the other threads had nodes meanwhile, at most the
- * budget. */
+ * Takes one step for each node that the other threads passed during the wait,
+ * at most the budget. */
 int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
                    uint64_t from_ns, uint64_t to_ns, uint64_t *ns,
                    struct ips_err *err) IPS_MUST_USE;

@@ -1,7 +1,8 @@
 /*
- * Private to analysis: how a scenario weights cross arcs, prepared once so that
- * the inner loops do no work that the scenario does not need; and a partial run
- * of the longest path's kernel (path.c), which the contraction also uses.
+ * Private to analysis. Prepares the weights of a scenario's cross arcs once, so
+ * that the inner loops do no work that the scenario does not need. Also
+ * declares a partial run of the longest-path algorithm (path.c), for
+ * ips_joins_make().
  */
 #ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
 #define IPS_ANALYSIS_GRAPH_KERNEL_H
@@ -22,8 +23,8 @@ struct ips_arcs {
 
 void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario);
 
-/* Weight of node i's cross arc, at most IPS_TIME_LIMIT, so EST + weight never
- * wraps. */
+/* Returns the weight of node i's cross arc, at most IPS_TIME_LIMIT, so that EST
+ * + weight never wraps. */
 static inline uint64_t ips_arc_ns(const struct ips_arcs *a, uint8_t mode,
                                   const uint64_t *xlen, uint32_t i)
 {
@@ -45,9 +46,9 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
                   struct ips_err *err) IPS_MUST_USE;
 
 /* Runs every chain as far as possible without remote values. reached[c] is the
- * first node of chain c that depends on a remote in (or comes after a cycle),
- * or the end of the chain. `e` has the EST of all nodes before reached[c];
- * total, t_max and end are not set. */
+ * first node of chain c that depends on a remote receive (or comes after a
+ * cycle), or the end of the chain. `e` has the EST of all nodes before
+ * reached[c]; total, t_max and end are not set. */
 int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
                                        const struct ips_scenario *scenario,
                                        struct ips_est *e, uint32_t *reached,

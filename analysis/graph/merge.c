@@ -94,8 +94,8 @@ static uint64_t wall_xlen(const struct ips_machine_graph *from,
                             ips_out_xlen(a, (uint32_t)(o - a->out)), scenario);
 }
 
-/* Resolves the remote ins of part p; counts in *unmatched those whose position
- * no node wrote. */
+/* Finds the senders of part p's remote receives. Counts in *unmatched the
+ * receives whose position no node wrote. */
 static void resolve_remote_ins(const struct ips_machine_graph *parts,
                                uint32_t part_count, uint32_t p,
                                const uint32_t *node_base,

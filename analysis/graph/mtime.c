@@ -57,8 +57,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The weighted median of the slopes between all pairs of points, which must
- * be monotone. */
+/* Returns the weighted median of the slopes between all pairs of points, which
+ * must be monotone. */
 static uint64_t median_slope(const struct ips_curve *c)
 {
     static const uint32_t most = IPS_CURVE_POINTS * (IPS_CURVE_POINTS - 1) / 2;

@@ -42,8 +42,8 @@ struct ips_curve {
 int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
                    struct ips_curve *out, struct ips_err *err) IPS_MUST_USE;
 
-/* Message time of `bytes` bytes, at most IPS_TIME_LIMIT (kernel.h); O(log
- * points). */
+/* Returns the message time of `bytes` bytes, at most IPS_TIME_LIMIT (kernel.h);
+ * O(log points). */
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 
 /* Returns a line that is nowhere above the curve. ips_curve_line_above()
@@ -51,8 +51,8 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 struct ips_mtime ips_curve_line_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
 
-/* The message time of a scenario whose graph already has ns instead of
- * bytes. */
+/* Returns the message time for a graph that already has ns instead of bytes: 1
+ * ns for each ns. */
 static inline struct ips_mtime ips_mtime_identity(void)
 {
     return (struct ips_mtime){0, 1ULL << 32, 1, 1};
@@ -76,13 +76,13 @@ void ips_mtime_map_release(struct ips_mtime_map *m);
 uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
                           uint64_t bytes);
 
-/* Computes the message time of each remote out of `g` by the graph's map,
- * for `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which
- * the caller frees with ips_free_large(). */
+/* Computes the message time of each remote send of `g` by the graph's map, for
+ * `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which the
+ * caller frees with ips_free_large(). */
 int ips_mtime_compute_outs(const struct ips_graph *g, uint64_t **out,
                            struct ips_err *err) IPS_MUST_USE;
 
-/* ---- from rounds to a point ------------------------------------------- */
+/* ---- statistics of measured round trips --------------------------------- */
 
 /* Statistics of all ping-pong rounds with messages of one length. Each round
  * counts with half of its round trip, after the CPU time of the two ends was
@@ -98,7 +98,7 @@ struct ips_half_trips {
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
 
-/* ---- waking -------------------------------------------------------------- */
+/* ---- cost of waking a peer ---------------------------------------------- */
 
 /* Returns the CPU time that a send spends on waking a peer on another
  * processor: the median time of sends that do so (apart_ns) minus the median

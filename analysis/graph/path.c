@@ -41,9 +41,9 @@ struct cursor {
     uint64_t e;         /* EST of the node before `pos`, 0 at the start of the
                            chain */
     uint32_t pos;       /* next node to compute */
-    uint32_t stop_node; /* the next node with a remote in, or `end` */
+    uint32_t stop_node; /* the chain's next remote receive, or `end` */
     uint32_t end;       /* one past the chain's last node */
-    uint32_t in;        /* index of the chain's next remote in */
+    uint32_t in;        /* index in g->in of the chain's next remote receive */
     uint32_t next;      /* next chain waiting on the same node */
     uint32_t asked;     /* nodes before `asked` + AHEAD have been prefetched */
 };
@@ -51,8 +51,8 @@ struct cursor {
 struct kernel {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    const uint64_t *in_value; /* values of the remote ins; NULL: chains stop at
-                                 remote ins */
+    const uint64_t *in_value; /* values of the remote receives; NULL: chains
+                                 stop at remote receives */
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] position of each chain */
@@ -171,9 +171,9 @@ prefetch_chain(const struct run *r, size_t i)
     __builtin_prefetch(r->k->g->xlen + i + 8);
 }
 
-/* Runs chain c, whose cursor is *cur, to its next remote in or its end. If
- * the chain stops earlier (cur->pos < cur->stop_node), it now waits for
- * another node's value. */
+/* Runs chain c, whose cursor is *cur, to its next remote receive or its end. If
+ * the chain stops earlier (cur->pos < cur->stop_node), it now waits for another
+ * node's value. */
 static inline __attribute__((always_inline)) void
 run_chain_to_remote_in(struct run *r, uint32_t c, struct cursor *cur)
 {
@@ -222,8 +222,8 @@ stopped:
     r->bits |= bits;
 }
 
-/* Computes the node at the cursor, which has a remote in. False: the remote
- * value is not known. */
+/* Computes the node at the cursor, which is a remote receive. Returns false if
+ * the remote value is not known. */
 static inline __attribute__((always_inline)) bool
 compute_remote_in_node(struct run *r, struct cursor *cur)
 {

@@ -1,7 +1,7 @@
 /*
- * Longest path of a graph whose remote references are all resolved (ALGORITHMS
- * 2): EST(v) = max(EST(pred) + w, EST(xpred) + xw). Each chain runs until it
- * needs a value that is not computed yet; then another chain runs. No
+ * Computes the longest path of a graph whose remote references are all resolved
+ * (ALGORITHMS 2): EST(v) = max(EST(pred) + w, EST(xpred) + xw). Each chain runs
+ * until it needs a value that is not computed yet; then another chain runs. No
  * recursion, no topological sort.
  *
  * Ties: the chain arc wins; among equal ENDs the lowest (machine, process,
@@ -19,7 +19,8 @@ struct ips_est {
     uint64_t *est;    /* [node_count] earliest time of each node, ns */
     uint8_t *crossed; /* [node_count] 1: the cross arc determined the node's
                          EST */
-    uint64_t t_max; /* greatest EST of an END; with a goal, that of the goal */
+    /* greatest EST of an END; with a goal, the EST of the goal */
+    uint64_t t_max;
     uint32_t end;   /* the END with EST t_max; IPS_NO_NODE in an empty
                        graph */
     uint64_t total; /* T: sum of all chain arcs (first nodes have none) */

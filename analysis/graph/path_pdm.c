@@ -1,8 +1,9 @@
 /*
- * Longest path by label correcting with a deque. From IPS-11: a node that was
- * never in the queue is appended at the tail; a node that was in it before is
- * put at the head. A cycle would be relaxed for ever, so the graph is first
- * checked for cycles by repeatedly removing nodes without open in-arcs.
+ * Computes the longest path by label correcting with a deque. From IPS-11: a
+ * node that was never in the queue is appended at the tail; a node that was in
+ * it before is put at the head. A cycle would be relaxed for ever, so the graph
+ * is first checked for cycles by repeatedly removing nodes without open
+ * in-arcs.
  */
 #include <stdlib.h>
 #include <string.h>

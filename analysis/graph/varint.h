@@ -30,8 +30,8 @@ static inline const uint8_t *ips_varint_get(const uint8_t *at, uint64_t *v)
     return at;
 }
 
-/* The difference modulo 2^64 in zigzag form: a number that is small if the
- * difference is small in either direction. */
+/* Returns the difference to - from (modulo 2^64) in zigzag form: a number that
+ * is small if the difference is small in either direction. */
 static inline uint64_t ips_varint_zigzag(uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;

@@ -29,7 +29,7 @@ uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
     return ips_min_u64(apart, ips_mtime_ns(&once, len));
 }
 
-/* ---- sched ---- */
+/* ---- the weighting sched ---- */
 
 static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
                                       uint32_t first, struct ips_view *v)
@@ -48,7 +48,7 @@ static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
     v->own_xlen[i] = ips_min_u64(g->xlen[i], apart);
 }
 
-/* ---- wall ---- */
+/* ---- the weighting wall ---- */
 
 /* Whether node i's sleep belongs to a cross arc or, with external off, to no
  * arc. False: it stays in the chain's arc. */
@@ -120,7 +120,7 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
     return rc;
 }
 
-/* ---- all ---- */
+/* ---- making a view ---- */
 
 static int apply_weighting(const struct ips_graph *g,
                            const struct ips_scenario *scenario,

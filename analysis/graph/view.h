@@ -61,9 +61,9 @@ int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
                                       struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 
-/* Weight in `wall` of an arc from a node passed at `from` to a node that was
- * passed at `to` after `wait` ns of sleep for this arc. `len` is the bytes
- * of a DATA arc. */
+/* Returns the weight in `wall` of an arc from a node passed at `from` to a node
+ * passed at `to` after `wait` ns of sleep for this arc. `len` is the length of
+ * a DATA arc in bytes. */
 uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
                           uint8_t xkind, uint64_t len,
                           const struct ips_scenario *scenario);

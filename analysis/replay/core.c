@@ -16,7 +16,7 @@
  * time is added to the chains' turn. Measured: docs/papers.md. */
 #define FORGIVEN_SHIFT 2u
 
-/* ---- what a core is ------------------------------------------------------ */
+/* ---- load and turn of a core -------------------------------------------- */
 
 /* Returns the share of load b that core j of n has. */
 static struct ips_ratio load_of_core(struct ips_ratio b, uint32_t n, uint32_t j)
@@ -35,7 +35,7 @@ static uint64_t scale_work(uint64_t x, struct ips_ratio by)
     return (uint64_t)((ips_u128)x * by.num / by.den);
 }
 
-/* Length of the chains' turn in ns of work at speed 1. */
+/* Returns the length of the chains' turn in ns of work at speed 1. */
 static uint64_t turn_work(const struct rp_machine *core)
 {
     return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
@@ -47,7 +47,7 @@ static void set_end_of_chains_turn(const struct rp *r, struct rp_machine *core)
         core->is.load.num ? core->v0 + (turn_work(core) << r->bits) : RP_NEVER;
 }
 
-/* ---- set up -------------------------------------------------------------- */
+/* ---- initialisation ----------------------------------------------------- */
 
 static bool has_turns(const struct ips_replay_ask *ask, uint32_t m)
 {
@@ -156,7 +156,7 @@ ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
            turns * (most_turn_ns(r, m) + core->is.turn_ns);
 }
 
-/* ---- chains come and go -------------------------------------------------- */
+/* ---- chains that join and leave a core ---------------------------------- */
 
 static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
                               uint64_t w_v, uint64_t now)
@@ -270,7 +270,7 @@ void rp_cores_place(struct rp *r)
     }
 }
 
-/* ---- what happens on a core ---------------------------------------------- */
+/* ---- events on a core --------------------------------------------------- */
 
 void rp_cores_update_next_event(struct rp *r, uint32_t i)
 {

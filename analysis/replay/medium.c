@@ -50,8 +50,7 @@ void rp_media_release(struct rp *r)
     free(r->bucket);
 }
 
-/* ---- token bucket
- * ---------------------------------------------------------- */
+/* ---- token bucket ------------------------------------------------------- */
 
 /* Subtracts from a transfer of `all` the time that medium m saved up. Returns
  * the rest. Both are in units of virtual time (_v). */

@@ -353,8 +353,7 @@ void rp_queue_take_results(struct rp *r)
             take_result(r, k);
 }
 
-/* ---- lock-protected work queues
- * --------------------------------------------- */
+/* ---- lock-protected work queues ----------------------------------------- */
 
 void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock)
 {

@@ -38,8 +38,7 @@ struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise)
     return (struct ips_ratio){from.num / a, from.den / a};
 }
 
-/* ---- checks of the request
- * ---------------------------------------------------- */
+/* ---- checks of the request ---------------------------------------------- */
 
 static int check_load(struct ips_ratio load, uint32_t m, struct ips_err *err)
 {
@@ -191,8 +190,7 @@ static int check_ask(const struct ips_graph *g,
     return rc < 0 ? rc : check_map_moves_and_loads(g, ask, err);
 }
 
-/* ---- bound of the time
- * -------------------------------------------------------- */
+/* ---- upper bound of the replay's time ----------------------------------- */
 
 /* Returns the time in ns that all the work takes on machine m if only one chain
  * at a time runs. */
@@ -309,8 +307,7 @@ static int choose_bits(struct rp *r, struct ips_err *err)
     return 0;
 }
 
-/* ---- set up ----------------------------------------------------------------
- */
+/* ---- initialisation ----------------------------------------------------- */
 
 static int no_memory(const struct ips_graph *g, struct ips_err *err)
 {
@@ -432,8 +429,7 @@ static void set_chains(struct rp *r)
     }
 }
 
-/* ---- answer ----------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------ */
 
 static int report_stall(const struct rp *r, struct ips_err *err)
 {

@@ -19,8 +19,7 @@
 /* The functions of the hot path are inlined into one. */
 #define RP_HOT static inline __attribute__((always_inline))
 
-/* ---- events
- * ------------------------------------------------------------------ */
+/* ---- scheduling events -------------------------------------------------- */
 
 void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 {
@@ -34,7 +33,7 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
         rp_tree_set(&r->pending_arrivals, leaf, t, c);
 }
 
-/* ---- one machine --------------------------------------------------------- */
+/* ---- the clock of a machine --------------------------------------------- */
 
 /* Returns the virtual time of the machine's next completion. */
 RP_HOT uint64_t next_completion_v(const struct rp_machine *m)
@@ -186,7 +185,7 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
     update_next_completion(r, (uint32_t)(m - r->machine));
 }
 
-/* ---- chains -------------------------------------------------------------- */
+/* ---- running chains ----------------------------------------------------- */
 
 void rp_flush_work(struct rp *r, uint32_t c)
 {

@@ -303,14 +303,14 @@ void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
 void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now);
 /* Computes the next event of core i after a change. */
 void rp_cores_update_next_event(struct rp *r, uint32_t i);
-/* If the next event of core i is no completion, handles the event and returns
- * true. */
+/* If the next event of core i is the end of a turn or another event that is no
+ * completion, handles it and returns true. */
 bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now);
 /* Assigns cores to the chains in `placing`. */
 void rp_cores_place(struct rp *r);
 void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 
-/* ---- of replay/run.c ---- */
+/* ---- replay/run.c ---- */
 
 void rp_advance(struct rp_machine *m, uint64_t t);
 /* Computes when machine m's virtual clock will have advanced by dv: at t0 + rem
@@ -324,7 +324,8 @@ bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now);
 /* Lets chain c reach its node `pos` and continue up to the next arc that takes
  * time. */
 void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
-/* Continues all chains in rp.ready, and those that become ready meanwhile. */
+/* Continues all chains in rp.ready, and all chains that thereby become
+ * ready. */
 void rp_go_on_all(struct rp *r, uint64_t now);
 
 /* Schedules chain c to continue at t, when what it waits for arrives. */

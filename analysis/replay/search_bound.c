@@ -91,8 +91,7 @@ static void find_least_loads(struct bound *b)
     }
 }
 
-/* ---- messages -------------------------------------------------------------
- */
+/* ---- lower bounds of message times -------------------------------------- */
 
 static bool is_line_at_or_above(const struct ips_mtime *a,
                                 const struct ips_mtime *b)
@@ -170,8 +169,7 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
     return least_time(b->all, b->all_count, len);
 }
 
-/* ---- the three bounds -----------------------------------------------------
- */
+/* ---- the three bounds --------------------------------------------------- */
 
 /* Marks the nodes from which a path leads to an END at which the run may be
  * over. */
@@ -346,8 +344,7 @@ int ips_search_bound(const struct ips_graph *g,
     return rc;
 }
 
-/* ---- machines that are alike ----------------------------------------------
- */
+/* ---- machines that are alike -------------------------------------------- */
 
 static bool same_ratio(struct ips_ratio a, struct ips_ratio b)
 {

@@ -24,8 +24,7 @@ static bool is_less(const struct ips_search_worth *a,
                                             : a->second < b->second;
 }
 
-/* ---- local search ---------------------------------------------------------
- */
+/* ---- local search ------------------------------------------------------- */
 
 /* Moves the item to the best machine, if one is better than its current
  * machine. */
@@ -118,8 +117,7 @@ static int descend_search(struct search *s, struct ips_err *err)
     return rc;
 }
 
-/* ---- starts --------------------------------------------------------------
- */
+/* ---- maps from which the search starts ---------------------------------- */
 
 static void place_fixed_items(struct search *s, uint32_t otherwise)
 {

@@ -63,7 +63,7 @@ static bool spend_bytes(struct search *s, uint64_t bytes)
     return !s->full;
 }
 
-/* ---- tables ------------------------------------------------------------- */
+/* ---- tables of paths and groups ----------------------------------------- */
 
 static bool reserve_map(struct search *s, struct ips_idmap *m)
 {
@@ -243,7 +243,7 @@ static struct branch heap_pop(struct search *s)
     return top;
 }
 
-/* ---- walking ------------------------------------------------------------ */
+/* ---- walking a branch --------------------------------------------------- */
 
 struct arcs_in {
     bool chain, cross;
@@ -329,7 +329,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
     return false;
 }
 
-/* ---- output -------------------------------------------------------------- */
+/* ---- writing the paths found -------------------------------------------- */
 
 static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
                     uint32_t chain, bool cross, struct ips_err *err)

@@ -38,7 +38,7 @@ static int by_key(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Most time first, then fewest steps, then earliest. */
+/* Sorts sequences: most time first, then fewest steps, then earliest. */
 static int by_time(const void *va, const void *vb)
 {
     const struct ips_sequence *x = va, *y = vb;

@@ -76,7 +76,7 @@ int ips_whatif_rank(const struct ips_whatif_base *b,
                     struct ips_whatif *out, uint32_t *order, size_t *kept,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* floor(ns * ppm / 1000000), ppm at most a million. */
+/* Returns floor(ns * ppm / 1000000); ppm is at most a million. */
 uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm);
 
 #endif

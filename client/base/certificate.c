@@ -41,8 +41,8 @@ static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* The recording overhead, as a fraction of the CPU time of the program
- * itself. */
+/* Makes the cell of the recording overhead, as a fraction of the CPU time of
+ * the program itself. */
 static struct ipsq_cell dilation_cell(const Ips__Certificate *c)
 {
     return ipsq_real(c->dilation_ppm == UINT64_MAX

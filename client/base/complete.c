@@ -13,7 +13,7 @@
 /* Options that determine the columns of an answer. */
 #define COLUMN_OPTIONS (FORMAT_OPTIONS | IPSQ_HAS(BY) | IPSQ_HAS(LEVEL))
 
-/* ---- one word ----------------------------------------------------------- */
+/* ---- candidates for one word -------------------------------------------- */
 
 static void keep_before_comma(struct ipsq_word *w)
 {
@@ -117,7 +117,7 @@ static int parse_some(struct ipsq_options *o, uint64_t mask, char *const *words,
     return rc;
 }
 
-/* ---- values and arguments ----------------------------------------------- */
+/* ---- candidates for values and arguments -------------------------------- */
 
 static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
                           const struct ipsq_name_source *from)

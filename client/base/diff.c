@@ -320,7 +320,7 @@ static int compute_chances(struct diff *d, struct ips_err *err)
     return rc;
 }
 
-/* ---- intervals ----------------------------------------------------------- */
+/* ---- confidence intervals ----------------------------------------------- */
 
 static int compare_reals(const void *va, const void *vb)
 {
@@ -402,7 +402,7 @@ void diff_median_interval(const double *a, unsigned na, const double *b,
     compute_interval_95(change, low, high);
 }
 
-/* ---- solving ------------------------------------------------------------- */
+/* ---- computing the differences ------------------------------------------ */
 
 static int compare_items_by_change(const void *va, const void *vb)
 {
@@ -444,7 +444,7 @@ int diff_solve(struct diff *d, struct ips_err *err)
     return rc;
 }
 
-/* ---- names --------------------------------------------------------------- */
+/* ---- names without process ids ------------------------------------------ */
 
 /* Returns the length of the process id at `text` (".812", ".7#2"), or 0 if
  * there is none. */

@@ -87,12 +87,11 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
  * bold. */
 void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color);
-/* After the last row: prints which columns were left out. */
+/* Called after the last row: prints which columns were left out. */
 void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t);
-/* `wide`: from now on tables may be wider than the terminal (--wide). */
+/* Sets whether tables may be wider than the terminal (--wide). */
 void ipsq_set_tables_wide(bool wide);
-/* `ascii`: from now on ipsq_cell_text replaces characters beyond ASCII by
- * '?'. */
+/* Sets whether ipsq_cell_text replaces characters beyond ASCII with '?'. */
 void ipsq_set_cells_ascii(bool ascii);
 void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
 void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
@@ -107,7 +106,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell);
 void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
 
 /* Writes the certificate for people: all of it if `verbose`, else its notes and
- * one line that sums it up. */
+ * a summary of one line. */
 void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
 /* Writes the limitations of an answer, if there are any, one a line. Unless
  * `verbose`, writes only the first line of each kind, with the number of the
@@ -115,8 +114,8 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
 void ipsq_certificate_limits(FILE *f, const Ips__Certificate *c, bool verbose);
 void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
-/* Returns `c` or, if it is NULL, a certificate that is not complete and whose
- * gap is that the answer came without a certificate. */
+/* Returns `c`. If `c` is NULL, returns an incomplete certificate whose gap says
+ * that the answer came without a certificate. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
 #define IPSQ_OVERHEAD_BYTES 64
 /* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */

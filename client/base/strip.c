@@ -16,7 +16,7 @@ static size_t first_of(size_t column, size_t columns, size_t count)
     return column * count / columns;
 }
 
-/* The mean of v[from] to v[to - 1] in 64ths, so that small means stay
+/* Returns the mean of v[from] to v[to - 1] in 64ths, so that small means stay
  * distinct. */
 static uint64_t mean_of_range(const uint64_t *v, size_t from, size_t to)
 {

@@ -107,8 +107,8 @@ static inline struct ipsq_cell ipsq_count(uint64_t n)
 {
     return (struct ipsq_cell){.n = n};
 }
-/* A value that no count can have (negative, too large, NaN) becomes "not
- * measured". */
+/* Makes a cell; a value that no count can have (negative, too large, NaN)
+ * becomes "not measured". */
 static inline struct ipsq_cell ipsq_count_of_double(double n)
 {
     bool fits = n >= 0 && n < 0x1p64;

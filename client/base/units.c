@@ -47,8 +47,8 @@ static uint64_t power_of_10(unsigned n)
     return p;
 }
 
-/* Length in ns of the unit that the first `len` bytes of `text` name; 0: not a
- * unit. */
+/* Returns the length in ns of the unit that the first `len` bytes of `text`
+ * name, or 0 if they name no unit. */
 static uint64_t unit_ns(const char *text, size_t len)
 {
     static const struct {

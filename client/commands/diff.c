@@ -77,7 +77,7 @@ struct whole {
     struct ipsq_rows rows; /* rows of the answer that is being received */
 };
 
-/* ---- figures ------------------------------------------------------------- */
+/* ---- figures (single numbers of a run) ---------------------------------- */
 
 /* Sets the value of a figure in one run. A run for which this function is not
  * called has the value 0: a run without waits of some cause has no row for that
@@ -123,7 +123,7 @@ static void store_run_figures(struct whole *w, unsigned run, bool windowed,
     }
 }
 
-/* ---- asking -------------------------------------------------------------- */
+/* ---- asking the master about a run -------------------------------------- */
 
 static int collect_answer_rows(const Ips__Reply *reply, void *arg,
                                struct ips_err *err)
@@ -509,7 +509,7 @@ static int print_diff(const struct ipsq_options *o, struct whole *w,
     return ipsq_out_end(&out, err);
 }
 
-/* ---- the command -------------------------------------------------------- */
+/* ---- running the command ------------------------------------------------ */
 
 static unsigned count_list_items(const char *list)
 {

@@ -68,7 +68,7 @@ static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
                            : IPS_UNMEASURED_REAL);
 }
 
-/* ---- in words ----------------------------------------------------------- */
+/* ---- waits described in words ------------------------------------------- */
 
 static const char *base_name(const char *path)
 {
@@ -272,7 +272,7 @@ static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
     ipsq_table_release(&s.t);
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- printing the answer ------------------------------------------------ */
 
 static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
                        const char *run_name, const Ips__WaitsAnswer *a)

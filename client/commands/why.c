@@ -70,7 +70,7 @@ static void put_table(struct ipsq_out *out, const char *name,
     ipsq_table_release(&t);
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- findings in the table format --------------------------------------- */
 
 /* Writes the command on one line, never folded, so that it can be copied. */
 static void put_command(struct ipsq_out *out, const char *command)
@@ -129,7 +129,7 @@ static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
                       a->left_out == 1 ? "" : "s");
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole answer --------------------------------------------------- */
 
 /* Writes a time; in the table format only if it was measured. */
 static void put_ns(struct ipsq_out *out, const char *key, const char *title,

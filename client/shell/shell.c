@@ -35,7 +35,7 @@ static const char words_help[] =
     "  quit               leave (end of file does as well)\n"
     "\n";
 
-/* ---- a command ---------------------------------------------------------- */
+/* ---- running a command -------------------------------------------------- */
 
 /* Returns the command of the pager, or NULL to print without a pager. */
 static const char *find_pager(const struct ipsq_shell *s)
@@ -357,7 +357,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
     return run_command(s, &words);
 }
 
-/* ---- lines -------------------------------------------------------------- */
+/* ---- reading lines ------------------------------------------------------ */
 
 static sigjmp_buf to_prompt;
 static volatile sig_atomic_t at_prompt;

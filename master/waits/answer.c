@@ -29,7 +29,7 @@ struct filling {
     struct certificate *c;
 };
 
-/* ---- names -------------------------------------------------------------- */
+/* ---- names of objects --------------------------------------------------- */
 
 static char *process_object(const struct filling *f, uint32_t process)
 {
@@ -59,7 +59,7 @@ static char *cause_name(const struct waits *w, uint32_t cause)
     return ips_unconst_text(cause < w->cause_count ? w->cause[cause] : "");
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- rows of the groups ------------------------------------------------- */
 
 static void fill_blame(const struct filling *f, const struct waits_blame *b,
                        Ips__BlameRow *to)
@@ -139,7 +139,7 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
         fill_stack(f, g, to);
 }
 
-/* ---- the rest ----------------------------------------------------------- */
+/* ---- the last reply ----------------------------------------------------- */
 
 /* Lists the causes with a value above 0 and returns their number; `count` may
  * be NULL. */

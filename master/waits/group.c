@@ -50,7 +50,7 @@ static uint32_t count_of(const struct ips_idmap *m)
     return (uint32_t)m->count;
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- finding the group of a wait ---------------------------------------- */
 
 /* Returns the process of the thread that ended the wait; WAITS_NONE: no
  * recorded thread did. */
@@ -134,7 +134,7 @@ static struct waits_group *find_or_add_wait_group(struct grouping *k,
     return &o->group[at];
 }
 
-/* ---- blame -------------------------------------------------------------- */
+/* ---- adding up causes (blame) ------------------------------------------- */
 
 static void add_blame(struct grouping *k, enum ips_blame_kind kind,
                       uint32_t process, uint32_t what, uint64_t ns)
@@ -219,7 +219,7 @@ static void on_blame(void *arg, const struct ips_blame *b)
                   b->ns);
 }
 
-/* ---- all waits -------------------------------------------------------- */
+/* ---- grouping all waits ------------------------------------------------- */
 
 static bool is_chosen(const struct waits_choice *c, uint32_t chain,
                       uint32_t place)

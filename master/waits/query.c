@@ -24,7 +24,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- checking the question ---------------------------------------------- */
 
 static const char *const bys[] = {"place", "cause", "peer", "process",
                                   "thread"};
@@ -147,7 +147,7 @@ static int choose_waits(struct query *q, const struct waits *w,
     return some && waited ? 0 : err->code;
 }
 
-/* ---- order -------------------------------------------------------------- */
+/* ---- sorting the groups ------------------------------------------------- */
 
 struct ordering {
     const struct waits_group *group;
@@ -196,7 +196,7 @@ static int put_in_order(struct query *q, struct ips_err *err)
     return rc;
 }
 
-/* ---- the worker --------------------------------------------------------- */
+/* ---- computing in the worker thread ------------------------------------- */
 
 static int make_groups(struct query *q, struct ips_err *err)
 {
@@ -286,7 +286,7 @@ static void on_computed(struct query *q)
         waits_answer(q);
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- rounds of requests to the slaves ----------------------------------- */
 
 static void start_computing_waits(struct query *q)
 {

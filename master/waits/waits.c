@@ -56,7 +56,7 @@ void waits_release(struct waits *w)
     memset(w, 0, sizeof(*w));
 }
 
-/* ---- rows --------------------------------------------------------------- */
+/* ---- storing wait rows -------------------------------------------------- */
 
 static bool reserve_array(void *array, uint64_t cap, size_t item)
 {
@@ -208,7 +208,7 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
     return rc;
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- rounds of requests to the slaves ----------------------------------- */
 
 static int take_wait_rows(struct query *q, struct machine_share *p,
                           const Ips__Reply *reply, struct ips_err *err)
@@ -366,7 +366,7 @@ static bool number_symbols(struct waits *w)
     return fine;
 }
 
-/* ---- one scale ---------------------------------------------------------- */
+/* ---- one time scale for all machines ------------------------------------ */
 
 /* Returns the time of a machine's first event relative to the run's origin;
  * negative if the machine started earlier. */

@@ -105,14 +105,14 @@ struct waits {
  * *w must be zero except for `cut` and `callers`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
-/* In the worker: places all waits in arcs of path_of(q)->merged, and converts
- * the times `at` of its nodes to one scale by the machines' clocks. On an error
- * path_of(q)->blame is the machine with wrong rows. */
+/* Places all waits in arcs of path_of(q)->merged, and converts the times `at`
+ * of its nodes to one scale by the machines' clocks. Runs in the worker thread.
+ * On an error path_of(q)->blame is the machine with wrong rows. */
 int waits_lay_on_graph(struct query *q, struct waits *w,
                        struct ips_err *err) IPS_MUST_USE;
 void waits_release(struct waits *w);
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- grouping waits ----------------------------------------------------- */
 
 enum waits_by {
     WAITS_BY_PLACE, /* process, call site, cause, peer's process */

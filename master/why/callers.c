@@ -128,7 +128,7 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
     return best;
 }
 
-/* ---- a gain -------------------------------------------------------------- */
+/* ---- gain of the common caller ------------------------------------------ */
 
 /* Returns the process with the greatest entry in by_process, and sets
  * a->location to the common caller in that process. */

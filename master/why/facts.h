@@ -145,7 +145,8 @@ struct why_solving {
     struct why_votes phase[WHY_PHASES];
 };
 
-/* In the worker: computes the facts. On failure w.path.err has the reason. */
+/* Computes the facts. Runs in the worker thread. On failure w.path.err has the
+ * reason. */
 void why_solve(struct query *q);
 
 /* why/window.c: for a query about a window, everything outside the window takes
@@ -161,7 +162,8 @@ int why_set_window_sums(struct why_solving *y) IPS_MUST_USE;
 uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
 bool why_is_in_window(const struct why_solving *y, uint64_t at);
 void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
-/* CPU time of the chain arc into `node`, also outside the window. */
+/* Returns the CPU time of the chain arc into `node`, also outside the
+ * window. */
 static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
@@ -172,9 +174,9 @@ static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 int why_replace_by_quiet_graph(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles() sets role, worker and serves;
  * why_mark_shared_waits() turns waits for a thread of the same role into waits
- * for a lock; why_find_sequential_children() keeps, of the moments in which
- * only one process works, those in which a process starts similar children one
- * after another. */
+ * for a lock; why_find_sequential_children() looks at the moments in which only
+ * one process works, and keeps those in which a process starts similar children
+ * one after another. */
 int why_find_roles(struct why_solving *y) IPS_MUST_USE;
 void why_mark_shared_waits(struct why_solving *y);
 int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;

@@ -135,7 +135,7 @@ static bool find_circle(struct hang *h, size_t *out)
     return false;
 }
 
-/* ---- words --------------------------------------------------------------- */
+/* ---- describing a hang in words ----------------------------------------- */
 
 static const char *name_of(struct hang *h, const struct blocked *b)
 {
@@ -221,7 +221,7 @@ static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
         x->ns = 0;
 }
 
-/* ---- the two cases ------------------------------------------------------- */
+/* ---- the two kinds of hang ---------------------------------------------- */
 
 static void report_deadlock(struct hang *h, size_t first)
 {

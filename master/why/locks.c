@@ -75,10 +75,10 @@ struct holds {
     uint64_t unknown_ns;
 };
 
-/* arc_is_hold(): at most 1/HOLD_BEFORE of an arc may be before the hold */
+/* for arc_is_hold(): at most 1/HOLD_BEFORE of an arc may be before the hold */
 #define HOLD_BEFORE 4u
 
-/* Whether the arc into `release` lies within the hold of the lock, so that its
+/* Whether the arc into `release` is within the hold of the lock, so that its
  * samples show where the lock was held. The waiter, whose wait ends at node
  * `got`, asked for the lock while it was held. So only the part of the arc
  * before that moment may be outside the hold. An acquisition of a lock at the

@@ -13,7 +13,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ---- columns ------------------------------------------------------------- */
+/* ---- columns of the merged graph ---------------------------------------- */
 
 /* If an unrecorded child or writer ended the sleep at the end of the chain arc
  * into node i, returns the ns of that sleep, else 0. (At a send, a sleep
@@ -195,7 +195,7 @@ int why_replace_by_quiet_graph(struct whatif_solving *s)
     return rc;
 }
 
-/* ---- what the path crosses ----------------------------------------------- */
+/* ---- messages on the path ----------------------------------------------- */
 
 struct pair { /* messages between two processes, in either direction */
     uint32_t a, b;

@@ -104,7 +104,7 @@ static void sum_cpu_by_phase(const struct looking *l)
     }
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- arcs of the path --------------------------------------------------- */
 
 /* Stores in *a the arc of the path into `node`. Returns the previous node and
  * sets *chain to its chain. At the path's start returns IPS_NO_NODE. */
@@ -262,7 +262,7 @@ static int make_votes(struct why_solving *y, struct why_votes *v)
     return v->process && v->procedure ? 0 : no_memory(y);
 }
 
-/* ---- the gain --------------------------------------------------------- */
+/* ---- gain of a phase ---------------------------------------------------- */
 
 /* Makes one feature that consists of the phase's part of each arc of the
  * path. */
@@ -323,7 +323,7 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
     return rc;
 }
 
-/* ---- all -------------------------------------------------------------- */
+/* ---- examining all phases ----------------------------------------------- */
 
 static int fill_phase(const struct looking *l, struct why_phase *p,
                       struct why_votes *v)

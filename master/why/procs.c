@@ -13,7 +13,7 @@ static int no_memory(struct why_solving *y)
 }
 
 /* Fills the amount of a procedure: its time on the path, summed over all
- * processes, and as location the process with the most of it. */
+ * processes. The location is the process with most of this time. */
 static void fill_procedure_amount(struct why_solving *y,
                                   const struct entity *thing,
                                   struct why_amount *a)

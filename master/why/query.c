@@ -53,7 +53,7 @@ static void solve_why(struct query *q)
     why_solve(q);
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- making the answer -------------------------------------------------- */
 
 struct filling {
     struct query *q;
@@ -283,7 +283,7 @@ static void answer_why(struct query *q)
     send_answer(&x);
 }
 
-/* ---- the question -------------------------------------------------------- */
+/* ---- handling the question ---------------------------------------------- */
 
 /* If the run is a service and the question does not say which kind of answer it
  * wants, replies at once that the run is a service, and returns true. The

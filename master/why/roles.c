@@ -226,7 +226,8 @@ void why_mark_shared_waits(struct why_solving *y)
 
 /* ---- children one after another --------------------------------------- */
 
-/* Time of the path in a child or its descendants while nothing else works. */
+/* How long the path is in a child or its descendants while nothing else
+ * works. */
 struct begun {
     /* processes are numbered over all machines; `role` is that of the child's
      * first thread */

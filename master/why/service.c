@@ -300,7 +300,7 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
     row->command = finding_command(y, "bottleneck");
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole answer --------------------------------------------------- */
 
 static const char *no_finding_text(const Ips__ServiceRow *s, struct arena *a)
 {

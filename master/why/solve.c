@@ -15,7 +15,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ---- votes --------------------------------------------------------------- */
+/* ---- counting votes for locations --------------------------------------- */
 
 static int make_votes(struct why_solving *y)
 {
@@ -252,7 +252,7 @@ static int make_features(struct why_solving *y)
     return ips_features_check(g, &y->f, y->s.err);
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- waits and messages on the path ------------------------------------- */
 
 /* Counts the waits for unrecorded causes on the quiet path by process, call
  * site and cause. */
@@ -404,7 +404,7 @@ static int fill_features(struct why_solving *y)
     return rc;
 }
 
-/* ---- cores --------------------------------------------------------------- */
+/* ---- oversubscription and other programs -------------------------------- */
 
 /* Divides the time by which the run exceeds the quiet path into
  * oversubscription by its own threads (CORES) and the rest of the run delay,
@@ -436,7 +436,7 @@ static void fill_cores(struct why_solving *y)
     own->other_ns = others->other_ns = f->path_delay_ns;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- computing all facts ------------------------------------------------ */
 
 static void release_votes(struct why_votes *v)
 {

@@ -49,7 +49,7 @@ static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                    kind == WHY_BUSY ? f->t_max_wall_ns : why_own_ns(f));
 }
 
-/* ---- one rule each ------------------------------------------------------- */
+/* ---- the rules ---------------------------------------------------------- */
 
 static bool is_same(const char *a, const char *b)
 {
@@ -133,7 +133,7 @@ static bool is_spread(const struct why_facts *f)
            f->top_ns < f->sampled_ns / 2;
 }
 
-/* ---- the list ------------------------------------------------------------ */
+/* ---- the list of findings ----------------------------------------------- */
 
 struct list {
     const struct why_facts *f;
@@ -161,7 +161,7 @@ static void add_candidate(struct list *l, enum why_kind kind,
         l->item[l->count++] = make_candidate(l->f, kind, amount);
 }
 
-/* Greatest gain first. */
+/* Sorts candidates by gain, greatest first. */
 static int by_gain(const void *a, const void *b)
 {
     const struct candidate *p = a, *q = b;
