@@ -350,7 +350,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
 {
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
-    bool linked = false; /* the previous position has a link */
+    bool linked = false; /* true: the previous position belongs to a link */
     int rc = ips_cm_open_checked(&r, data, len, err);
     if (rc < 0)
         return rc;

@@ -70,7 +70,8 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 struct ips_cm_peer {
     uint32_t machine;
-    /* The next members are about what this part awaits from the peer. */
+    /* The next members describe the messages that this part awaits from the
+     * peer. */
     uint32_t want_count;
     uint32_t *want;     /* [want_count] indices into g->in, in channel order */
     bool matched;       /* the peer's matches have arrived */
@@ -80,7 +81,8 @@ struct ips_cm_peer {
     /* [in_count] number of receives that the link serves */
     uint32_t *in_served;
     uint64_t *in_len; /* [in_count] length of the message in bytes, or ns */
-    /* The next members are about what the peer awaits from this part. */
+    /* The next members describe the messages that the peer awaits from this
+     * part. */
     bool asked; /* the peer's wants have arrived */
     uint32_t out_count;
     uint32_t *out_node; /* [out_count] sending node of each link to the peer */
@@ -95,7 +97,8 @@ struct ips_cm_links {
     /* [g->in_count] index into `peer`; IPS_CM_NONE: no node wrote the awaited
      * position (final once all peers have matched) */
     uint32_t *in_peer;
-    uint32_t *in_link; /* [g->in_count] link from peer in_peer[k] */
+    uint32_t *in_link; /* [g->in_count] number of the link from peer in_peer[k]
+                          that serves the receive */
 };
 
 /* Finds the peers: the machines to which a channel end of ours is connected.
@@ -148,8 +151,9 @@ struct ips_cm_counts {
     uint64_t received; /* batches received */
     uint64_t acks;     /* acknowledgements sent; only cm-async */
     uint64_t bytes;    /* bytes of the batches sent */
-    uint64_t passes;   /* how often the slave computed */
-    uint64_t computed; /* nodes computed; cm-async computes nodes repeatedly */
+    uint64_t passes;   /* number of times that the slave computed values */
+    uint64_t computed; /* nodes computed; cm-async may compute a node several
+                          times */
 };
 
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
@@ -163,7 +167,7 @@ struct ips_cm_message {
     size_t len;
 };
 
-/* Default of the greatest number of values in a batch. */
+/* Default limit for the number of values in a batch. */
 #define IPS_CM_BATCH_VALUES 65536u
 
 /* ---- functions shared by the two engines -------------------------------- */

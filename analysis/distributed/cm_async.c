@@ -16,7 +16,7 @@ struct label {
 struct traffic {     /* state of one peer */
     uint32_t *link;  /* [out_count] links whose values improved since they were
                         last sent */
-    uint8_t *listed; /* [out_count] 1: the link is in `link` */
+    uint8_t *listed; /* [out_count] 1: the link is in the list `link` */
     uint32_t count;
     /* numbers of the next batches from and to the peer */
     uint64_t next_in, next_out;
@@ -45,7 +45,8 @@ struct ips_cm_async {
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
-    uint32_t parent; /* the parent: a peer, IPS_CM_ROOT, or IPS_CM_NONE */
+    uint32_t parent; /* the parent (cm_async.h): a peer, IPS_CM_ROOT, or
+                        IPS_CM_NONE */
     bool begun;      /* the values that depend on no peer have been listed for
                         sending */
     uint64_t unacked, root_owed;
@@ -379,7 +380,7 @@ int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
     if (rc < 0)
         return fail_with(a, rc);
     /* The first sender becomes the parent. Its message is acknowledged only
-     * when all messages that it caused are. */
+     * when all messages that it caused have been acknowledged. */
     if (a->parent == IPS_CM_NONE)
         a->parent = from;
     else if (from == IPS_CM_ROOT)

@@ -16,13 +16,16 @@
 #define UNKNOWN UINT64_MAX
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
-#define IN_UNKNOWN (UINT64_MAX - 1) /* in `in_value`: not received yet */
+/* entry of `in_value`: the value was not received yet */
+#define IN_UNKNOWN (UINT64_MAX - 1)
 #define STALL_NAMED 10
 
 struct cursor {
-    uint32_t pos, end; /* next node to compute, one past the last */
-    uint32_t in, out;  /* next remote receive, next link to a peer */
-    uint32_t next;     /* next chain waiting on the same node */
+    /* next node to compute; one past the chain's last node */
+    uint32_t pos, end;
+    /* the chain's next remote receive; its next link to a peer */
+    uint32_t in, out;
+    uint32_t next; /* next chain waiting on the same node */
 };
 
 struct traffic {    /* state of one peer */
@@ -42,7 +45,8 @@ struct ips_cm_sync {
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur;
-    uint32_t *ready; /* stack of chains; each at most once */
+    /* stack of chains that can run; each is in it at most once */
+    uint32_t *ready;
     uint32_t ready_count, unfinished;
     /* [in_count] value that each remote receive delivers, with the arc's
      * weight; or IPS_IN_ABSENT or IN_UNKNOWN */
@@ -198,7 +202,8 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
         uint8_t mode = s->arcs.mode[g->xkind[i]];
         if (mode == IPS_ARC_ABSENT)
             return true;
-        if (s->est[x] & WAITER_BIT) { /* UNKNOWN has this bit too */
+        /* no value yet; UNKNOWN has this bit too */
+        if (s->est[x] & WAITER_BIT) {
             wait_on(s, c, x);
             return false;
         }

@@ -99,8 +99,8 @@ struct ips_joined {
                        join, plus 1; 0: not known yet */
     uint32_t *won;  /* [join_count] the candidate that won, encoded as in
                        joins_solve.c */
-    uint8_t *first; /* [join_count / 8 + 1] bit set: the join is the first of
-                       its chain */
+    uint8_t *first; /* [join_count / 8 + 1] one bit a join; 1: the join is the
+                       first of its chain */
     uint32_t *in_out; /* [in_count] the remote send that wrote the awaited
                          position; IPS_NO_NODE: none did */
     uint32_t *in_src; /* [in_count] out_src of the remote send in_out */
@@ -153,7 +153,7 @@ struct ips_visit {
                      path enters; IPS_NO_NODE: the path starts here */
     uint32_t out; /* number, within the part, of the remote send by which the
                      path leaves; IPS_NO_NODE: the path ends here */
-    uint8_t xkind;           /* kind of the in's arc */
+    uint8_t xkind;           /* kind of the arc into `in` */
     uint64_t from_ns, to_ns; /* EST at the section's start and end */
 };
 /* Lists the sections of the path from its start; *out is malloc'd. */

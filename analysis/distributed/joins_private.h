@@ -11,7 +11,8 @@
 /* the source is the chain's next remote receive */
 #define IPS_JOIN_IN 0xfffffffdu
 
-#define IPS_JOIN_ABSENT 0x80u /* in in_kind: see struct ips_joined */
+/* top bit of in_kind (struct ips_joined): the receive has no arc */
+#define IPS_JOIN_ABSENT 0x80u
 
 enum {
     /* remote sends have `at`, remote receives have `at` and `wait` */
@@ -73,7 +74,7 @@ struct ips_joined_outs {
     uint32_t *len;
 };
 
-struct ips_joined_chain { /* a chain's entry in the bytes */
+struct ips_joined_chain { /* a chain's entry in the encoded joins */
     uint64_t bytes;
     uint32_t joins, ins, pid, tid;
 };
@@ -85,7 +86,8 @@ struct ips_joins_reader {
     struct ips_joined_chain *chain; /* [chain_count] entries of all parts'
                                        chains */
     struct ips_joined_outs outs;
-    bool moments; /* reading ips_joins_make_moments(), else ips_joins_make() */
+    bool moments; /* true: reads the output of ips_joins_make_moments(); false:
+                     that of ips_joins_make() */
     ips_moment_fn *fn;
     void *arg;
     uint32_t *blame;

@@ -30,20 +30,20 @@ struct chain {
     const uint8_t *at, *end;
     int64_t
         best; /* D (see joins.h) of `join`, from the candidates read so far */
-    int64_t add;  /* addend of the arc that waits */
+    int64_t add;  /* addend of the arc whose source is not known yet */
     uint64_t far; /* the part of `add` that comes from another machine */
     uint32_t won;
-    uint32_t join, join_end; /* current join, one past the last; numbered over
-                                all parts */
+    uint32_t join, join_end; /* current join, one past the chain's last join;
+                                numbered over all parts */
     uint32_t in, in_stop;    /* next remote receive, one past the last; numbered
                                 over all parts */
     uint32_t machine;
-    uint32_t waits; /* the join whose D (see joins.h) the chain waits for;
+    uint32_t waits; /* the join for whose D (see joins.h) the chain waits;
                        IPS_NO_NODE: none */
     uint32_t waits_won;
     uint32_t next; /* next chain that waits for the same join */
     uint8_t slot;  /* slot of the previous arc */
-    /* open: the current join has an arc; over: the chain is solved */
+    /* open: an arc of the current join was read; over: the chain is solved */
     bool open, over;
     struct ips_join_slots s;
 };
@@ -169,8 +169,8 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
                                    uint64_t d, int64_t add, uint64_t far,
                                    uint32_t won)
 {
-    int64_t value = (int64_t)(d + (uint64_t)add); /* if this wraps, `bits` shows
-                                                     it */
+    /* if this sum wraps, the check of `bits` fails */
+    int64_t value = (int64_t)(d + (uint64_t)add);
     s->bits |= d + far;
     if (value > c->best) {
         c->best = value;
@@ -312,8 +312,7 @@ static int run_all_chains(struct solver *s, struct ips_joins_reader *r,
 }
 
 /* Chooses the END of the path: the greatest candidate, or the first of several
- * equal ones.
- * */
+ * equal ones. */
 static int choose_end(struct ips_joined *j, struct ips_err *err)
 {
     j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;
@@ -409,7 +408,7 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
         uint64_t value =
-            ips_joined_in_value(j, p, *k) + 1; /* absent is sent as 0 */
+            ips_joined_in_value(j, p, *k) + 1; /* + 1, because 0 means absent */
         at = ips_varint_put(at, ips_varint_zigzag(*last, value));
         *last = value;
     }

@@ -26,7 +26,7 @@ enum { QUEUE_MORE = STATES, QUEUE_LESS };
 
 struct change {           /* the state of a chain after `t` */
     uint64_t t, number;   /* `number`: order in which the changes were added */
-    uint32_t chain, from; /* `from`: sender's chain (QUEUE_*) */
+    uint32_t chain, from; /* `from`: chain of the queued message's sender */
     uint8_t state;
     bool awaits_space; /* the chain waits for buffer space to send */
 };
@@ -37,7 +37,7 @@ struct piece { /* a chain arc of the path */
 struct link { /* links of a chain in a doubly linked list */
     uint32_t next, before;
 };
-struct seen { /* the last receive on a connection, by thread `chain` */
+struct seen { /* the last receive of thread `chain` on connection `site` */
     uint32_t chain, site;
     uint64_t left; /* when the thread turned to another connection */
 };
@@ -67,7 +67,7 @@ struct sweep {
     uint32_t *role_there; /* [roles] number of workers that have started and not
                              ended */
     uint64_t *works;      /* [chains] total work of each chain, ns */
-    bool *take_turns;     /* [roles] its threads hardly ever work at once */
+    bool *take_turns; /* [roles] its threads hardly ever work simultaneously */
     uint32_t *queue, *sender; /* [chains] number of messages in the queue;
                                  sender of the last one */
     struct ended *ended;      /* [roles] ended threads of each role */
@@ -363,7 +363,8 @@ struct moment {
     uint32_t waiter, busy, wanted;
 };
 
-#define ASKED_LOOKED 8 /* at most this many waiting threads are examined */
+/* find_idle_thread_of_role() examines at most this many waiting threads */
+#define ASKED_LOOKED 8
 
 /* Returns a thread of chain c's role that has no work while c works, or
  * NO_CHAIN. `gone`: number of threads of the role that have ended since c
@@ -397,8 +398,7 @@ static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
     uint64_t could = (uint64_t)m.busy + waits + gone;
-    /* If there are other workers of the role, a queued message is not due to a
-     * lack of workers. */
+    /* If the role has more workers, no message queues for lack of workers. */
     bool one = s->role_there[s->ask->role[c]] <= 1 &&
                (!s->ask->serves || s->ask->serves[c]);
     uint64_t queued = (uint64_t)m.busy + (one ? s->queue[c] : 0);
@@ -518,16 +518,15 @@ static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 /* ---- roles that take turns ---- */
 
 struct role_sums {
-    uint64_t all, most; /* work of all its threads, and of the busiest, ns */
-    uint64_t covered;   /* time in which at least one of them works, ns */
+    uint64_t all, most; /* work of the role's threads, and of the busiest, ns */
+    uint64_t covered;   /* time in which at least one thread works, ns */
     uint64_t from;      /* when `busy` last became positive */
     uint32_t busy;
-    /* time that its threads wait, and wait at barriers, ns */
+    /* time that the role's threads wait, and the part of it at barriers, ns */
     uint64_t waited, at_barriers;
 };
 
-/* Sets `covered` of each role from the sorted changes. `busy`: [chains] false.
- */
+/* Sets `covered` of each role. `busy` [chains] is scratch, all false. */
 static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
                              bool *busy)
 {

@@ -32,13 +32,13 @@ struct teller {
 struct sweep {
     const struct ips_waits *w;
     struct teller *teller;
-    uint32_t *heap; /* indices of tellers, by now.to */
+    uint32_t *heap; /* heap of indices into `teller`, by the end of the current
+                       span */
     uint32_t count, left, begun;
     uint64_t cpu_rate, delay_rate, off_rate;
     uint64_t cpu_rest, delay_rest, off_rest; /* fractions of a ns not yet
                                                 accounted for, in 2^-32 ns */
-    uint64_t backlog;                        /* CPU time (ns) for which there
-                                                was no core yet */
+    uint64_t backlog; /* CPU time (ns) that still waits for a free core */
     uint32_t waiting[IPS_IDLE_CAUSES], all_waiting, spinners;
     uint32_t spinning, cores;
     uint64_t from, to;
@@ -54,7 +54,7 @@ static void begin_arc(const struct sweep *s, struct teller *t)
     t->gone = 0;
 }
 
-/* Makes the next span an active one, up to `to`. */
+/* Makes the chain's next span: the thread is active up to `to`. */
 static void set_active_span(struct teller *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
@@ -80,8 +80,8 @@ static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
     t->reported_ns = to;
 }
 
-/* Makes the next span a part of the sleep at the end of the arc, up to the
- * begin or end of one of its waits. */
+/* Makes the chain's next span: a part of the sleep at the end of the arc, up to
+ * the begin or end of a wait. */
 static void set_span_of_sleep(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
@@ -103,7 +103,8 @@ static void set_span_of_sleep(const struct sweep *s, struct teller *t)
     set_wait_span(t, to, cause);
 }
 
-/* Makes the next span that is not empty. False: the chain has ended. */
+/* Makes the next span that is not empty. Returns false if the chain has
+ * ended. */
 static bool next_span(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;

@@ -115,8 +115,8 @@ static void find_longest_holder(const struct span *s, size_t n,
     }
 }
 
-/* Returns how long at least one span of a lock lasts. The spans are sorted by
- * `asked`. */
+/* Returns the time during which at least one of the lock's `n` spans lasts,
+ * from `asked` to `to`. The spans are sorted by `asked`. */
 static uint64_t covered_ns(const struct span *s, size_t n)
 {
     uint64_t ns = 0, until = 0;
@@ -141,8 +141,8 @@ static void sum_up_locks(struct span *s, size_t n, struct ips_lock_holds *out)
     }
 }
 
-static _Thread_local const uint64_t *naming; /* names for by_name() while
-                                                sorting */
+/* argument of by_name() while sorting */
+static _Thread_local const uint64_t *naming;
 
 static int by_name(const void *a, const void *b)
 {

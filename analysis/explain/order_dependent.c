@@ -20,7 +20,7 @@ struct reception {    /* a receive of a message from another node of the
 struct question {
     uint32_t chain; /* the chain of `first` */
     uint32_t first, then, node;
-    uint32_t concerned[3]; /* chains to mark */
+    uint32_t concerned[3]; /* chains that the pattern concerns */
     enum ips_order_pattern pattern;
 };
 struct looker {

@@ -76,7 +76,7 @@ static int by_end(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Whether the node received bytes; an end of file brings none. */
+/* Whether the node received bytes. An end of file brings no bytes. */
 static bool is_receive(const struct ips_graph *g, uint32_t i)
 {
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
@@ -291,7 +291,8 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
     uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
     uint64_t end = high;
     uint32_t self = (uint32_t)(r - f->out->r);
-    while (low < high) { /* the first spell that does not end by `from` */
+    /* binary search for the first spell that ends after `from` */
+    while (low < high) {
         uint64_t mid = low + (high - low) / 2;
         if (f->spell[mid].last_to <= from)
             low = mid + 1;

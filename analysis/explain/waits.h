@@ -40,10 +40,11 @@
 #define IPS_WAITS_NO_CAUSE 255u
 
 struct ips_wait {
-    uint32_t arc;  /* the wait is in the arc into this node */
-    uint8_t cause; /* the caller's number of the cause, or IPS_WAITS_NO_CAUSE */
-    bool of_node;  /* the cross arc of node `arc` ended the wait */
-    uint64_t ns;   /* length of the wait; all of it is blamed */
+    uint32_t arc;    /* the wait is in the arc into this node */
+    uint8_t cause;   /* number of the cause, defined by the caller, or
+                        IPS_WAITS_NO_CAUSE */
+    bool of_node;    /* the cross arc of node `arc` ended the wait */
+    uint64_t ns;     /* length of the wait; all of it is blamed */
     uint64_t end_ns; /* when the wait ended; not read if of_node is set */
     /* Set by ips_waits_place_on_clock(): the wait's place [from, to) on the
      * clock, at most `ns` long; empty if from == to. */
@@ -130,8 +131,8 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
                    struct ips_err *err) IPS_MUST_USE;
 void ips_blamer_release(struct ips_blamer *b);
 
-/* Who made the waiter wait: the thread that had to send, or the thread that had
- * to receive. */
+/* Which side was late: the thread that had to send, or the thread that had to
+ * receive. */
 enum ips_lateness {
     IPS_LATE_NONE,
     IPS_LATE_SENDER,   /* a receive waited for a send */

@@ -187,8 +187,7 @@ static void find_longest_piece(const struct point *p, size_t count,
  * distance to a line that the piece allows. A piece with messages in one
  * direction only allows nearly all lines. For such a piece the function uses
  * the distance to its points plus `own`, the bound of the piece from which
- * `line` was made.
- * */
+ * `line` was made. */
 static long double distance_in_all_pieces(const struct point *p, size_t count,
                                           const struct corner *line,
                                           long double own)

@@ -11,8 +11,8 @@
 
 #include "common/types.h"
 
-/* All zero: the identity. Else t -> (t - from) * (1 + drift / 2^40) + shift, at
- * least 0. */
+/* Maps t to (t - from) * (1 + drift / 2^40) + shift, at least 0. If all members
+ * are 0, maps t to itself. */
 struct ips_clock_map {
     uint64_t from;     /* moment of the local raw clock, ns */
     int64_t drift_q40; /* within +-IPS_DRIFT_MAX_Q40 */

@@ -90,7 +90,7 @@ struct ips_chain {
  * `end`. Sorted by node. */
 struct ips_remote_in {
     uint32_t node;
-    uint32_t end; /* local channel end (index) */
+    uint32_t end; /* index of the local channel end */
     uint64_t pos; /* the awaited position, see IPS_POS_* */
 };
 
@@ -220,8 +220,7 @@ enum ips_weighting {
 };
 #define IPS_WEIGH_LAST IPS_WEIGH_WALL
 enum ips_external {
-    IPS_EXTERNAL_REPLY = 0, /* EXTERNAL arcs have their weight, IDLE arcs 0
-                               (default) */
+    IPS_EXTERNAL_REPLY = 0, /* only EXTERNAL arcs have a weight (default) */
     IPS_EXTERNAL_ALL,       /* EXTERNAL and IDLE arcs both have their weight */
     IPS_EXTERNAL_OFF,       /* neither has a weight: both arcs are absent */
 };

@@ -17,7 +17,9 @@
 enum ips_arc_mode { IPS_ARC_ABSENT, IPS_ARC_ZERO, IPS_ARC_XLEN, IPS_ARC_MTIME };
 
 struct ips_arcs {
-    uint8_t mode[IPS_X_LAST + 1]; /* enum ips_arc_mode by enum ips_xkind */
+    /* for each kind of cross arc (enum ips_xkind): how the arc gets its weight
+     * (enum ips_arc_mode) */
+    uint8_t mode[IPS_X_LAST + 1];
     struct ips_mtime mtime;
 };
 

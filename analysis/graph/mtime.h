@@ -25,7 +25,7 @@
 
 #define IPS_CURVE_POINTS 64u
 #define IPS_CURVE_MAX_BYTES (1ULL << 40)
-/* Limit of the ns of a point: an hour. */
+/* Greatest message time of a point of the curve: an hour. */
 #define IPS_CURVE_MAX_NS 3600000000000ULL
 
 struct ips_curve {

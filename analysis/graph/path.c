@@ -26,13 +26,14 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-/* EST of a node that has no value yet and for which no chain waits */
+/* `est` of a node that has no value yet and for which no chain waits */
 #define UNKNOWN UINT64_MAX
-/* set in the EST of a node without a value; low bits: the chain that waits */
+/* set in `est` of a node that has no value yet and for which a chain waits; the
+ * low bits are the number of that chain */
 #define WAITER_BIT (1ULL << 63)
 #define AHEAD 64u /* nodes are prefetched this far ahead */
 #define PIECE 16u /* number of nodes prefetched at a time */
-/* while fewer chains than this are ready, one more is started */
+/* if fewer chains than this are ready, the next chain is started */
 #define IN_TURN 64u
 #define STALL_NAMED 10
 #define SELDOM(c) __builtin_expect(c, 0)
@@ -56,14 +57,14 @@ struct kernel {
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] position of each chain */
-    uint32_t absent;    /* bit of each enum ips_xkind whose arcs are absent in
-                           this scenario */
-    uint32_t odd; /* bit of each enum ips_xkind whose arcs are absent or have a
-                     weight */
+    uint32_t absent; /* bit set of the kinds (enum ips_xkind) of arcs that are
+                        absent in this scenario */
+    uint32_t odd;    /* bit set of the kinds (enum ips_xkind) of arcs that are
+                        absent or have a weight */
     /* Queue of ready chains: heads of lists that are linked by cursor.next. A
      * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
-    ips_u128 passed; /* sum of w of all nodes that have values */
+    ips_u128 passed; /* sum of `w` of all nodes computed so far */
     uint64_t bits;   /* bitwise OR of all computed times, to check against
                         IPS_TIME_LIMIT */
 };
@@ -79,7 +80,7 @@ struct run {
     uint8_t *crossed;
     struct cursor *cur;
     uint32_t *ready;
-    size_t from, to; /* the ready chains are ready[from .. to) */
+    size_t from, to; /* the queue of ready chains is ready[from .. to) */
     ips_u128 passed;
     uint64_t bits;
     uint32_t none, absent, odd;
@@ -133,7 +134,7 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
         scenario->order_dependent_off ? IPS_ARC_ABSENT : by_itself;
     a->mode[IPS_X_EXTERNAL] =
         scenario->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
-    /* In `wall` idle time is part of the chain's arc
+    /* In the weighting `wall` idle time is part of the chain arc
      * (analysis/graph/view.c). */
     a->mode[IPS_X_IDLE] = !wall && scenario->external == IPS_EXTERNAL_ALL
                               ? IPS_ARC_XLEN
@@ -217,8 +218,8 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* this chain's sum is below 2^62, or `bits` shows that
-                            it is not */
+    r->passed += passed; /* this chain's sum does not wrap: it is below 2^62, or
+                            the check of `bits` fails */
     r->bits |= bits;
 }
 

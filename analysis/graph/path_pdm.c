@@ -15,7 +15,8 @@ enum queued { NEVER = 0, WAS = 1, IS = 2 };
 struct pdm {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    uint64_t *label;     /* [n] longest path to each node so far, ns */
+    uint64_t *label;     /* [n] length of the longest path to each node found so
+                            far, ns */
     uint8_t *reached;    /* [n] 1: the node has a label */
     uint8_t *queued;     /* [n] enum queued of each node */
     uint8_t *first;      /* [n] 1: first node of its chain */

@@ -53,7 +53,8 @@ static enum ips_segment_kind cross_kind(uint8_t xkind)
 /* Where a walk back along the winning arcs ended. */
 struct walk {
     uint32_t at;
-    bool remote; /* the arc that won at `at` comes from another machine */
+    bool remote; /* true: the arc that won at node `at` comes from another
+                    machine */
 };
 
 /* Walks back from node i along the winning arcs and calls `seen` with each
@@ -151,7 +152,7 @@ int ips_path_walk(const struct ips_graph *g,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,
                   struct ips_err *err)
 {
-    (void)scenario; /* `e` says which arcs won */
+    (void)scenario; /* not needed: `e` shows which arcs won */
     struct walk w;
     memset(out, 0, sizeof(*out));
     *stop = IPS_NO_NODE;

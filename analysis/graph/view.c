@@ -25,7 +25,8 @@ uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
     if (xkind != IPS_X_DATA)
         return 0;
     struct ips_mtime once = scenario->mtime;
-    once.scale_num = once.scale_den = 1; /* the kernel applies the scale */
+    /* the scale is applied later, in path.c */
+    once.scale_num = once.scale_den = 1;
     return ips_min_u64(apart, ips_mtime_ns(&once, len));
 }
 

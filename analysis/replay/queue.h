@@ -92,8 +92,9 @@ void ips_queues_release(struct ips_queues *q);
 /* The graph with its pieces of work in another order. */
 struct ips_queued_graph {
     struct ips_graph g; /* owned; has the columns that a replay needs */
-    uint32_t *of;       /* [node_count] the node in the recorded graph */
-    uint32_t *to;       /* [node_count] the inverse of `of` */
+    /* [node_count] the corresponding node of the recorded graph */
+    uint32_t *of;
+    uint32_t *to; /* [node_count] the inverse of `of` */
 };
 /* Makes the graph in another order. `took` [turn_count]: the block whose result
  * each turn takes. `had` [lock_queues.piece_count]: the worker that does each

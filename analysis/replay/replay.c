@@ -235,8 +235,8 @@ static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
 }
 
 struct arc_sums {
-    uint64_t waits_ns; /* sum of cross arcs with fixed times;
-                          saturating */
+    /* sum of the cross arcs that have fixed times, saturating */
+    uint64_t waits_ns;
     /* number of messages; sum of their bytes, saturating */
     uint64_t messages, bytes;
 };

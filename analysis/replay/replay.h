@@ -139,7 +139,7 @@ struct ips_replay_load {
  * most one event a node. */
 struct ips_replay_lock_event {
     uint32_t node;
-    uint32_t lock; /* below lock_count */
+    uint32_t lock; /* number of the lock, below lock_count */
     bool gives;
 };
 struct ips_replay_locks {

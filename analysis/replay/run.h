@@ -96,9 +96,9 @@ struct rp {
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
-    uint64_t *reach;  /* [nodes] when the node was reached, in _t; or RP_UNKNOWN
-                         | first waiting chain */
-    uint64_t *weight; /* the same array as out->weight */
+    uint64_t *reach;      /* [nodes] when each node was reached, in units of _t;
+                             before that RP_UNKNOWN | the first waiting chain */
+    uint64_t *weight;     /* the same array as out->weight */
     uint16_t *at_machine; /* [nodes] machine on which the node was reached;
                              NULL: there is only one */
     struct rp_chain *chain;
@@ -229,8 +229,7 @@ void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now);
 int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
 /* Whether node i takes a unit of a lock. rp_gives_lock_unit() returns whether
- * it gives one back.
- * */
+ * it gives one back. */
 static inline bool rp_takes_lock_unit(const struct rp *r, uint32_t i)
 {
     return r->lock_at && (r->lock_at[i] & 1);

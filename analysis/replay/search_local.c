@@ -1,10 +1,11 @@
-/* Local search: moves, swaps, starts. */
+/* Local search for a placement: moves and swaps of items, from several
+ * starts. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/replay/search_run.h"
 
-/* the search ends after this many starts in a row that met no new map */
+/* the search ends after this many starts in a row that found no new map */
 #define STALE_STARTS 64
 #define ONE_MACHINE_STARTS 4
 

@@ -59,7 +59,8 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
                                uint32_t id)
 {
     ips_u128 least = (ips_u128)key << 64 | (uint64_t)id << 32 | leaf;
-    /* Byte offsets instead of indices: a level takes a dozen instructions. */
+    /* Byte offsets are used instead of indices, so that each level takes only a
+     * dozen instructions. */
     size_t at = ((size_t)t->capacity + leaf) * sizeof(struct rp_item);
     char *base = (char *)t->at;
     for (;;) {

@@ -16,7 +16,7 @@
 
 struct branch {
     uint64_t priority; /* length of the whole path */
-    uint64_t suffix;   /* length from `node` to the END */
+    uint64_t suffix;   /* length of the path from `node` to the END */
     uint32_t node;     /* the path continues backwards from this node */
     uint32_t at;     /* node at which the path leaves its parent's path, by the
                         in-arc that does not determine the node's EST; NOTHING: the

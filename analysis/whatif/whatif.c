@@ -21,11 +21,12 @@ struct pass {
     struct ips_arcs arcs;
     /* [features] bit set of the scenarios that edit the feature */
     uint8_t *mask;
-    uint32_t (*ppm)[LANES];  /* [features] share of the feature's time that each
-                                scenario removes, ppm */
-    struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
-                                need */
-    struct scenarios *carry; /* [chains] value of the last node computed */
+    uint32_t (*ppm)[LANES]; /* [features] share of the feature's time that each
+                               scenario removes, ppm */
+    struct scenarios *slot; /* [order->slot_count] values of nodes that later
+                               cross arcs need */
+    /* [chains] value of the last computed node of each chain */
+    struct scenarios *carry;
     /* [nodes] bit set of the scenarios in which the cross arc won */
     uint8_t *won;
 };

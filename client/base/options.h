@@ -192,7 +192,8 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-/* how often each of --machines, --map, --network and --move may be given */
+/* greatest number of times that each of --machines, --map, --network and --move
+ * may be given */
 #define IPSQ_SPECS_MAX 16
 #define IPSQ_LENGTHS_MAX 32
 

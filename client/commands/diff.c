@@ -68,9 +68,9 @@ struct compared_run { /* one of the runs that are compared */
 struct whole {
     unsigned runs, first;
     struct compared_run run[DIFF_RUNS_MAX];
-    /* breakdown of the path by procedure, waiting for a CPU, message ... ... */
+    /* breakdown of the path by procedure, waiting for a CPU, message ... */
     struct diff what;
-    struct diff whose; /* breakdown of the path by process, message ... ... */
+    struct diff whose; /* breakdown of the path by process, message ... */
     struct diff cpu;   /* CPU time of the run by procedure */
     struct figure figure[FIGURES_MAX];
     unsigned figures;

@@ -179,8 +179,8 @@ static const char *set_more_site_and_text(struct saying *y, Ips__WhyRow *row)
                         m->cause, request_site_text(y->a, m));
 }
 
-/* Reports the part of their time in which the slowest requests exceed those
- * around the median most. */
+/* Reports where the slowest requests spend more time than those around the
+ * median. */
 static void say_tail(struct saying *y)
 {
     const Ips__RequestParts *slow = y->s->slowest, *mid = y->s->median;

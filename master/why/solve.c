@@ -523,5 +523,5 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_compute_other_weightings(&y);
     release_solving(&y);
-    (void)rc; /* the query reports path.err */
+    (void)rc; /* not needed: the query reports path.err */
 }

@@ -234,8 +234,7 @@ struct why_facts {
     uint64_t total_cpu_ns;
     /* These times add up to t_max_wall_ns. path_before_ns: if the path starts
      * in a command that joined the run later, the time until that command
-     * started.
-     * */
+     * started. */
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
     uint64_t unended_ns; /* sleep on the path whose end no arc explains */
@@ -260,8 +259,7 @@ struct why_facts {
     uint64_t chatty_path_ns;
     struct why_common common;
     /* the procedure in which a thread spends the most time reading memory until
-     * it changes, on the path or not; ns is at most t_max_wall_ns; 0: none
-     * */
+     * it changes, on the path or not; ns is at most t_max_wall_ns; 0: none */
     struct why_amount spinning;
     struct why_hang hang;
     const char *run; /* name of the run, for commands */
