@@ -26,7 +26,7 @@ static bool is_known_nonzero(uint64_t n)
 struct writer {
     FILE *f;
     bool verbose;
-    bool begun; /* the output line is not empty */
+    bool begun; /* true: the output line is not empty */
 };
 
 static void add_formatted(struct writer *w, const char *fmt, ...)

@@ -21,8 +21,9 @@ struct ipsq_json {
     FILE *file;
     bool pretty; /* line breaks and indents; false: all on one line */
     unsigned depth;
-    bool some[IPSQ_JSON_DEPTH]; /* a value was written at this depth */
-    bool keyed;                 /* a key was written and needs its value */
+    bool some[IPSQ_JSON_DEPTH]; /* [depth] true: a value was written at this
+                                   depth */
+    bool keyed; /* true: a key was written and needs its value */
 };
 
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty);

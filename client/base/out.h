@@ -29,7 +29,8 @@ struct ipsq_out {
     struct {
         const char *title;
         char *text;
-    } value[24]; /* table format: values collected, to be written aligned */
+    } value[24]; /* table format: values that are collected and later written in
+                    aligned columns */
     unsigned value_count;
     bool certified, verbose;
     /* the certificate given to ipsq_out_limits_keep_certificate() */

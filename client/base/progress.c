@@ -16,8 +16,9 @@
 
 /* number of half seconds since the wait started */
 static volatile sig_atomic_t ticks;
-static volatile sig_atomic_t shown;    /* the line is on the terminal */
-static volatile sig_atomic_t counting; /* the timer runs */
+/* true: the progress line is on the terminal */
+static volatile sig_atomic_t shown;
+static volatile sig_atomic_t counting; /* true: the timer runs */
 static char note[NOTE_BYTES] = IPSQ_WAITING;
 
 static size_t put_text(char *line, size_t at, const char *text)

@@ -81,7 +81,7 @@ struct ipsq_table {
      * this order, separated by blanks; columns "a+b" are left out together;
      * NULL: none */
     const char *spare_columns;
-    bool begun; /* the header (titles) is written */
+    bool begun; /* true: the header (titles) has been written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,

@@ -244,7 +244,7 @@ Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
                                               Ips__Select *s)
 {
     static const char *const fields[][2] = {
-        /* column of the table, field of the master's row */
+        /* pairs: column of the table, field of the master's row */
         {"", "self_ns"},        {"self_ns", "self_ns"},
         {"cpu_ns", "self_ns"},  {"total_ns", "total_ns"},
         {"samples", "samples"}, {"calls", "calls"},

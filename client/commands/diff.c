@@ -308,7 +308,7 @@ static int ask_metrics_and_procedures(struct whole *w,
     rq.procedures = &procedures;
     rc = ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last,
                               err);
-    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples, which is no error */
+    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples: this is no error */
         *err = (struct ips_err){0};
         return 0;
     }

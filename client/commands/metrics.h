@@ -1,4 +1,4 @@
-/* `ipsq metrics --level procedure` (metrics_procs.c). */
+/* Functions of metrics_procs.c: `ipsq metrics --level procedure`. */
 #ifndef IPS_CLIENT_COMMANDS_METRICS_H
 #define IPS_CLIENT_COMMANDS_METRICS_H
 

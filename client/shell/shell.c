@@ -52,7 +52,7 @@ static pid_t start_pager(const char *command, const int pipes[2])
     if (pid != 0)
         return pid;
     signal(SIGINT, SIG_DFL);
-    /* makes less exit at once if the text fits the screen */
+    /* F: makes `less` exit at once if the text fits the screen */
     setenv("LESS", "FRX", 0);
     if (dup2(pipes[0], STDIN_FILENO) < 0)
         _exit(127);

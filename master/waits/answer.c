@@ -98,7 +98,7 @@ static void fill_blames(const struct filling *f, const struct waits_group *g,
     to->blame[to->n_blame++] = &rows[n];
 }
 
-/* Adds the call stack of the longest wait, from the slave's table. */
+/* Adds the call stack of the group's longest wait, from the slave's table. */
 static void fill_stack(const struct filling *f, const struct waits_group *g,
                        Ips__WaitGroup *to)
 {

@@ -168,7 +168,8 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
         o->blame[at].ns += ns;
 }
 
-/* Returns the index of the first entry of node `own` or a later node. */
+/* Returns the index in the profile of the first entry of node `own` or a later
+ * node. */
 static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
 {
     uint64_t low = 0, high = p->count;

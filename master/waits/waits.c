@@ -8,7 +8,8 @@
 #include "master/query/machine_share.h"
 
 #define MAX_PLACES (1u << 22) /* limit of call sites per machine */
-/* limit per machine of threads that were in a blocking call at the end */
+/* limit for the number of threads of a machine that were in a blocking call at
+ * the end */
 #define MAX_BLOCKED (1u << 12)
 /* Limit of wait rows per machine: ROWS_A_NODE for each node, and ROWS_FREE more
  * for small graphs. */
@@ -86,7 +87,7 @@ static bool reserve_rows(struct waits_rows *r, uint64_t more)
     return fine;
 }
 
-/* Maps the slave's cause numbers to the run's. */
+/* Maps the slave's numbers of wait causes to the run's numbers. */
 static int take_causes(struct waits *w, struct waits_rows *r,
                        const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {

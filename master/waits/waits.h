@@ -50,9 +50,11 @@ struct waits_rows {
      * wait, and of the release that ended it. */
     uint32_t *node, *of, *giver;
     uint8_t *why, *of_node;
-    uint64_t *ns, *end_ns, *unended_ns; /* columns of WaitRowsAnswer */
+    /* columns with the same names as in WaitRowsAnswer */
+    uint64_t *ns, *end_ns, *unended_ns;
     uint64_t count, cap;
-    /* lock rows, ordered by node, then by their position in the arc into it */
+    /* lock rows, ordered by node, then by their position in the arc into that
+     * node */
     struct waits_lock_row *lock_row;
     uint64_t lock_count, lock_cap;
     Ips__BlockedCall **blocked; /* rows are borrowed from kept messages */
@@ -77,7 +79,7 @@ struct waits {
     uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names of the causes */
     uint32_t cause_count;
-    /* set by waits_lay_on_graph: */
+    /* The next members are set by waits_lay_on_graph(). */
     const struct ips_graph *g; /* the merged graph, with times on one scale */
     const uint32_t *node_base;
     struct ips_wait *wait;  /* [count] the waits of all machines */
@@ -137,7 +139,8 @@ struct waits_group {
     enum ips_lateness late;
     uint64_t count, total_ns, longest_ns;
     uint64_t longest_wait;       /* index in `wait` of the longest wait */
-    uint32_t first, blame_count; /* range in `blame`, largest first */
+    uint32_t first, blame_count; /* range of the group's entries in `blame`,
+                                    largest first */
 };
 struct waits_blame {
     uint32_t group;

@@ -31,14 +31,14 @@
 /* A second set of features of the quiet graph: causes of waiting. All time of a
  * cause is one feature, so that a what-if can remove it as a whole. */
 enum why_feature {
-    /* this and the next five have the values of enum ips_concurrent_class */
+    /* WHY_F_LOCK to WHY_F_ALONE have the values of enum ips_concurrent_class */
     WHY_F_LOCK,
     WHY_F_ALIKE,
     WHY_F_QUEUE,
     WHY_F_PEER,
     WHY_F_OTHER,
     WHY_F_ALONE,   /* a process runs its children one after another */
-    WHY_F_DELAY,   /* runnable, but not running */
+    WHY_F_DELAY,   /* time runnable but not running */
     WHY_F_OUTSIDE, /* waits that no recorded thread ended */
     WHY_FEATURES
 };
@@ -47,7 +47,8 @@ struct why_data {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* as fetched, without waits_lay_on_graph() */
+    struct waits waits; /* as waits_fetch() fetched them; waits_lay_on_graph()
+                           is not called */
     /* owns the names in `facts` and the texts of the answer */
     struct arena a;
     struct why_facts facts;
@@ -75,8 +76,9 @@ struct why_ballot { /* votes for waits; zero at first; the owner frees `wait` */
 /* Time (ns) of one why_feature, divided by process, by waiting process and by
  * procedure. The entry with the most time wins. */
 struct why_votes {
-    uint64_t *process, *waiter; /* by process; by process that waits */
-    uint64_t *procedure;        /* by procedure */
+    /* time by process; time by the process that waits */
+    uint64_t *process, *waiter;
+    uint64_t *procedure; /* by procedure */
 };
 
 struct why_solving {
@@ -113,7 +115,7 @@ struct why_solving {
     /* [procedures] the procedure is mostly in a loop that only reads memory
      * until another thread changes it */
     bool *reads_memory;
-    uint64_t *spins; /* [procedures] ns of samples in such loops */
+    uint64_t *spins; /* [procedures] ns of samples in loops that read memory */
     bool chats;      /* small messages are the main problem, so processes that
                         exchange them are not reported as late senders */
     /* [processes] whether the process exchanges small messages on the path */

@@ -39,7 +39,8 @@ struct blocked {
      * there is none */
     size_t next;
     bool has_next;
-    uint32_t seen; /* number of the last search that visited this thread */
+    uint32_t seen; /* number of the last search for a circle that visited this
+                      thread */
 };
 struct hang {
     struct query *q;

@@ -44,7 +44,7 @@ static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
     }
     for (uint32_t c = 0; c < raw->chain_count; c++) {
         uint32_t first = base + raw->chains[c].first;
-        /* no arc leads to a chain's first node */
+        /* no chain arc leads to a chain's first node */
         y->cpu[first] = y->delay[first] = y->outside[first] = 0;
     }
 }

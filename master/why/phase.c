@@ -233,7 +233,7 @@ static void vote_for_phase(const struct looking *l, uint32_t phase,
     struct arc a;
     while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
         bool crossed = y->d->w.path.est.crossed[node];
-        /* `chain` is the chain in which the arc starts. */
+        /* At this point `chain` is the chain in which the arc starts. */
         uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
         uint64_t ns = ns_inside(l, phase, a.path, a.from, a.to);
         uint64_t out = ns_inside(l, phase, a.outside, a.from, a.to);

@@ -373,14 +373,14 @@ int why_find_sequential_children(struct why_solving *y)
         most = most_begun(begun, n, &y->children);
         y->begins = most.parent;
         y->begun = most.child;
-        /* Below this limit the children usually do run in parallel. */
+        /* Below this limit the children usually run in parallel. */
         if (most.parent != UINT32_MAX &&
             why_ppm(most.ns, children_path_ns(y, role, &most)) < WHY_SERIAL_PPM)
             most.parent = UINT32_MAX;
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (p->of != IPS_BESIDE_ALONE || /* keep the moments of other classes */
+        if (p->of != IPS_BESIDE_ALONE || /* keep the shares of other classes */
             (most.parent != UINT32_MAX &&
              descends_from(y, role, y->process_of[p->chain], &most)))
             y->concurrent.share[kept++] = *p;

@@ -1,4 +1,5 @@
-/* The rules: which facts become findings, and in which order (why.h). */
+/* The rules: decides which facts become findings, and in which order
+ * (why.h). */
 #include "master/why/why.h"
 
 #include <inttypes.h>
@@ -276,7 +277,7 @@ static void choose_findings(struct list *l, struct candidate *nearest)
     if (f->hang.ns) {
         add_candidate(l, WHY_HANG, &f->amount[WHY_HANG]);
         if (l->count)
-            l->item[0].gain_ppm = UINT32_MAX; /* ranks first */
+            l->item[0].gain_ppm = UINT32_MAX; /* makes the hang rank first */
     }
     bool chatty =
         is_chatty(f) &&

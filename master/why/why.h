@@ -5,7 +5,8 @@
  * from the graph; docs/why.md has every rule with its reason.
  *
  *  - A finding needs evidence: a gain, confirmed by a what-if, of at least
- *    WHY_LEAST_PPM of the elapsed time.
+ *    WHY_LEAST_PPM of the time that the run would have taken without other
+ *    programs (why_own_ns()).
  *  - The list is ranked by gain. Findings of equal gain are in the order of the
  *    enum: the kind that says more about the cause comes first.
  *  - A procedure that another finding names as its location gets no finding.
@@ -51,9 +52,9 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
-/* any finding: least gain */
+/* least gain of any finding */
 #define WHY_LEAST_PPM 50000u
-#define WHY_TOP 10u /* most findings */
+#define WHY_TOP 10u /* greatest number of findings */
 /* PROCEDURE: least share of the path */
 #define WHY_HOT_PPM 250000u
 #define WHY_HALF_PPM 500000u /* what-if "twice as fast" */
@@ -82,7 +83,7 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_COMMON_PPM 500000u
 /* common caller: least time of the path per request */
 #define WHY_REQUEST_NS 1000000u
-#define WHY_PHASES 3u         /* most phases that are examined */
+#define WHY_PHASES 3u         /* greatest number of phases that are examined */
 #define WHY_PHASE_PPM 400000u /* PHASE: least share of the path */
 /* PHASE: least share of the path in phases with more busy cores */
 #define WHY_PHASE_REST_PPM 100000u
@@ -145,7 +146,7 @@ struct why_amount {
     const char *cause;
     bool awaits_space; /* LATE: `other` waits for space to send */
     bool chatty;       /* TRANSIT: the two processes exchange small messages */
-    bool call;         /* the procedure moves messages, as write() does */
+    bool call;         /* the procedure moves messages, like write() */
     /* the procedure calls sched_yield(), in which the time was spent */
     bool yields;
     /* the procedure only reads memory until another thread changes it */
@@ -155,7 +156,8 @@ struct why_amount {
     bool lock_code;
     const struct why_lock_cost *lock; /* LOCK; NULL: not known */
     const struct why_phase *phase;    /* PHASE: the phase */
-    uint64_t phase_ns[WHY_PHASES];    /* a procedure's time in each phase */
+    /* a procedure's time on the path in each phase */
+    uint64_t phase_ns[WHY_PHASES];
 };
 
 /* CPU time in the C library's procedures that take and release contended locks
@@ -219,8 +221,8 @@ struct why_hang {
     bool circle;       /* true: a cycle, each thread waits for the next; false:
                           no cycle, but every thread that exists waits */
     bool alive;        /* the threads still wait */
-    const char *waits; /* text: each thread and what it waits for */
-    struct why_location location; /* of the first thread */
+    const char *waits; /* text: names each thread and what it waits for */
+    struct why_location location; /* location of the first thread */
     const char *other;            /* name of the second thread */
 };
 
@@ -238,14 +240,15 @@ struct why_facts {
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
     uint64_t unended_ns; /* sleep on the path whose end no arc explains */
-    /* by kind; PROCEDURE: see `procedure` */
+    /* by kind of finding; for PROCEDURE see `procedure` */
     struct why_amount amount[WHY_KIND_COUNT];
     /* also for SERIAL: children that a process runs one after another */
     struct why_amount one_by_one;
     /* [procedures] sorted by the gain if the procedure took half as long */
     const struct why_amount *procedure;
     size_t procedures;
-    const struct why_phase *phase; /* [phases] at most WHY_PHASES */
+    /* [phases] the examined phases, at most WHY_PHASES */
+    const struct why_phase *phase;
     size_t phases;
     /* whether procedures were measured; whether they were measured exactly, not
      * by samples */
@@ -263,9 +266,10 @@ struct why_facts {
     struct why_amount spinning;
     struct why_hang hang;
     const char *run; /* name of the run, for commands */
-    bool windowed;   /* the next times give the window to which all times but
-                        elapsed_ns are restricted: */
-    uint64_t from_ns, to_ns; /* since the run started; to_ns 0: its end */
+    bool windowed;   /* true: all times but elapsed_ns are restricted to the
+                        window from_ns..to_ns */
+    uint64_t from_ns, to_ns; /* the window, since the run started; to_ns 0: the
+                                end of the run */
     uint32_t window_phase;   /* the window is this phase; 0: no phase */
     /* used to rate the confidence */
     uint64_t lost, untraced, events;
@@ -296,13 +300,13 @@ struct why_finding {
     struct why_location location, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm; /* gain in ppm of the elapsed time */
+    uint32_t gain_ppm; /* gain in ppm of t_max_wall_ns */
     bool awaits_space; /* LATE: the process is slow to read, not slow to send */
     uint32_t phase;    /* PHASE: number of the phase; else 0 */
     /* PHASE: its begin and end, since the run started */
     uint64_t from_ns, to_ns;
     enum why_sure sure;
-    const char *sure_why; /* reason; "" if `sure` is high */
+    const char *sure_why; /* reason for the confidence; "" if `sure` is high */
 };
 struct why_findings {
     struct why_finding finding[WHY_TOP];
