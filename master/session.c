@@ -159,7 +159,7 @@ static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
 /* A restarted slave may send Hello before the master has noticed that its old
  * connection ended. If the other side has closed the old connection, closes it
- * here too, so that it is no reason to refuse the new one. */
+ * here too, so that the master does not refuse the new one. */
 static void drop_stale_connection(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);
@@ -197,7 +197,7 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
     answer_hello(peer, "");
 }
 
-/* ---- before the Hello ------------------------------------------------- */
+/* ---- connections before their Hello ----------------------------------- */
 
 static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
                              void *arg)

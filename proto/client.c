@@ -28,7 +28,8 @@ struct ips_client {
     size_t at, have, cap;
 };
 
-/* Milliseconds of CLOCK_MONOTONIC; a deadline of 0 means none. */
+/* Returns milliseconds of CLOCK_MONOTONIC. A deadline of 0 means no deadline.
+ */
 static uint64_t now_ms(void)
 {
     struct timespec ts;
@@ -61,7 +62,7 @@ static int wait_for(int fd, short events, uint64_t deadline,
     }
 }
 
-/* Returns 0 or an errno. */
+/* Returns 0, or the errno of connect(). */
 static int start_connect(int fd, const struct ips_address *to)
 {
     int rc = connect(fd, (const struct sockaddr *)&to->addr, to->len);
@@ -122,7 +123,7 @@ static int send_all(int fd, const uint8_t *data, size_t len,
     return 0;
 }
 
-/* Reads 1 to `len` bytes from the socket. */
+/* Reads 1 to `len` bytes from the socket, and sets *taken to their number. */
 static int read_bytes(int fd, uint8_t *to, size_t len, uint64_t deadline,
                       size_t *taken, struct ips_err *err)
 {

@@ -23,16 +23,16 @@
 #define IPS_OUT_BUFFER_BYTES                                                   \
     (64u << 20) /* most unsent bytes; above that the peer is closed */
 
-/* Length of the frame at the start of the `len` bytes, header included. > 0:
- * the whole frame is there; 0: more bytes are needed; < 0: the frame is longer
- * than `max` and refused. Needs only the header, so a length can be checked
- * before memory is allocated. */
+/* Returns the length of the frame, header included, at the start of the `len`
+ * bytes if the whole frame is there. 0: more bytes are needed; < 0: the frame
+ * is longer than `max` and refused. Needs only the header, so a length can be
+ * checked before memory is allocated. */
 int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Unpacks a whole frame. Returns NULL with err set if it is no Envelope with a
- * body, or memory is short. Free the result with ips__envelope__free_unpacked.
- */
+/* Unpacks a whole frame. Returns NULL with err set if the frame is not an
+ * Envelope with a body, or if memory is short. Free the result with
+ * ips__envelope__free_unpacked. */
 Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
                                 struct ips_err *err) IPS_MUST_USE;
 

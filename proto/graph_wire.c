@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sending -------------------------------------------------------- */
+/* ---- cutting a graph into pieces ------------------------------------ */
 
 static uint32_t items_in_next_piece(uint32_t at, uint32_t count)
 {
@@ -142,7 +142,7 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
     return 0;
 }
 
-/* ---- receiving ------------------------------------------------------ */
+/* ---- joining received pieces ---------------------------------------- */
 
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail)
@@ -182,8 +182,8 @@ static bool reserve_array(void *slot, uint32_t cap, size_t item)
     return true;
 }
 
-/* The new capacity for `more` items after `count`; 0: beyond the limit. The
- * caller stores it once all arrays of the group are enlarged. */
+/* Returns the new capacity for `more` items after `count`; 0: beyond the limit.
+ * The caller stores it once all arrays of the group are enlarged. */
 static uint32_t next_cap(uint32_t count, size_t more, uint32_t cap,
                          uint32_t max)
 {
@@ -300,7 +300,8 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
         return report_too_many(t, "nodes", err);
-    /* The first nodes decide which columns there are. */
+    /* The first piece with nodes decides which optional arrays exist, so the
+     * arrays are reserved then even if the capacity stays the same. */
     if (cap != t->node_cap || g->node_count == 0) {
         if (!reserve_nodes(t, cap))
             return no_memory(err);

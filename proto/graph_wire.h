@@ -43,7 +43,7 @@ struct ips_wire_graph {
     uint32_t end_count;
 };
 
-/* ---- sending -------------------------------------------------------- */
+/* ---- cutting a graph into pieces ------------------------------------ */
 
 /* How far a graph has been sent; zero it to start. */
 struct ips_wire_cursor {
@@ -64,7 +64,7 @@ int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
                   struct ips_err *err) IPS_MUST_USE;
 void ips_wire_piece_release(struct ips_wire_piece *piece);
 
-/* ---- receiving ------------------------------------------------------ */
+/* ---- joining received pieces ---------------------------------------- */
 
 /* Collects pieces into arrays that it owns. */
 struct ips_wire_taker {
@@ -83,7 +83,7 @@ struct ips_wire_taker {
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail);
 /* Appends a piece. IPS_E_PROTOCOL: arrays of unequal length; IPS_E_LIMIT: more
- * than max_nodes nodes, chains, ins or outs. */
+ * than max_nodes nodes, chains, remote receives or remote sends. */
 int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *piece,
                   struct ips_err *err) IPS_MUST_USE;
 void ips_wire_taker_release(struct ips_wire_taker *t);

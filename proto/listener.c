@@ -53,8 +53,8 @@ static void log_suppressed_refusals(void)
     refusals.more = 0;
 }
 
-/* Counts a refusal at now_ns. Returns true if it is to be logged by itself; of
- * the others only the number is logged. */
+/* Counts a refusal at now_ns. Returns true if the caller must log it; of the
+ * other refusals only the number is logged. */
 static bool count_refusal(uint64_t now_ns)
 {
     if (!refusals.since_ns ||

@@ -17,13 +17,13 @@
  * words. */
 #define IPS_GAP_UNRECORDED " ran unrecorded"
 
-/* A Hello of this build. Its strings are borrowed; a slave sets machine and
- * boot_id before it sends the Hello. */
+/* Returns a Hello of this build. Its strings are borrowed; a slave sets machine
+ * and boot_id before it sends the Hello. */
 Ips__Hello ips_hello(Ips__Hello__Role role);
 void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
 
-/* Put a message into an envelope and send it. The message is packed at once, so
- * the caller may free it. */
+/* These functions put a message into an envelope and send it. The message is
+ * packed at once, so the caller may free it. */
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request);
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply);
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report);

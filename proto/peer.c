@@ -44,7 +44,7 @@ struct ips_peer {
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
     bool accepted; /* true: the other side connected to us */
-    /* the other side closed the connection: a failure before its Hello is no
+    /* the other side closed the connection: a failure before its Hello is not a
      * refusal, and is not logged */
     bool left;
     struct ips_traffic_count traffic;
@@ -152,7 +152,7 @@ void ips_peer_refuse(struct ips_peer *p, const char *why)
     ips_peer_finish(p, why);
 }
 
-/* ---- incoming ------------------------------------------------------- */
+/* ---- incoming frames ------------------------------------------------ */
 
 /* Checks the role in a Hello against the certificate. Without TLS every role is
  * accepted. */
@@ -276,7 +276,7 @@ static void on_read(struct bufferevent *bev, void *arg)
         handle_buffered_frames(p);
 }
 
-/* ---- the other events ----------------------------------------------- */
+/* ---- other events of a connection ----------------------------------- */
 
 static void on_written(struct bufferevent *bev, void *arg)
 {
@@ -340,10 +340,10 @@ static void on_time_limit(evutil_socket_t fd, short what, void *arg)
     peer_fail(p, "sent no Hello in time");
 }
 
-/* ---- making, sending ------------------------------------------------ */
+/* ---- making peers, and sending -------------------------------------- */
 
-/* Opens a bufferevent for the connection; NULL: out of memory. Takes over
- * `tls` in any case. */
+/* Opens a bufferevent for the connection; NULL: out of memory. Takes ownership
+ * of `tls` even on failure. */
 static struct bufferevent *open_bufferevent(struct event_base *base, int fd,
                                             SSL *tls)
 {

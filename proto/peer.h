@@ -46,8 +46,8 @@ int ips_listener_new(struct event_base *base, const char *address,
 /* Stops listening and removes the socket file that the listener made.
  * Accepted peers stay open. */
 void ips_listener_free(struct ips_listener *l);
-/* The address at which the listener accepts. If port 0 was asked for, it has
- * the port that was bound. */
+/* Returns the address at which the listener accepts. If port 0 was asked for,
+ * it has the port that was bound. */
 const char *ips_listener_address(const struct ips_listener *l);
 
 /* Starts to connect; a failure is reported by on_close. */
@@ -73,8 +73,8 @@ void ips_peer_set_on_drain(struct ips_peer *peer,
 /* To be called within on_message, once a message: the caller becomes the owner
  * of the message (free it with ips__envelope__free_unpacked). */
 Ips__Envelope *ips_peer_take_message(struct ips_peer *peer);
-/* The name for the log: "peer 3" until ips_peer_set_name sets another, which
- * it copies. */
+/* Returns the name for the log: "peer 3" until ips_peer_set_name sets another,
+ * which it copies. */
 const char *ips_peer_name(const struct ips_peer *peer);
 void ips_peer_set_name(struct ips_peer *peer, const char *name);
 /* Whether the other side has closed, even if on_close has not come yet: a peer

@@ -8,8 +8,8 @@
 
 struct ssl_st;
 
-/* On success the peer owns fd (-1: not connected yet). It owns `tls` (NULL: no
- * TLS) in any case. */
+/* Makes a peer for the connection `fd` (-1: not connected yet). On success the
+ * peer owns fd. It owns `tls` (NULL: no TLS) in any case. */
 int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
                  struct ips_peer **out, struct ips_err *err) IPS_MUST_USE;
 

@@ -134,7 +134,7 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
     return 0;
 }
 
-/* ---- roles ---------------------------------------------------------- */
+/* ---- roles in certificates ------------------------------------------ */
 
 static const struct {
     const char *unit, *word, *keys;
@@ -151,8 +151,8 @@ static const struct {
 };
 #define ROLES (sizeof(roles) / sizeof(*roles))
 
-/* Stores the field as printable ASCII, each other byte as '?'; "" if the
- * certificate has none. */
+/* Stores the field as printable ASCII, with '?' for every other byte; "" if the
+ * certificate has no such field. */
 static void get_subject_field(const X509 *cert, int nid, char *out, int bytes)
 {
     if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), nid, out,
@@ -199,7 +199,8 @@ int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                        const char *machine, struct ips_err *err)
 {
     if (need == IPS__HELLO__ROLE__UNKNOWN)
-        need = IPS__HELLO__ROLE__CLIENT; /* every role may act as a client */
+        /* a Hello without a role needs no more than a client */
+        need = IPS__HELLO__ROLE__CLIENT;
     const char *wanted = roles[role_index(need)].word;
     if (owner->role == IPS__HELLO__ROLE__UNKNOWN)
         return ips_err_set(err, IPS_E_REFUSED,

@@ -33,8 +33,8 @@ struct ips_tls_owner {
 };
 
 /* Loads the keys in `dir`. IPS_E_IO: a file cannot be read. IPS_E_REFUSED: a
- * file is no certificate or key, the key does not belong to the certificate or
- * is readable by others, or the certificate has expired. */
+ * file is not a certificate or key, the key does not belong to the certificate
+ * or is readable by others, or the certificate has expired. */
 int ips_tls_load_keys(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
 /* Returns 0 if keys are loaded. If ips_tls_load_keys has loaded none, loads
@@ -48,9 +48,9 @@ int ips_tls_ensure_keys(struct ips_err *err) IPS_MUST_USE;
 int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
                 struct ips_err *err) IPS_MUST_USE;
 
-/* The owner of the other side's certificate; UNKNOWN and "" if it has none.
- * Until the handshake has succeeded the certificate is not verified, so use it
- * in messages only. */
+/* Sets *out to the owner of the other side's certificate; UNKNOWN and "" if it
+ * has none. Until the handshake has succeeded the certificate is not verified,
+ * so use the owner in messages only. */
 void ips_tls_get_other_owner(const struct ssl_st *tls,
                              struct ips_tls_owner *out);
 
@@ -60,10 +60,9 @@ void ips_tls_get_other_owner(const struct ssl_st *tls,
 int ips_tls_check_role(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                        const char *machine, struct ips_err *err) IPS_MUST_USE;
 
-/* Checks this process's own certificate in the same way as
- * ips_tls_check_role, before the process uses `address`. Loads the keys if
- * they are not loaded yet. Returns 0 without a check if `address` is no tls:
- * address. */
+/* Checks this process's own certificate in the same way as ips_tls_check_role,
+ * before the process uses `address`. Loads the keys if they are not loaded yet.
+ * Returns 0 without a check if `address` is not a tls: address. */
 int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
                            const char *machine,
                            struct ips_err *err) IPS_MUST_USE;

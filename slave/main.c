@@ -21,7 +21,7 @@
 #include "slave/serve/slave.h"
 #include "slave/symbols/symbols.h"
 
-/* how long a private slave stays after a run */
+/* a private slave ends when it was idle for this time after a run */
 #define AFTER_RUN_NS (2 * SLAVE_SECOND_NS)
 /* the loop runs at normal priority for this time after a request */
 #define WAITED_NS (SLAVE_SECOND_NS / 2)
@@ -133,12 +133,13 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     leave_loop(s);
 }
 
-/* Called on the worker thread. */
+/* Wakes the event loop; called on the worker thread. */
 static void wake_loop(void *arg)
 {
     struct slave *s = arg;
     const uint64_t one = 1;
-    /* fails only if the counter is full, and then the loop wakes up anyway */
+    /* this fails only if the counter is full, and then the loop wakes up anyway
+     */
     (void)!write(s->wake_fd, &one, sizeof(one));
 }
 
@@ -182,7 +183,8 @@ static int set_up_state_and_drain(struct slave *s, struct ips_err *err)
 static int set_up_events_and_worker(struct slave *s, struct ips_err *err)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    /* when RLIMIT_FSIZE is exceeded, write fails as on a full disk */
+    /* ignore the signal, so that beyond RLIMIT_FSIZE write() fails as on a full
+     * disk */
     signal(SIGXFSZ, SIG_IGN);
     s->base = event_base_new();
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -261,7 +263,7 @@ int main(int argc, char **argv)
 
     int rc = make_and_lock_pool(&s, &err);
     if (rc == IPS_E_BUSY && s.opt.is_private) {
-        /* another slave drains the pool, which serves the same purpose */
+        /* another slave drains the pool already, so this one is not needed */
         ips_log_info("%s", err.msg);
         return 0;
     }

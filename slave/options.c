@@ -81,7 +81,7 @@ static const struct record {
 };
 #define RECORDS (sizeof(records) / sizeof(*records))
 
-/* Prints `text`, its further lines aligned below the first. */
+/* Prints `text`, with its second and later lines aligned below the first. */
 static void print_aligned_text(const char *text)
 {
     for (; *text; text++)
@@ -223,8 +223,8 @@ static uint64_t quarter_of_memory(void)
     return (uint64_t)pages / 4 * (uint64_t)size;
 }
 
-/* Makes a path absolute, so that logs, locks and IPS_POOL name the same
- * file. */
+/* Makes a path absolute, so that it names the same file for every process that
+ * gets it, in logs, locks and IPS_POOL. */
 static int make_absolute(char path[IPS_PATH_BYTES])
 {
     char cwd[IPS_PATH_BYTES], full[2 * IPS_PATH_BYTES];
@@ -248,8 +248,8 @@ static int fill_listen(struct slave_options *opt)
             return report_wrong("--listen", err.msg);
         return 0;
     }
-    /* A private slave is usually alone, and must not take another slave's
-     * socket. */
+    /* A private slave does not listen: it is usually alone, and must not take
+     * another slave's socket. */
     int n = opt->is_private ? -1
                             : snprintf(opt->listen, sizeof(opt->listen),
                                        "unix:%s/slave-%s/peers.sock",

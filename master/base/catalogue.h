@@ -29,7 +29,8 @@ int catalogue_put(struct catalogue *c, const char *machine,
                   Ips__RunState *const *runs, size_t count,
                   struct ips_err *err) IPS_MUST_USE;
 
-struct catalogue_row { /* one run on one machine; strings are borrowed */
+/* one run on one machine; its strings are valid only during the callback */
+struct catalogue_row {
     const char *run, *machine, *command;
     const char *tags; /* one tag per line */
     uint64_t created_real_ns;

@@ -52,10 +52,12 @@ struct master {
     struct query *queries;
     /* id of the last request sent to a slave */
     uint64_t next_ask;
-    struct mtimes mtimes;               /* measured message times, on disk */
-    struct cached_tables *table_cache;  /* see tables/cache.h */
-    struct cached_answer *answer_cache; /* see query/answer_cache.h */
-    struct refresh *refreshes;          /* see tables/refresh.h */
+    struct mtimes mtimes; /* measured message times, on disk */
+    /* tables of the last run (tables/cache.h) */
+    struct cached_tables *table_cache;
+    /* complete answers (query/answer_cache.h) */
+    struct cached_answer *answer_cache;
+    struct refresh *refreshes; /* runs to refresh (tables/refresh.h) */
     /* shortest time between two refreshes of a run's tables (tables/refresh.h);
      * 0: the tables are not kept up to date */
     uint64_t refresh_ns;

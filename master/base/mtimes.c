@@ -17,7 +17,7 @@ const char *mtime_over_name(enum mtime_over over)
     return overs[over];
 }
 
-/* ---- the table ---------------------------------------------------------- */
+/* ---- the table in memory ------------------------------------------------ */
 
 static void clear_table(struct mtimes *t)
 {
@@ -251,7 +251,7 @@ const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
     return p;
 }
 
-/* ---- the file ----------------------------------------------------------- */
+/* ---- reading and writing the file --------------------------------------- */
 
 void mtimes_set_directory(struct mtimes *t, const char *dir)
 {

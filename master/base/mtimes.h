@@ -32,7 +32,7 @@
 #define MTIMES_TEXT_MAX (8u << 20)
 
 enum mtime_over {
-    MTIME_TCP = 0, /* loopback, within one machine */
+    MTIME_TCP = 0, /* TCP: between machines, or over loopback within one */
     MTIME_UNIX,    /* pipes and Unix sockets, within one machine */
 };
 const char *mtime_over_name(enum mtime_over over);
@@ -41,7 +41,7 @@ struct mtime_point {
     uint64_t bytes, ns;
     uint64_t low_ns, high_ns; /* range of `ns`; IPS_UNMEASURED: not known */
     uint32_t rounds;          /* number of round trips measured; 0: not known */
-    /* CPU time of one message at both ends; 0: not known */
+    /* CPU time of one message, sender and receiver together; 0: not known */
     uint64_t cpu_ns;
 };
 struct mtime_pair {
@@ -120,10 +120,10 @@ int mtimes_load(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
 int mtimes_save(struct mtimes *t, struct ips_err *err) IPS_MUST_USE;
 
 /* Returns the pair whose curve is used for messages from `from` to `to` (both
- * may be the same machine). The first of these that was measured: the pair
- * itself; the opposite direction; within one machine, its other transport; a
- * pair with the same transport that is likewise within one machine, or between
- * two. NULL: there is none. */
+ * may be the same machine). Tries in this order, and takes the first that was
+ * measured: the pair itself; the opposite direction; within one machine, its
+ * other transport; any pair of the same transport that is likewise within one
+ * machine, or between two. NULL: none was measured. */
 const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
                                        const char *to, enum mtime_over over);
 static inline bool mtime_pair_is(const struct mtime_pair *p, const char *from,

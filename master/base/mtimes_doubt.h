@@ -1,14 +1,14 @@
 /*
- * Whether measured message times can be trusted. The rules use only numbers
- * and are the same for every measurement.
+ * Whether measured message times can be trusted. The rules use only numbers and
+ * are the same for every measurement.
  *
- *  - idle: the load average of the machine before the measurement is at most
- *    half a processor per processor.
+ *  - idle: before the measurement, the load average of the machine is at most
+ *    0.5 per processor.
  *  - delay: both ends were runnable without running for at most a tenth of the
  *    time, not counting the time for which they kept each other waiting.
  *  - spread: HIGH minus LOW is at most a round trip plus 20 us.
- *  - both ways: a message time is half a round trip, so the two directions
- *    must agree: neither takes more than 3 times the other plus 20 us.
+ *  - both ways: a message time is half a round trip, so the two directions must
+ *    agree: neither takes more than 3 times the other plus 20 us.
  *
  * The last three rules apply to each message length. A pair is in doubt if one
  * of them fails for more than a quarter of the lengths. Pure. Source: DPM-3,
@@ -24,8 +24,8 @@
 /* The measurement from which one point of a mtime_pair was computed. */
 struct mtime_trip {
     uint64_t trip_ns; /* median round trip; 0: not known */
-    /* delay_ns: how long the ends were runnable without running, of the all_ns
-     * that all rounds of the point took */
+    /* all_ns: duration of all rounds of the point together. delay_ns: the part
+     * of it during which the ends were runnable without running. */
     uint64_t delay_ns, all_ns;
 };
 

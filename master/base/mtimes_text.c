@@ -10,14 +10,14 @@
 
 #define HEAD "ips-message-times 1"
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading the text --------------------------------------------------- */
 
 struct reader {
     struct mtimes *t;
     const char *name;
     unsigned line_number;
     struct mtime_pair now;
-    /* a `pair` line was read into `now`, and points for it may follow */
+    /* a `pair` line was read into `now`; `point` lines for it may follow */
     bool open;
     /* line number of the `pair` line that was read into `now` */
     unsigned open_line;
@@ -230,7 +230,7 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
     return rc;
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing the text --------------------------------------------------- */
 
 static void put_number(FILE *f, uint64_t n)
 {

@@ -24,8 +24,8 @@ static uint64_t link_ns_of_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
     return (uint64_t)((ips_u128)bytes * ns / per);
 }
 
-/* The burst (mtimes_wire.h) of a link that needs `ns` for `per` bytes, in ns of
- * link time. */
+/* Returns the burst (mtimes_wire.h), in ns of link time, of a link that needs
+ * `ns` for `per` bytes. */
 static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {

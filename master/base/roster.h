@@ -28,10 +28,10 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    /* number of computations in which the slave takes part, by its last report
-     */
+    /* number of computations in which the slave takes part, according to its
+     * last report */
     uint32_t computations;
-    /* number of questions that the slave is answering, by its last report */
+    /* number of questions that the slave answers now, by its last report */
     uint32_t questions;
     /* request for which the slave builds a graph, by its last report */
     uint64_t building_for;

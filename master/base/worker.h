@@ -18,8 +18,8 @@ int worker_new(struct event_base *base, struct worker **out,
 int worker_submit(struct worker *w, void (*run)(void *arg),
                   void (*done)(void *arg), void *arg,
                   struct ips_err *err) IPS_MUST_USE;
-/* Waits for the running job, then calls `done` of all remaining jobs, also of
- * those whose `run` was never called. */
+/* Waits for the running job, then calls `done` for all jobs left in the queues,
+ * including those whose `run` was never called. */
 void worker_free(struct worker *w);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What `ipsq calibrate` measures, and how it becomes an answer
- * (calibrate/query.c).
+ * The measurement of `ipsq calibrate` (calibrate/measure.c), and the answer
+ * that is made from it (calibrate/query.c).
  */
 #ifndef IPS_MASTER_CALIBRATE_CALIBRATE_H
 #define IPS_MASTER_CALIBRATE_CALIBRATE_H

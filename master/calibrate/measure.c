@@ -94,7 +94,7 @@ static void report_progress(struct query *q, uint64_t bytes)
     query_send(q, &reply);
 }
 
-/* ---- measuring ---------------------------------------------------------- */
+/* ---- measuring the pairs ------------------------------------------------ */
 
 static void next_job(struct query *q);
 
@@ -373,7 +373,7 @@ static void next_job(struct query *q)
     query_await(q);
 }
 
-/* ---- is it idle? --------------------------------------------------------- */
+/* ---- is each machine idle? ----------------------------------------------- */
 
 static void next_machine(struct query *q);
 
@@ -403,8 +403,8 @@ static void on_ready(struct query *q)
         if (store_pair(q, NULL, &wake) < 0)
             return;
     }
-    /* If the slave could not measure the wake-up cost, that is no error here:
-     * the jobs of its pairs will fail, too, and report the reason. */
+    /* If the slave could not measure the wake-up cost, this is not an error
+     * here: the jobs of its pairs will fail, too, and report the reason. */
     p->state = PART_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;
@@ -432,7 +432,7 @@ static void next_machine(struct query *q)
     query_await(q);
 }
 
-/* ---- the plan --------------------------------------------------------- */
+/* ---- which machines and pairs to measure ------------------------------ */
 
 static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
 {
@@ -560,5 +560,6 @@ void calibrate_release(struct query *q)
     free(c);
     q->data = NULL;
     for (uint32_t i = 0; i < q->machine_count; i++)
-        q->machines[i].own = NULL; /* `own` points into kept messages */
+        /* it points into messages that are kept elsewhere */
+        q->machines[i].own = NULL;
 }

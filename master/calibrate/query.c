@@ -18,7 +18,7 @@ static void fail_calibrate(struct query *q, int code, const char *why)
     query_fail(q, &err);
 }
 
-/* ---- answers ------------------------------------------------------------ */
+/* ---- sending the answer ------------------------------------------------- */
 
 static void fill_row(struct arena *a, const struct mtime_pair *p,
                      Ips__MtimeRow *row)
@@ -84,7 +84,7 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
     arena_release(&a);
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- actions that the question can ask for ------------------------------ */
 
 /* Answers after a change of the table. If the change was saved, sends the rows.
  * Else reports the error, and makes the next use read the file again. */

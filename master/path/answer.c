@@ -152,7 +152,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     compare_and_report_scenarios(d, a, c);
 }
 
-/* The elapsed time of the run's command; IPS_UNMEASURED: not known. */
+/* Returns the elapsed time of the run's command; IPS_UNMEASURED: not known. */
 uint64_t path_command_elapsed_ns(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -174,8 +174,8 @@ static uint64_t run_length_ns(const struct query *q)
                : IPS_UNMEASURED;
 }
 
-/* The rho of DPM-10: parallelism per core. It uses the actual number of cores;
- * the papers assume one core per machine. */
+/* Returns the rho of DPM-10: parallelism per core. It uses the actual number of
+ * cores; the papers assume one core per machine. */
 static double compute_rho(const struct query *q, double parallelism)
 {
     uint64_t cores = 0;
@@ -240,8 +240,8 @@ static bool must_equal_command_time(const struct query *q,
            scenario->external == IPS_EXTERNAL_REPLY;
 }
 
-/* The length of the path if messages take no time, which is never more than
- * the run took. IPS_UNMEASURED: not computed. */
+/* Returns the length of the path if messages take no time, which is never more
+ * than the run took. IPS_UNMEASURED: not computed. */
 static uint64_t path_without_messages_ns(const struct query *q,
                                          const struct path_data *d)
 {

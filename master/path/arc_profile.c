@@ -10,11 +10,13 @@
 
 #define MAX_SYMBOLS (1u << 22) /* limit for one machine */
 #define MAX_CALLERS (1u << 23)
-/* Most shares of one machine: PORTIONS_FREE, plus PORTIONS_A_NODE per node. */
+/* The limit for the shares of one machine is PORTIONS_FREE, plus
+ * PORTIONS_A_NODE for each node. */
 #define PORTIONS_A_NODE 64u
 #define PORTIONS_FREE (1u << 20)
 
-/* Bytes of memory available; UINT64_MAX if the kernel does not report it. */
+/* Returns the bytes of memory available; UINT64_MAX if the kernel does not
+ * report it. */
 static uint64_t memory_available(void)
 {
     char line[128];
@@ -151,7 +153,7 @@ static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
-/* Takes the times in lock functions. A machine sends all of them in one reply.
+/* Stores the times in lock functions. A machine sends all of them in one reply.
  */
 static int take_locks(struct arc_profile *w, const Ips__PortionsAnswer *a,
                       struct ips_err *err)

@@ -1,6 +1,7 @@
 /*
- * Fetches with PortionsAsk which procedures spent the time of one machine's
- * arcs, and checks that the master has memory for queries that need every node.
+ * Fetches the arc profile of a machine (PortionsAsk): which procedures spent
+ * the time of its arcs. Also checks that the master has memory for queries that
+ * need every node.
  */
 #ifndef IPS_MASTER_PATH_ARC_PROFILE_H
 #define IPS_MASTER_PATH_ARC_PROFILE_H
@@ -11,7 +12,7 @@
 /* Arc profile of one machine: which procedures spent the time of each arc.
  * Ordered by node, as received. */
 struct arc_profile {
-    /* its texts are borrowed from kept messages */
+    /* its texts belong to messages kept by query_keep_message() */
     struct entity_symbol *symbol;
     uint32_t symbol_count, symbol_cap;
     /* [count] the node at which each arc ends; the index of the symbol that
@@ -19,8 +20,9 @@ struct arc_profile {
     uint32_t *node, *of;
     uint64_t *ns;
     uint64_t count, cap;
-    /* If a window was asked for: the nodes after its start, and how many ns
-     * each lies after its end and after its start (PortionsAnswer). */
+    /* [window_node_count] if a window was requested: the nodes after its start,
+     * and the time from the window's end and from its start to each node
+     * (PortionsAnswer) */
     uint32_t *window_node;
     uint64_t *ns_after_window_end, *ns_after_window_start;
     uint64_t window_node_count, window_node_cap;
@@ -41,7 +43,7 @@ struct arc_profile {
 struct path_window;
 
 /* Sends PortionsAsk; the caller's round must pass the replies to
- * arc_profile_receive(). `window`: only the part of the arcs in the window,
+ * arc_profile_receive(). `window`: only the part of the arcs inside the window,
  * with the weighting of the main scenario (q->data must start with path_data);
  * NULL: all arcs. */
 void arc_profile_ask(struct query *q, struct machine_share *p,

@@ -29,7 +29,7 @@ struct alignment {
     bool *linked;
 };
 
-/* ---- points -------------------------------------------------------------- */
+/* ---- collecting the times of messages ------------------------------------ */
 
 /* Drops every second point. The fastest messages, which bound the clocks, are
  * as frequent among the rest. */
@@ -74,7 +74,7 @@ static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
     return add_message(arg, s, sent, r, received);
 }
 
-/* ---- fits ---------------------------------------------------------------- */
+/* ---- fitting the clocks of each pair ------------------------------------- */
 
 /* Returns the fit of the same pair with its machines exchanged, which gives
  * clock A from clock B. */
@@ -95,9 +95,9 @@ static uint64_t move_clock(uint64_t t, int64_t by)
     return at < 0 ? 0 : (uint64_t)at;
 }
 
-/* The time during which machines i and k both have events, by the clock of i. A
- * path may use all of it, also before the first message between them and after
- * the last. */
+/* Returns the time during which machines i and k both have events, by the clock
+ * of i. The critical path may use all of it, including the time before the
+ * first message between them and after the last. */
 static struct ips_clock_span common_span_of_pair(const struct alignment *a,
                                                  uint32_t i, uint32_t k)
 {
@@ -159,7 +159,7 @@ static void write_clock_text(struct alignment *a, uint32_t root)
         snprintf(out + n, size - (size_t)n, "; a clock has stepped");
 }
 
-/* ---- the job ---------------------------------------------------------- */
+/* ---- alignment, in the worker ----------------------------------------- */
 
 static void align_release(struct alignment *a)
 {

@@ -41,7 +41,7 @@ void engine_count_traffic(struct query *q, bool mark)
     d->cost.bytes = ips_sub_sat(all.bytes, d->mark.bytes);
 }
 
-/* ---- the nodes of all machines ----------------------------------------- */
+/* ---- numbering the nodes of all machines ------------------------------- */
 
 static int set_nothing_recorded_error(const struct query *q, const char *what,
                                       struct ips_err *err)
@@ -53,9 +53,8 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
         const char *trouble = p->sync->state->trouble;
         size_t at = strlen(missing);
         if (*trouble)
-            snprintf(missing + at, sizeof(missing) - at,
-                     "%smachine %s %.200s", at ? "; " : "", p->machine,
-                     trouble);
+            snprintf(missing + at, sizeof(missing) - at, "%smachine %s %.200s",
+                     at ? "; " : "", p->machine, trouble);
     }
     return ips_err_set(err, IPS_E_INCOMPLETE,
                        "run %s has recorded nothing yet: no %s%s%s", q->run,
@@ -83,7 +82,7 @@ int engine_number_nodes(struct query *q, const char *what, struct ips_err *err)
                              q->run);
 }
 
-/* ---- subgraphs arriving ------------------------------------------------ */
+/* ---- receiving subgraphs ----------------------------------------------- */
 
 static void free_machine_graph(struct engine_machine *e)
 {
@@ -154,7 +153,7 @@ void engine_fetch_subgraphs(struct query *q, bool detail,
     query_await(q);
 }
 
-/* ---- joins arriving ------------------------------------------------------ */
+/* ---- receiving joins ----------------------------------------------------- */
 
 static int take_joins(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err)
@@ -221,10 +220,10 @@ struct ips_machine_joins *engine_collect_joins(struct query *q)
     return parts;
 }
 
-/* ---- graphs (worker) --------------------------------------------------- */
+/* ---- making graphs, in the worker -------------------------------------- */
 
-/* Moves the received arrays into a graph; chains, ins and outs are converted.
- */
+/* Moves the received arrays into a graph. The chains, remote receives (in) and
+ * remote sends (out) are converted. */
 static int graph_from_wire(struct engine_machine *e, uint32_t part,
                            struct ips_err *err)
 {
@@ -343,7 +342,7 @@ void engine_drop_graphs(struct query *q)
     d->node_base = NULL;
 }
 
-/* ---- the path ---------------------------------------------------------- */
+/* ---- collecting the pieces of the path --------------------------------- */
 
 struct path_thread engine_locate(const struct ips_graph *g, uint32_t node)
 {

@@ -65,9 +65,9 @@ struct scenario_result {
  * window from whatever the question specifies, once the clocks are known. No
  * other code reads from_ns and to_ns of the question. */
 struct path_window {
-    bool is_set;      /* false: the whole path */
-    uint64_t from_ns; /* 0: from the start of the run */
-    uint64_t to_ns;   /* 0: to the end of the run */
+    bool is_set; /* whether the question gave a window; false: the whole path */
+    uint64_t from_ns; /* start of the window; 0: start of the run */
+    uint64_t to_ns;   /* end of the window; 0: end of the run */
 };
 
 struct path_data { /* stored in query.data of a path question */
@@ -81,7 +81,7 @@ struct path_data { /* stored in query.data of a path question */
     char pdm_note[256];
     struct path_piece *pieces; /* the path of SCENARIO_MAIN */
     uint64_t piece_count;
-    /* data of the worker's job: */
+    /* The next members are data of the worker's job. */
     struct ips_graph merged;
     struct ips_err err;
     /* the machine whose data was wrong, else NULL */
@@ -94,7 +94,7 @@ struct path_data { /* stored in query.data of a path question */
     /* [machines] first node of each machine in `merged` */
     uint32_t *node_base;
     struct ips_joined joined; /* solved joins, for the contract engine */
-    /* contract engine: the path, machine by machine */
+    /* contract engine: the path as a list of visits to machines */
     struct ips_visit *visit;
     uint64_t visit_count;
     uint64_t sent; /* number of pieces sent to the client so far */
@@ -106,14 +106,16 @@ struct path_data { /* stored in query.data of a path question */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
     struct ips_traffic_count mark;
-    struct path_profile *profile; /* path/query_profile.h; NULL: not wanted */
+    /* procedures of the path (query_profile.h); NULL: not requested */
+    struct path_profile *profile;
     struct path_window window;
-    /* set by the functions of weighting.h: */
+    /* The next members are set by the functions of weighting.h. */
     bool has_goal;
     /* goal_node: number of the node in the graph of goal_machine */
     uint32_t goal_machine, goal_node;
     char goal_text[512];
-    char clock_text[256]; /* about the clocks; "": none were compared */
+    /* the certificate's text about the clocks; "": no clocks were compared */
+    char clock_text[256];
     /* greatest known error of an aligned clock; 0: none were compared */
     uint64_t clock_bound_ns;
     uint64_t on_cpu_ns, run_delay_ns, other_ns, unended_ns;
@@ -140,7 +142,8 @@ struct engine_pair {
 };
 struct engine_reported {
     struct engine_pair *pair;
-    uint64_t pair_count, pairs; /* pairs received so far; pairs asked for */
+    /* number of pairs received so far; number of pairs requested */
+    uint64_t pair_count, pairs;
     struct path_piece *piece;
     uint64_t piece_count, cap;
     /* total ns, for scenarios of which the slave reports only sums */
@@ -208,8 +211,8 @@ void engine_count_traffic(struct query *q, bool mark);
 enum scenario_id engine_next_scenario(const struct path_data *d,
                                       enum scenario_id at);
 
-/* The round of ReduceAsk: fetches the joins of all parts in `scenario` or,
- * with `moments`, the times of their remote sends and receives. */
+/* The round of ReduceAsk: fetches from all machines their joins in `scenario`
+ * or, with `moments`, the times of their remote sends and receives. */
 void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q));
 /* In the worker: returns the received joins as ips_joined_solve expects them,
@@ -217,9 +220,9 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
 struct ips_machine_joins *engine_collect_joins(struct query *q);
 /* To be called once when the machines have answered: sets `own` of each of them
  * and numbers the nodes of all machines (`base`, and `nodes` of the question).
- * Errors: IPS_E_INCOMPLETE: there are none, so there is no `what` (such as
- * "path"); the message says which machines are missing or have trouble;
- * IPS_E_LIMIT: more than a graph may have; IPS_E_NO_MEMORY. */
+ * Errors: IPS_E_INCOMPLETE: the graph has no nodes, so it has no `what` (such
+ * as "path"); the message says which machines are missing or have trouble.
+ * IPS_E_LIMIT: more nodes than a graph may have. IPS_E_NO_MEMORY. */
 int engine_number_nodes(struct query *q, const char *what,
                         struct ips_err *err) IPS_MUST_USE;
 
@@ -228,13 +231,13 @@ int engine_number_nodes(struct query *q, const char *what,
 void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q));
 
-/* In the worker: engine_make_graphs turns the received arrays of all parts into
- * checked graphs; engine_merge merges these into d->merged. If they return
+/* In the worker: engine_make_graphs turns the arrays received from all machines
+ * into checked graphs; engine_merge merges these into d->merged. If they return
  * false, d->err has the reason, and d->blame the machine whose data was wrong.
  */
 bool engine_make_graphs(struct query *q);
 bool engine_merge(struct query *q);
-/* Releases the parts' graphs and receive buffers, and what was computed from
+/* Releases the machines' graphs and receive buffers, and what was computed from
  * them: d->merged, d->node_base, d->est, d->joined and d->visit. */
 void engine_drop_graphs(struct query *q);
 /* Releases the buffers for the pieces of the path that the slaves send. To be

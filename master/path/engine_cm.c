@@ -1,13 +1,13 @@
 /*
  * The master's side of cm-async and cm-sync. It opens a computation on every
- * slave. As the root it starts each scenario and detects its end. Then it
- * walks the path back, with one question for each change of machine. The
- * values go directly from slave to slave; the master relays messages between
- * slaves that cannot connect to each other.
+ * slave. As the root it starts each scenario and detects its end. Then it walks
+ * the path back, with one question for each change of machine. The values go
+ * directly from slave to slave; the master relays messages between slaves that
+ * cannot connect to each other.
  *
- * One CmAsk lasts for all scenarios and ends with the master's MoreAsk. So if
- * a client disconnects or a slave is lost, every slave is told to discard the
- * computation.
+ * One CmAsk lasts for all scenarios and ends with the master's MoreAsk. So if a
+ * client disconnects or a slave is lost, the master makes every slave discard
+ * the computation.
  */
 #include "master/path/engine_cm.h"
 
@@ -82,7 +82,7 @@ void engine_cm_relay(struct master *m, const struct slave *s,
     }
 }
 
-/* ---- a scenario --------------------------------------------------------- */
+/* ---- end of a scenario -------------------------------------------------- */
 
 static void on_scenario_shares_computed(struct query *q)
 {
@@ -118,8 +118,9 @@ void cm_finish_walked_scenario(struct query *q)
         query_fail(q, &err);
 }
 
-/* All slaves have reported their latest END. The path ends at the latest of
- * all; among equal ones, at that of the first machine. */
+/* To be called when all slaves have reported their latest END. The path ends at
+ * the latest END of all machines; if several are equal, at that of the first
+ * machine. */
 static void start_walk_from_latest_end(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -280,7 +281,7 @@ static void on_tick(struct query *q)
     send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__TELL);
 }
 
-/* ---- starting --------------------------------------------------------- */
+/* ---- start of a scenario ---------------------------------------------- */
 
 static void begin_scenario(struct query *q, enum scenario_id id)
 {

@@ -22,8 +22,9 @@ struct cm_run { /* stored in path_data.cm */
     struct ips_cm_tally tally;
     uint32_t asked; /* number of answers to TELL still expected */
     uint64_t progress_ns;
-    bool over; /* the slaves were told that this scenario is over */
-    /* state of the walk back along the path: */
+    /* the master has sent OVER to the slaves: this scenario is finished */
+    bool over;
+    /* The members below are the state of the walk back along the path. */
     uint32_t walk_machine;
     /* the walk has just gone back over the message `cross` to another machine,
      * whose slave will name the sending node */

@@ -7,7 +7,8 @@
  *    its latest END. The maximum over all slaves must be t_max.
  *  - ExpandAsk: every slave sends the pieces of the path's visits to it. Their
  *    lengths must be those that the joins gave.
- * So the master holds no nodes and no names of what is within a machine.
+ * So the master stores neither the nodes nor the names of objects inside a
+ * machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,8 +62,8 @@ static void assemble_scenario(struct query *q)
             d); /* on failure the reason is in d->err */
 }
 
-/* All that the path of this scenario needs was received: the worker assembles
- * it and sums its shares. */
+/* To be called when everything was received that the path of this scenario
+ * needs: the worker assembles the path and sums its shares. */
 static void submit_scenario_assembly(struct query *q)
 {
     struct ips_err err = {0};
@@ -71,7 +72,7 @@ static void submit_scenario_assembly(struct query *q)
         query_fail(q, &err);
 }
 
-/* ---- the pieces ---------------------------------------------------------- */
+/* ---- assembling the path from pieces ------------------------------------- */
 
 static bool is_expansion_valid(const struct machine_share *p,
                                const Ips__ExpandAnswer *a, bool sums)
@@ -262,7 +263,7 @@ static bool assemble_path(struct query *q)
     return true;
 }
 
-/* Adds to the shares the message from the previous visit to `visit`. */
+/* Adds the message from the previous visit to `visit` to the shares. */
 static bool add_message(struct query *q, const struct ips_visit *visit,
                         const struct engine_pair *pair,
                         const struct engine_pair *before)
@@ -309,7 +310,7 @@ static bool add_messages_and_check_sums(struct query *q)
     return fine;
 }
 
-/* ---- the requests ----------------------------------------------------- */
+/* ---- requests for the pieces ------------------------------------------ */
 
 /* The four columns of one ExpandAsk. */
 struct columns {
@@ -485,7 +486,7 @@ static void on_solved(struct query *q)
         query_await(q);
 }
 
-/* ---- solving (worker) --------------------------------------------------- */
+/* ---- solving the joins, in the worker ----------------------------------- */
 
 static void solve_scenario(struct query *q)
 {

@@ -55,7 +55,8 @@ static bool add_feature(struct making *m, struct entity_feature one)
     return true;
 }
 
-/* Finds the feature of (process, what), or creates it. */
+/* Sets *out to the number of the feature (process, what), which is created if
+ * it does not exist. Returns false if there is no memory. */
 static bool find_or_add_feature(struct making *m, struct ips_idmap *map,
                                 uint32_t what, struct entity_feature one,
                                 uint32_t *out)
@@ -73,7 +74,7 @@ static bool find_or_add_feature(struct making *m, struct ips_idmap *map,
     return add_feature(m, one);
 }
 
-/* ---- processes ---------------------------------------------------------- */
+/* ---- features of processes ---------------------------------------------- */
 
 static int make_processes(struct making *m, uint32_t *blame,
                           struct ips_err *err)
@@ -111,7 +112,7 @@ static int make_processes(struct making *m, uint32_t *blame,
     return 0;
 }
 
-/* ---- messages ----------------------------------------------------------- */
+/* ---- features of messages ----------------------------------------------- */
 
 static bool is_message(const struct ips_graph *g, uint32_t node)
 {
@@ -147,7 +148,7 @@ static int make_messages(struct making *m, struct ips_err *err)
     return 0;
 }
 
-/* ---- procedures --------------------------------------------------------- */
+/* ---- features of procedures --------------------------------------------- */
 
 struct named {
     const struct entity_symbol *symbol;
@@ -222,7 +223,8 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
     struct entities *t = m->t;
     const struct machine_entities *part = &t->machine[p];
     uint32_t before = 0;
-    uint64_t left = 0; /* weight of the arc that is not yet assigned */
+    /* the part of the arc's weight that is not assigned to a procedure yet */
+    uint64_t left = 0;
     for (uint64_t k = 0; k < part->arc_share_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||
@@ -281,7 +283,7 @@ static int make_procedures(struct making *m, uint32_t *blame,
     return rc;
 }
 
-/* ---- entities ------------------------------------------------------------ */
+/* ---- entities, as groups of features ------------------------------------- */
 
 /* Returns the entity of the given kind to which feature `f` belongs;
  * THING_NONE: none. `message`: the number of message features before `f`. */

@@ -1,15 +1,15 @@
 /*
  * The entities of a run about which a question can be asked: machines,
  * processes, procedures and message classes. Each is a set of features
- * (analysis/whatif/feature.h), which is what slack and what-if work on. Pure:
- * the input is a merged graph and tables of names.
+ * (analysis/whatif/feature.h); slack and what-if work on features. Pure: the
+ * input is a merged graph and tables of names.
  *
- * The features are, in this order: one per process for its time that belongs
- * to no procedure; one per message class (sender, receiver); one per procedure
- * in each process. A message class covers data arcs, or waits of the sender for
- * something not recorded (receiver EXTERNAL or IDLE); other
- * arcs between threads have no weight. A procedure is one entity wherever it
- * ran, if name, module and file are equal. Source: ALGORITHMS 4; IPS-12.
+ * The features are, in this order: one per process for its time that belongs to
+ * no procedure; one per message class (sender, receiver); one per procedure in
+ * each process. A message class covers data arcs, or waits of the sender for
+ * something not recorded (receiver EXTERNAL or IDLE); other arcs between
+ * threads have no weight. A procedure is one entity wherever it ran, if name,
+ * module and file are equal. Source: ALGORITHMS 4; IPS-12.
  */
 #ifndef IPS_MASTER_PATH_ENTITIES_H
 #define IPS_MASTER_PATH_ENTITIES_H
@@ -53,7 +53,9 @@ struct machine_entities {
 struct entity_feature {
     /* PROCESS: the process's time that belongs to no procedure */
     enum entity_kind kind;
-    uint32_t process; /* feature of the process; MESSAGE: of the sender */
+    /* index of the process's own feature; MESSAGE: that of the sending process
+     */
+    uint32_t process;
     /* `number`: for PROCESS and PROCEDURE the index of the process on its
      * machine */
     uint32_t machine, number;
@@ -73,7 +75,7 @@ struct entities {
     uint32_t *chain, *cross;
     uint64_t *arc_share_first;
     struct ips_arc_share *arc_share;
-    struct entity_feature *feature; /* [f.count] one per feature */
+    struct entity_feature *feature; /* [f.count] description of each feature */
     /* number of features that are processes; they come first */
     uint32_t process_features;
     /* [machine_count] first process feature of each machine */
@@ -82,7 +84,7 @@ struct entities {
     uint32_t procedure_count;
     struct entity *entity; /* entities, ordered by kind */
     uint32_t entity_count;
-    uint32_t *member; /* features of all entities */
+    uint32_t *member; /* feature numbers of all entities, entity by entity */
 };
 
 /* Makes the features and entities. `clip`: shares that exceed the weight of an
@@ -101,8 +103,8 @@ const char *entities_name(const struct entities *t, const struct entity *thing,
                           char out[THING_BYTES]);
 const char *entities_feature_name(const struct entities *t, uint32_t feature,
                                   char out[THING_BYTES]);
-/* Index in `procedure` of the procedure with this name, module and file;
- * THING_NONE if there is none. */
+/* Returns the index in `procedure` of the procedure with this name, module and
+ * file; THING_NONE if there is none. */
 uint32_t entities_find_procedure(const struct entities *t,
                                  const struct entity_symbol *symbol);
 /* Returns the name, module and file of a procedure entity; NULL for other

@@ -77,7 +77,7 @@ const char *entities_name(const struct entities *t, const struct entity *thing,
     return entities_feature_name(t, feature, out);
 }
 
-/* ---- by name ------------------------------------------------------------ */
+/* ---- finding features by name ------------------------------------------- */
 
 static bool matches_pattern(const char *pattern, const char *text)
 {
@@ -198,7 +198,7 @@ int entities_choose(const struct entities *t, const struct entity_selector *s,
     return 0;
 }
 
-/* ---- did you mean ------------------------------------------------------- */
+/* ---- names to suggest after a typo -------------------------------------- */
 
 static void offer_process(const struct machine_entities *p, const char *process,
                           const char *word, struct ips_nearest *near)

@@ -19,8 +19,8 @@ static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
                        (unsigned long long)told, (unsigned long long)ns);
 }
 
-/* CPU time of piece k of a machine in the path's profile. For a piece without
- * arcs, ns[] says whether it is in the window. */
+/* Returns the CPU time of piece k of a machine in the path's profile. For a
+ * piece without arcs, ns[] says whether it is in the window. */
 static uint64_t cpu_of(const struct profile_face *f, uint32_t k)
 {
     return f->from[k] != f->to[k] ? f->ns[k] : 0;
@@ -73,8 +73,8 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
     return rc;
 }
 
-/* Whether a piece counts: pieces with nothing inside the window are left out
- * of all shares. */
+/* Whether a piece counts. Pieces with no part inside the window are left out of
+ * all shares. */
 static bool in_window(const struct path_piece *p)
 {
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
@@ -117,7 +117,7 @@ static int make_window_shares(struct query *q, const struct path_piece *cut,
     return rc;
 }
 
-/* ---- procedures ---- */
+/* ---- rows of procedures ---- */
 
 static int make_rows(struct path_profile *pp, struct ips_err *err)
 {
@@ -218,7 +218,7 @@ static int make_whole_graph_sums(struct query *q, enum share_list list,
     return 0;
 }
 
-/* ---- sequences ---- */
+/* ---- sequences of steps ---- */
 
 struct named_step {
     struct profile_what what;
@@ -351,10 +351,10 @@ static int make_sequences(struct query *q, enum profile_side side,
     return rc;
 }
 
-/* ---- all ---- */
+/* ---- the whole profile ---- */
 
-/* The shares of the path's CPU time only, for comparison with the whole graph.
- */
+/* Computes the shares of the path's CPU time alone, for comparison with the
+ * whole graph. */
 static int compute_cpu_shares(const struct query *q,
                               const struct path_piece *cut, struct shares *out,
                               struct ips_err *err)

@@ -14,7 +14,8 @@ enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };
 /* In graphs with more nodes the steps of the whole graph are not fetched. */
 #define PROFILE_WHOLE_NODES 4000000u
 
-struct profile_step { /* one step, as received */
+/* one step of a piece (CPU time in one procedure), as received */
+struct profile_step {
     uint32_t piece, code;
     uint64_t ns;
 };
@@ -22,7 +23,8 @@ struct profile_step { /* one step, as received */
  * PROFILE_PATH: an entry for each piece of the path on the machine;
  * PROFILE_WHOLE: for each chain. */
 struct profile_face {
-    uint32_t *piece; /* [count] for the path: index in the path's pieces */
+    /* [count] PROFILE_PATH only: index of the piece in the path */
+    uint32_t *piece;
     uint32_t *from, *to;
     /* [count] CPU time of the piece (with a window: of its part inside the
      * window); for a piece without arcs: 1 if its end is inside the window,
@@ -30,19 +32,22 @@ struct profile_face {
     uint64_t *ns;
     /* [count] weight of the piece inside the window; used only with a window */
     uint64_t *weight_ns;
-    /* [count] for the path: the whole ns of the piece, as an upper limit */
+    /* [count] PROFILE_PATH only: the ns of the whole piece, an upper limit for
+     * `ns` */
     uint64_t *most;
-    /* pieces in all; those asked for so far in this round; those got */
+    /* number of pieces; how many of them were requested so far in this round,
+     * and how many were received */
     uint32_t count, asked, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
-    Ips__Code **codes; /* rows are borrowed from kept messages */
+    Ips__Code **codes; /* point into messages kept by query_keep_message() */
     uint32_t code_count;
     Ips__ProcedureTotals totals[PROFILE_LISTS];
     uint64_t alike_ns, delay_ns;
 };
 struct profile_rows {
-    Ips__ProcedureRow **rows; /* rows are borrowed from kept messages */
+    /* point into messages kept by query_keep_message() */
+    Ips__ProcedureRow **rows;
     uint32_t count;
     size_t sent;
     Ips__ProcedureTotals totals;
@@ -66,7 +71,8 @@ struct path_profile { /* stored in path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
     uint32_t machine_count;
-    struct profile_face *face[PROFILE_SIDES]; /* [parts] for each side */
+    /* [machine_count] columns of each machine, for each side */
+    struct profile_face *face[PROFILE_SIDES];
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;

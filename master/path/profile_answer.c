@@ -82,7 +82,7 @@ bool path_profile_pump(struct query *q)
     return true;
 }
 
-/* ---- the rest ---- */
+/* ---- the last reply ---- */
 
 static Ips__Share **fill_whole(const struct query *q, struct arena *a,
                                enum share_list list, size_t *count,

@@ -22,7 +22,7 @@
 
 #define SCALE_MAX 1000000u
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- from the question to the engine ------------------------------------ */
 
 int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
                           struct ips_err *err)
@@ -140,8 +140,8 @@ static void plan_scenarios(struct query *q)
     bare->with_shares = true;
 }
 
-/* The rate of the slowest calibrated link between the run's machines, in bytes
- * per us; 0: not known. */
+/* Returns the rate of the slowest calibrated link between the run's machines,
+ * in bytes per us; 0: not known. */
 static uint64_t link_rate(const struct query *q)
 {
     const struct gather *g = &q->gather;
@@ -245,7 +245,7 @@ static void path_start(struct query *q)
         gather_start(q, GATHER_TABLE | GATHER_PEERS, path_gathered);
 }
 
-/* ---- the end ----------------------------------------------------------- */
+/* ---- after the engine -------------------------------------------------- */
 
 void path_done(struct query *q)
 {

@@ -102,7 +102,7 @@ static const char *channel_name(struct query *q, uint32_t part, uint32_t site)
     return site < n->count && n->name[site] ? n->name[site] : "";
 }
 
-/* ---- the window ---------------------------------------------------------- */
+/* ---- nodes inside the window --------------------------------------------- */
 
 static bool make_window(struct query *q)
 {
@@ -138,8 +138,8 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
     return at <= w->to_ns ? INSIDE : AFTER;
 }
 
-/* Which part of an arc the window cuts off, in words. As the ends have
- * different clocks, an arc may end before it starts. */
+/* Says in words which part of an arc the window cuts off. The two ends may have
+ * different clocks, so an arc may end before it starts. */
 static const char *describe_cut(enum window_side begin, enum window_side end)
 {
     if (begin == INSIDE)
@@ -197,7 +197,7 @@ static int choose_nodes(struct query *q)
     return 0;
 }
 
-/* ---- nodes --------------------------------------------------------------- */
+/* ---- sending the nodes --------------------------------------------------- */
 
 /* Fills in the weights of node i in the weightings sched and wall. */
 static void fill_weightings(struct query *q, uint32_t i, bool first,
@@ -252,7 +252,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     fill_weightings(q, i, i == c->first, present, out);
     out->t_ns = g->t_ns[i];
     out->channel = ips_unconst_text(channel_name(q, c->machine, g->site[i]));
-    /* Some receives got bytes from an unrecorded sender and have no arc. */
+    /* a receive from an unrecorded sender has bytes but no arc */
     bool alone = g->kind[i] == IPS_NODE_RECV && g->xkind[i] == IPS_X_NONE &&
                  g->xlen[i] > 0;
     out->bytes = alone || (g->xkind[i] == IPS_X_DATA && present)

@@ -28,9 +28,10 @@ enum series { CPU, MESSAGES, BYTES, WAITS, SERIES };
 struct top {
     uint32_t phase;
     bool of_process;
-    /* name of the procedure, borrowed from a kept message */
+    /* name of the procedure; belongs to a message kept by query_keep_message()
+     */
     const char *name;
-    const char *module; /* module of the procedure, borrowed likewise */
+    const char *module; /* module of the procedure */
     uint32_t machine, process;
     uint64_t ns;
 };
@@ -65,9 +66,9 @@ static const uint64_t *series_of(const struct phases_data *d, enum series s)
     return d->v + (size_t)s * d->bins;
 }
 
-/* ---- time ---------------------------------------------------------------- */
+/* ---- clocks and bins ----------------------------------------------------- */
 
-/* The smallest local time that `map` converts to `x` or later. */
+/* Returns the smallest local time that `map` converts to `x` or later. */
 static uint64_t local_time(const struct ips_clock_map *map, uint64_t x)
 {
     uint64_t low = 0, high = INT64_MAX;
@@ -137,7 +138,7 @@ static void make_edges_ascending(uint64_t *edges, uint32_t bins)
         edges[i] = ips_max_u64(edges[i], ips_add_sat(edges[i - 1], 1));
 }
 
-/* ---- rounds -------------------------------------------------------------- */
+/* ---- asking the machines for series -------------------------------------- */
 
 static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
                        uint64_t (*begin)(const struct phases_data *d,
@@ -195,7 +196,7 @@ static int take_series(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* ---- phases -------------------------------------------------------------- */
+/* ---- finding the phases -------------------------------------------------- */
 
 static int compare_bin_values(const void *a, const void *b)
 {
@@ -203,7 +204,8 @@ static int compare_bin_values(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The value that 95% of the bins do not exceed; 0 if there is no memory. */
+/* Returns the value that 95% of the bins do not exceed; 0 if there is no
+ * memory. */
 static uint64_t percentile_95(const uint64_t *v, uint32_t n)
 {
     uint64_t *copy = malloc(((size_t)n + 1) * sizeof(*copy));
@@ -322,7 +324,7 @@ static void set_waiter_phase_ends(struct query *q)
     query_end_without_reply(q);
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- making the answer --------------------------------------------------- */
 
 static uint64_t sum_of(const struct phases_data *d, enum series s,
                        uint32_t phase)
@@ -523,7 +525,7 @@ static void finish_phases(struct query *q)
     }
 }
 
-/* ---- starting --------------------------------------------------------- */
+/* ---- start of the question -------------------------------------------- */
 
 static void on_clocks_aligned(struct query *q)
 {

@@ -92,7 +92,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- taking ---- */
+/* ---- replies of the slaves ---- */
 
 static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
 {
@@ -173,10 +173,10 @@ static int take_profile_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* ---- asking ---- */
+/* ---- requests to the slaves ---- */
 
-/* Asks about the pieces that were not asked for yet, as many as the connection
- * takes for now. */
+/* Asks about the pieces that were not requested yet, as many as the connection
+ * accepts now. */
 static void ask_machine(struct query *q, struct machine_share *p,
                         const struct round *r)
 {
@@ -279,7 +279,7 @@ static void next_round(struct query *q)
     query_await(q);
 }
 
-/* ---- beginning ---- */
+/* ---- pieces of the path by machine ---- */
 
 /* Allocates the columns of `f` for `count` pieces; columns that the question
  * does not need stay empty. */

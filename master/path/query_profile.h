@@ -27,7 +27,7 @@ bool path_profile_wanted(const struct query *q);
 bool path_profile_asks_by(const Ips__PathAsk *ask, const char *what);
 
 /* Asks the slaves about the path's pieces, which must be known. Calls `after`
- * when everything was received, or ends the question. */
+ * when everything was received; on an error fails the question. */
 void path_profile_start(struct query *q, void (*after)(struct query *q));
 void path_profile_release(struct query *q);
 
@@ -38,8 +38,8 @@ const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
 /* Fills in how the computing on the path divides into running and waiting for
  * a CPU; only inside the window, if there is one. */
 void path_profile_fill_split(const struct query *q, Ips__PathAnswer *out);
-/* Returns the pieces to show, in the same way, and sets *count to their number.
- */
+/* Returns the pieces to show, limited to the window like the shares, and sets
+ * *count to their number. */
 const struct path_piece *path_profile_pieces(const struct query *q,
                                              uint64_t *count);
 

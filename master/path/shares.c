@@ -103,7 +103,7 @@ int shares_add(struct shares *s, const struct path_piece *p,
     return shares_add_pieces(s, p, before, 1, err);
 }
 
-/* ---- the lists ---- */
+/* ---- ranked lists ---- */
 
 static int add_up_threads(struct shares *s, struct ips_err *err)
 {

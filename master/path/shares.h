@@ -3,10 +3,10 @@
  * by message pair, and by the thread that waited for something not recorded;
  * also whether these sums keep their order in every scenario. Pure.
  *
- * The first three lists (machine, process, thread) count computing, the last
- * two (message, outside) the pieces between. The sum of any of the first three
- * plus the sums of the last two is t_max, exactly. Source: ALGORITHMS 4
- * "Shares", DESIGN "The certificate".
+ * The first three lists (machine, process, thread) count the computing on the
+ * path, the last two (message, outside) the pieces between the computing. The
+ * sum of any of the first three plus the sums of the last two is t_max,
+ * exactly. Source: ALGORITHMS 4 "Shares", DESIGN "The certificate".
  */
 #ifndef IPS_MASTER_PATH_SHARES_H
 #define IPS_MASTER_PATH_SHARES_H
@@ -54,10 +54,11 @@ enum share_list {
 #define SHARE_NONE 0
 
 struct share_row {
-    uint64_t a, b; /* keys: part << 32 | process; for machines part << 32 */
+    /* keys; a: machine index << 32, plus the process except for machines */
+    uint64_t a, b;
     uint64_t ns, count;
     uint32_t rank;
-    /* the rest is set by shares_compare: */
+    /* The members below are set by shares_compare(). */
     bool stable;
     uint64_t ns_low, ns_high;
 };
@@ -67,7 +68,7 @@ struct shares {
     uint64_t messages; /* number of DATA arcs on the path */
     uint64_t
         resources; /* number of RESOURCE arcs on the path: locks and the like */
-    /* used only while pieces are added: */
+    /* The members below are used only while pieces are added. */
     /* the thread in which the last piece ended; before the first piece: the
      * thread in which the path starts */
     struct path_thread at;

@@ -61,8 +61,8 @@ static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
     return best;
 }
 
-/* Whether `object` is process i of part p, or a thread of it; for a thread
- * *tid is its number, else "". */
+/* Whether `object` is process i of machine p, or a thread of this process. Sets
+ * *tid to the thread's number, or to "" for a process. */
 static bool is_process(const struct machine_share *p, uint32_t i,
                        const char *object, const char **tid)
 {
@@ -119,7 +119,7 @@ int weighting_set_goal(struct query *q, const char *object, struct ips_err *err)
     return 0;
 }
 
-/* ---- scenarios -------------------------------------------------------- */
+/* ---- sending scenarios ------------------------------------------------ */
 
 void weighting_write_scenario(const struct query *q,
                               const struct machine_share *p,
@@ -159,10 +159,11 @@ weighting_scenario_of_merged(const struct query *q,
     return out;
 }
 
-/* ---- clocks ------------------------------------------------------------- */
+/* ---- reference clock ---------------------------------------------------- */
 
-/* The machine on which the run starts: that of its command. If the command was
- * not recorded, the run starts with the first event of the first machine. */
+/* Returns the machine on which the run starts: that of its command. If the
+ * command was not recorded, the run starts with the first event of the first
+ * machine. */
 static const struct machine_share *reference_machine(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -208,7 +209,7 @@ uint64_t weighting_unattributed_ns(const struct query *q)
     return sum;
 }
 
-/* ---- split -------------------------------------------------------------- */
+/* ---- running and waiting for a CPU -------------------------------------- */
 
 static int take_split(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err)

@@ -1,8 +1,8 @@
 /*
- * What the weighting of a question needs in addition to its scenario: where
- * the path ends (the goal), every machine's clock relative to the run's
- * origin, and how the computing on the path divides into running and waiting
- * for a CPU. Source: ALGORITHMS 1 (weightings, the goal), 6; IPS-14.
+ * Sets the data that a weighting needs in addition to the scenario of a
+ * question: where the path ends (the goal), every machine's clock relative to
+ * the run's origin, and how the computing on the path divides into running and
+ * waiting for a CPU. Source: ALGORITHMS 1 (weightings, the goal), 6; IPS-14.
  */
 #ifndef IPS_MASTER_PATH_WEIGHTING_H
 #define IPS_MASTER_PATH_WEIGHTING_H
@@ -26,7 +26,7 @@ const struct machine_share *weighting_set_origin_clock(struct query *q);
 /* Sets the clock of every machine if the weighting needs the clocks, then calls
  * `after`. With several machines this takes a round of questions. */
 void weighting_align_clocks(struct query *q, void (*after)(struct query *q));
-/* The certificate's text about the clocks; NULL: none was used. */
+/* Returns the certificate's text about the clocks; NULL: none was used. */
 const char *weighting_clock_text(const struct path_data *d);
 
 /* Writes `scenario` in the form that is sent to the slave of `p`. */
@@ -41,9 +41,9 @@ weighting_scenario_of_merged(const struct query *q,
 
 /* In the worker, for graphs that were fetched raw (SCENARIO_MAIN has the
  * weighting `cpu`, with detail). Switches SCENARIO_MAIN to the weighting `w`,
- * and makes d->merged and d->node_base from views of all parts in that
- * weighting; the parts' graphs stay unchanged. On failure d->err has the
- * reason. */
+ * and makes d->merged and d->node_base from views of all machines' graphs in
+ * that weighting. The machines' graphs stay unchanged. On failure d->err has
+ * the reason. */
 int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
 
 /* Returns the time for which threads were off the CPU between waits while no

@@ -9,7 +9,8 @@
 #include "master/query/certificate.h"
 #include "master/query/self_check.h"
 
-/* off_ns is reported if it is more than 1/OFF_PARTS of the CPU time */
+/* predict_run.off_ns is reported if it is more than 1/OFF_PARTS of the CPU time
+ */
 #define OFF_PARTS 50u
 
 struct filling {

@@ -22,7 +22,7 @@
 #include "master/predict/predict.h"
 
 /* Returns the measured CPU cost of messages between two machines, or NULL.
- * Between machines they use TCP; within one, what `inside` says. */
+ * Between machines they use TCP; within one machine, the transport `inside`. */
 static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
                                       const char *to, enum mtime_over inside)
 {

@@ -29,7 +29,7 @@ struct delayed_messages {
     /* [n * n] converts the clock of machine i (A) to that of k; only entries
      * with i < k are used */
     struct ips_clock_fit *fit;
-    bool *fitted; /* [n * n] whether the pair was fitted */
+    bool *fitted; /* [n * n] whether the pair's clocks were fitted */
 };
 
 static uint32_t machine_of(const struct delayed_messages *h, uint32_t node)

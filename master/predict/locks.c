@@ -77,8 +77,9 @@ static bool can_take(const struct ips_graph *g, uint32_t k)
     return g->xkind[k] == IPS_X_NONE || g->xkind[k] == IPS_X_RESOURCE;
 }
 
-/* Marks the locks of which an event has no node in the replay. Such a lock
- * keeps its recorded order, so none of its events is used. */
+/* Marks the locks with an event that has no node in the replay, or whose node
+ * cannot take a unit. Such a lock keeps its recorded order, so none of its
+ * events is used. */
 static void mark_locks_without_node(const struct predict_lock_rows *rows,
                                     const struct predict_run *run, bool *bad)
 {

@@ -58,7 +58,7 @@ static int allocate_media(struct predict_setup *s, size_t nets,
     return 0;
 }
 
-/* ---- measured times --------------------------------------------------- */
+/* ---- measured message times ------------------------------------------- */
 
 /* A group of pairs of machines without measurements of their own, which all use
  * the times of the same other pair, or none. One sentence reports each group.
@@ -162,7 +162,7 @@ int predict_set_message_times(const struct predict_run *run,
     return rc;
 }
 
-/* ---- what the question says ------------------------------------------- */
+/* ---- message times that the question gives ---------------------------- */
 
 static uint32_t find_or_add_medium(struct predict_setup *s, const char *name)
 {

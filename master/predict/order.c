@@ -8,8 +8,8 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* Limit for the nodes visited to determine which events had to precede which:
- * some seconds. */
+/* Limit for the nodes visited to determine which events had to precede which.
+ * The limit is reached after some seconds. */
 #define STEPS (1ULL << 30)
 #define NAMED 10u
 

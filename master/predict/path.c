@@ -136,9 +136,9 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
     add_arc_profile(s, k, ns, queued, m);
 }
 
-/* Returns a node whose message has the same two ends as that of node k. With
- * reordered queues this is a message that the worker had in the recorded run.
- */
+/* Returns a node whose message goes between the same two threads as that of
+ * node k. With reordered queues it is a message that the worker had in the
+ * recorded run, so that its feature is known. */
 static uint32_t find_node_of_like_message(const struct summing *s, uint32_t k)
 {
     const struct ips_graph *g = &s->run->replay.g;
@@ -164,7 +164,9 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
-        return; /* the arc of a lock has no weight, and `t` does not know it */
+        /* the arc of a lock has no weight, and the entities have no feature for
+         * it */
+        return;
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross
@@ -189,7 +191,7 @@ static void add_segments(struct summing *s, const struct ips_path *path)
     }
 }
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- rows of the path ------------------------------------------------- */
 
 static enum predict_row_kind kind_of(const struct entity_feature *f)
 {

@@ -77,8 +77,9 @@ uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work)
     return (uint64_t)((ips_u128)work * s.den / s.num);
 }
 
-/* Adds a thread's use of machine m: the CPU time of `work` ns at speed 1. The
- * thread was ready or running for `active` ns; the rest of them is queueing. */
+/* Adds a thread's use of machine m: `work` ns of CPU time at speed 1. The
+ * thread was ready or running for `active` ns; the rest of this time is
+ * queueing. */
 static void add_work(const struct predict_setup *setup, uint32_t m,
                      uint64_t work, uint64_t active, struct predict_answer *out)
 {

@@ -47,8 +47,8 @@ struct predict_own { /* one machine of the recorded run */
     uint32_t cores;    /* number of cores as recorded; 0: not known */
     uint64_t delay_ns; /* time ready to run without a core, over all threads */
     /* Load average while the run was on, without the run's own threads: number
-     * of samples, and average in thousandths. */
-    uint64_t load_samples, load_milli; /* load_samples 0: not recorded */
+     * of samples (0: not recorded), and average in thousandths. */
+    uint64_t load_samples, load_milli;
 };
 struct predict_thread { /* the thread of a chain; names are borrowed */
     const char *process, *name;
@@ -66,7 +66,7 @@ struct predict_run {
     const struct entities *t; /* the entities of `whole`; borrowed */
     /* the graph that is replayed; it has the same chains as `whole` */
     struct ips_replay_graph replay;
-    /* for t_max and P_max; its goal is a node of replay.g */
+    /* scenario for t_max and P_max; its goal is a node of replay.g */
     struct ips_scenario scenario;
     struct ips_scenario scenario_then; /* scenario of the replay */
     /* [own_count], indexed by the chains' `machine` */
@@ -104,7 +104,7 @@ struct predict_run {
     uint64_t off_ns; /* time off the CPU for no known reason; not replayed */
 };
 void predict_run_release(struct predict_run *run);
-/* The locks whose order the replay decides, or NULL. */
+/* Returns the locks whose order the replay decides, or NULL. */
 static inline const struct ips_replay_locks *
 predict_locks(const struct predict_run *run)
 {
@@ -117,7 +117,8 @@ predict_locks(const struct predict_run *run)
  * everything that does not depend on this order from the original run. */
 struct predict_queued {
     struct predict_run run;
-    /* false: all else is empty, and the order stays as recorded */
+    /* whether the replay decided the order; false: the other members are empty,
+     * and the order stays as recorded */
     bool is_stable;
     /* Number of pieces of work that a dispatcher hands out or that workers take
      * under a lock. `anew`: how many of them go to another worker than in the
@@ -237,9 +238,9 @@ int predict_setup_make(const struct predict_run *run,
 
 #define PREDICT_FIT_EVENTS                                                     \
     1000000u /* for more events, loads are fitted only if needed */
-/* Estimates the load of other programs on the run's own machines, so that the
- * replay's threads wait for cores as long as the kernels measured
- * (`delay_ns`), to within 1%. Sets is.load of every machine of `own`. Needs
+/* Estimates the load of other programs on the run's own machines: the load with
+ * which the replay's threads wait for cores as long as the kernels measured
+ * (`delay_ns`). Sets is.load of every machine of `own`, to within 0.01. Needs
  * about ten replays. */
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err) IPS_MUST_USE;
@@ -279,7 +280,7 @@ struct predict_answer {
     /* Figures about the order of locks (struct ips_replay). */
     uint64_t resources, units_taken;
     uint32_t kept_count;
-    bool is_stable; /* see struct predict_queued */
+    bool is_stable; /* whether the replay decided the order of queues */
     uint64_t pieces, anew;
     uint32_t cores;          /* cores of the machines that have threads */
     struct predict_use *use; /* [machine_count] use of each machine */
@@ -288,7 +289,7 @@ struct predict_answer {
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;
     double p, rho;
-    /* set only with setup.path: */
+    /* The members below are set only with setup.path. */
     uint64_t t_max_ns;
     double p_path;
     struct predict_row *row; /* rows by kind, largest first */
@@ -340,7 +341,7 @@ void predict_adapt_message_cpu(struct predict_run *run,
                                struct predict_said *said);
 /* predict/path.c: computes the rows of the longest path of the graph with the
  * times of `replay`. `place`: [nodes of replay.g] the machine of the arc into
- * each node; NULL: as mapped. */
+ * each node; NULL: threads do not move, see predict_setup.map. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,
                  const struct ips_replay *replay, const uint32_t *place,

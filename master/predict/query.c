@@ -10,7 +10,7 @@
 #include "analysis/graph/path.h"
 #include "master/predict/query.h"
 
-/* ---- the replays ------------------------------------------------------ */
+/* ---- replays, in the worker ------------------------------------------- */
 
 static int solve_with_free_messages(struct whatif_solving *s,
                                     struct predict_query *d)
@@ -97,7 +97,7 @@ static void solve_predict(struct query *q)
     (void)rc; /* on failure s.err has the reason */
 }
 
-/* ---- the question ----------------------------------------------------- */
+/* ---- start of the question -------------------------------------------- */
 
 /* Copies the measured message times for the worker, since the loop owns the
  * original. The graph keeps message lengths instead of times, because the times

@@ -18,7 +18,8 @@ struct predict_search_result {
     struct ips_search s;
     struct ips_search_bound bound;
     uint32_t *item; /* [chains] the item of each chain */
-    /* number of items; of those that the search may move, which come first */
+    /* number of items; number of those that the search may move (they come
+     * first) */
     uint32_t item_count, free_count;
     uint64_t tries_most;
 };
@@ -27,7 +28,8 @@ struct predict_query {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits;  /* as fetched, without waits_lay_on_graph() */
+    /* the waits as fetched; waits_lay_on_graph() was not called */
+    struct waits waits;
     struct mtimes times; /* copies of the measured times that are used */
     struct arena a;      /* owns the texts of `said` */
     struct predict_said said;

@@ -29,7 +29,7 @@
 #define NODE_BYTES 150u
 #define SHARED_BYTES 60u /* more bytes per node for a replay with a medium */
 
-struct estimate { /* query.data; path must be first for path_of() */
+struct estimate { /* stored in query.data; `path` must be first for path_of() */
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;
@@ -49,7 +49,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- in the worker ---------------------------------------------------- */
+/* ---- computing the estimate, in the worker ---------------------------- */
 
 static uint64_t stretch_ns(uint64_t ns, uint32_t ppm)
 {
@@ -208,7 +208,7 @@ static void on_solved(struct query *q)
         answer_estimate(q);
 }
 
-/* ---- the question -------------------------------------------------------- */
+/* ---- gathering the data -------------------------------------------------- */
 
 static void on_fetched(struct query *q)
 {

@@ -1,5 +1,5 @@
 /* Work queues of the replayed run (analysis/replay/queue.h). For each setup a
- * replay decides anew which worker takes which piece of work. The result is
+ * replay decides again which worker takes which piece of work. The result is
  * then computed by replaying the graph in that order. */
 #include <stdlib.h>
 #include <string.h>

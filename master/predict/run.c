@@ -187,7 +187,7 @@ static int make_machines_and_threads(struct query *q,
     return 0;
 }
 
-/* ---- moves ------------------------------------------------------------ */
+/* ---- cuts for moves and lock operations ------------------------------- */
 
 struct moved {
     struct ips_replay_cut cut;
@@ -306,7 +306,7 @@ static int make_replay_graph_with_cuts(struct cuts *c, struct predict_run *run,
     return rc;
 }
 
-/* ---- the graph -------------------------------------------------------- */
+/* ---- the graph of the replay ------------------------------------------ */
 
 static int make_replay_graph_and_locks(struct query *q,
                                        const struct whatif_solving *s,

@@ -7,8 +7,8 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* Nodes replayed in all tries, if the question gives no number of tries: some
- * tens of seconds. */
+/* Limit for the nodes replayed in all tries together, if the question gives no
+ * number of tries. They take some tens of seconds. */
 #define NODES_REPLAYED 200000000ULL
 #define TRIES_LEAST 64u
 #define TRIES_MOST 20000u
@@ -32,7 +32,7 @@ struct asking {
     uint64_t *capacity, *weight;
 };
 
-/* ---- items ------------------------------------------------------------ */
+/* ---- items of the search ---------------------------------------------- */
 
 /* Numbers the free processes, which --map does not place, as items; the chains
  * of a process are adjacent. */
@@ -128,7 +128,7 @@ static void fill_machines_and_items(struct asking *s)
     }
 }
 
-/* ---- tries ------------------------------------------------------------ */
+/* ---- trying placements ------------------------------------------------ */
 
 static void set_map(struct predict_query *d, const uint32_t *map)
 {

@@ -61,8 +61,8 @@ static uint8_t *make_cache_key(const struct query *q, size_t *len)
     return key;
 }
 
-/* Fills in the present state of the run. Returns false if no cached answer may
- * be used for the run now. */
+/* Sets *s to the present state of the run of `q`. Returns false if no cached
+ * answer may be used for the run now. */
 static bool fill_current_run_stamp(struct query *q, struct stamp *s)
 {
     struct ips_err err = {0};

@@ -31,7 +31,8 @@
 /* number of path segments in the precomputed answer */
 #define ANSWERS_TOP 10u
 
-/* Answers the question from the cache and ends it; false: not cached. */
+/* Answers the question from the cache and ends it. Returns false, and sends
+ * nothing, if the cache has no valid answer. */
 bool answers_replay(struct query *q);
 
 /* Records a reply that is sent to the client. A reply with `last` set completes

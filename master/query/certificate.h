@@ -15,8 +15,8 @@ struct certificate {
     size_t note_cap, detail_cap, gap_cap, scenario_cap, untraced_cap, load_cap;
 };
 
-/* Fills the certificate from the parts' SyncAnswers and, where present, their
- * PeersAnswers. Everything is allocated in the arena. */
+/* Fills the certificate from the SyncAnswers of the machines of `q` and, where
+ * present, their PeersAnswers. Everything is allocated in the arena. */
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
 void certificate_note(struct arena *a, struct certificate *c, const char *text);

@@ -105,7 +105,7 @@ void gather_release(struct query *q)
     memset(&q->gather, 0, sizeof(q->gather));
 }
 
-/* ---- peers ------------------------------------------------------------ */
+/* ---- PeersAsk: the peers of channel ends ------------------------------ */
 
 static int take_peers(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err)
@@ -146,8 +146,9 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
     }
 }
 
-/* Sends p the peers of its ends: of all ends or, while a machine is missing,
- * only of those with a peer, because the others stay pending. */
+/* Sends the slave of `p` the peers of its ends. With `all` this includes the
+ * ends without a peer. Otherwise a machine is missing: those ends are left out
+ * and stay pending. */
 static int ask_peers(struct query *q, struct machine_share *p, bool all,
                      struct ips_err *err)
 {
@@ -292,7 +293,7 @@ static void after_ends(struct query *q)
         query_await(q);
 }
 
-/* ---- ends ------------------------------------------------------------- */
+/* ---- EndsAsk: channel ends -------------------------------------------- */
 
 static int take_ends(struct query *q, struct machine_share *p,
                      const Ips__Reply *reply, struct ips_err *err)
@@ -325,7 +326,7 @@ static void ask_ends(struct query *q)
     query_await(q);
 }
 
-/* ---- tables ----------------------------------------------------------- */
+/* ---- TableAsk: tables ------------------------------------------------- */
 
 static int check_tables(const struct machine_share *p, struct ips_err *err)
 {
@@ -352,8 +353,9 @@ static int check_tables(const struct machine_share *p, struct ips_err *err)
     return 0;
 }
 
-/* Limits the elapsed time of the run's command to the window: adds up that of
- * the command's process rows, which the slave has limited to the window. */
+/* Sets the elapsed time of the run's command to its time inside the window: the
+ * sum over the command's process rows, which the slave has cut to the window.
+ */
 static void limit_goal_to_window(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
@@ -434,7 +436,7 @@ static void ask_table(struct query *q)
     query_await(q);
 }
 
-/* ---- sync ------------------------------------------------------------- */
+/* ---- SyncAsk: the first round ----------------------------------------- */
 
 static int take_sync(struct query *q, struct machine_share *p,
                      const Ips__Reply *reply, struct ips_err *err)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many ends with the same key are tried as the other side of one end, at
- * most. It bounds the time for a list that was made to take long. */
+/* At most so many ends with the same key are tried as the other side of one
+ * end. This bounds the time for input that was crafted to be slow. */
 #define SEARCH_MAX 256
 #define NAMED_MAX 4096
 
@@ -106,7 +106,8 @@ static void join_remaining_ends(struct joiner *j, struct group a,
     }
 }
 
-/* Joins the ends of two keys that are each other's swapped endpoints. */
+/* Joins the ends of two groups with swapped keys: the local endpoint of each
+ * group is the remote endpoint of the other. */
 static void join_groups(struct joiner *j, struct group a, struct group b)
 {
     uint32_t least = a.count < b.count ? a.count : b.count;

@@ -5,10 +5,11 @@
  * Every slave sends the ends that have no peer on its own machine. Two ends
  * join if the local endpoint of each is the remote endpoint of the other. If a
  * pair of endpoints was used several times, the ordinal decides: the k-th end
- * joins the k-th. A user channel has the same key on both sides. Checks: one
- * side connected and the other accepted; if both are closed, one received what
- * the other sent. If the ordinals contradict these checks, a pairing that
- * satisfies them is used and counted as ambiguous.
+ * joins the k-th. Both ends of a channel that the program named through the API
+ * (a user channel) have the same key. Checks: one side connected and the other
+ * accepted; if both are closed, one received what the other sent. If the
+ * ordinals contradict these checks, a pairing that satisfies them is used and
+ * counted as ambiguous.
  *
  * Source: ALGORITHMS 1 "Matching closes channel by channel", DESIGN "Events".
  */

@@ -106,7 +106,7 @@ bool machine_share_append(void *table, uint32_t *count, void *const *rows,
     return true;
 }
 
-/* ---- making ----------------------------------------------------------- */
+/* ---- the list of machines --------------------------------------------- */
 
 static struct machine_share *find_part(struct query *q, const char *machine)
 {
@@ -117,8 +117,8 @@ static struct machine_share *find_part(struct query *q, const char *machine)
     return NULL;
 }
 
-/* Returns the part of the machine, which it adds in order of names if there is
- * none. NULL: no memory. Adding may move the other parts. */
+/* Returns the machine's share. If the machine has none, adds one in order of
+ * names, which may move the other shares. NULL: no memory. */
 static struct machine_share *add_part(struct query *q, const char *machine)
 {
     struct machine_share *p = find_part(q, machine);
@@ -218,7 +218,7 @@ bool query_incomplete(const struct query *q)
     return false;
 }
 
-/* ---- objects ---------------------------------------------------------- */
+/* ---- names of objects ------------------------------------------------- */
 
 size_t machine_share_program_len(const char *process)
 {

@@ -13,7 +13,7 @@
  * run. */
 int machine_shares_choose_run(struct query *q,
                               struct ips_err *err) IPS_MUST_USE;
-/* Sets q->machines anew: the machines that had the run, and those of connected
+/* Replaces q->machines by the machines that had the run, and those of connected
  * slaves that might have it. */
 int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* Sets q->machines to the machines of all connected slaves, whichever runs they

@@ -8,8 +8,8 @@
 
 /* ---- which pairs are needed ------------------------------------------- */
 
-/* Returns an array by machine_share.number, malloc'd: whether `p` and that
- * machine exchange messages. NULL: no memory. */
+/* Returns a malloc'd array indexed by machine_share.number: whether `p`
+ * exchanges messages with that machine. NULL: no memory. */
 static bool *find_partners(const struct query *q, const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
@@ -20,7 +20,7 @@ static bool *find_partners(const struct query *q, const struct machine_share *p)
     return to;
 }
 
-/* ---- in words ------------------------------------------------------------ */
+/* ---- description for the certificate ------------------------------------- */
 
 struct words {
     uint32_t measured, assumed, none, doubted;
@@ -96,7 +96,7 @@ static void write_mtimes_words(const struct words *w, char *out, size_t room)
              w->too_many ? "many pairs" : w->list, doubts, more);
 }
 
-/* ---- the plan ------------------------------------------------------------ */
+/* ---- choosing the curves ------------------------------------------------- */
 
 int mtimes_plan(struct query *q, struct ips_err *err)
 {

@@ -90,7 +90,7 @@ static void query_end(struct query *q)
     q->streaming = false;
 }
 
-/* ---- answers ---------------------------------------------------------- */
+/* ---- sending answers -------------------------------------------------- */
 
 void query_send(struct query *q, Ips__Reply *reply)
 {
@@ -156,7 +156,7 @@ void query_start_streaming(struct query *q)
         q->kind->pump(q);
 }
 
-/* ---- rounds ----------------------------------------------------------- */
+/* ---- rounds of requests ----------------------------------------------- */
 
 static void query_restart(struct query *q)
 {
@@ -256,13 +256,13 @@ void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why)
 {
     if (p->ask_id) {
-        /* it may have parts of a long request */
+        /* the slave may have received a part of a long request */
         allow_replies_or_stop(q, p, 0);
         p->ask_id = 0;
         q->waiting--;
     }
-    /* The slave was not expected to have the run, and does not have it: the
-     * machine is no part of the answer. */
+    /* The slave was not expected to have the run, and it does not: the answer
+     * leaves the machine out. */
     if (!q->in_graph && !p->expected) {
         p->state = PART_FAILED;
         p->why[0] = '\0';
@@ -342,13 +342,13 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
             query_machine_failed(q, p, &err);
             if (q->waiting == 0)
                 end_round(q);
-            break; /* end_round() may have replaced the parts */
+            break; /* end_round() may have replaced q->machines */
         }
     }
     query_reap_and_begin_due(m);
 }
 
-/* ---- time ------------------------------------------------------------- */
+/* ---- time limits ------------------------------------------------------ */
 
 static bool timed_out(const struct master *m, const struct machine_share *p,
                       uint64_t now, struct ips_err *err)
@@ -393,7 +393,7 @@ void query_tick(struct master *m)
     for (struct query *q = m->queries; q; q = q->next) {
         bool failed = false;
         /* While the client does not read, the slave is not asked for more, so
-         * its silence is no failure. */
+         * its silence is not a failure. */
         bool paused = q->streaming && query_client_full(q);
         for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
             struct machine_share *p = &q->machines[i];
@@ -416,7 +416,7 @@ void query_tick(struct master *m)
     query_reap_and_begin_due(m);
 }
 
-/* ---- beginning and end ------------------------------------------------ */
+/* ---- start and end of questions --------------------------------------- */
 
 static bool may_begin(const struct query *q)
 {
@@ -648,7 +648,7 @@ void query_release_all(struct master *m)
     }
 }
 
-/* ---- the worker ------------------------------------------------------- */
+/* ---- jobs of the worker ----------------------------------------------- */
 
 struct work {
     struct query *q;

@@ -1,23 +1,22 @@
 /*
- * One question of a client while it is being answered: the machines to which
- * it goes (`part`: a machine's share of the question), what they were asked
- * and answered, and the next step.
+ * One question of a client while it is being answered: the machines to which it
+ * goes (machine_share), what they were asked and answered, and the next step.
  *
- * A question is a series of rounds. In a round the master asks each part
- * something and takes the replies as they arrive. When no more replies are
- * expected, `after` starts the next round. Nothing blocks.
+ * A question is a series of rounds. In a round the master sends a request to
+ * each machine and processes the replies as they arrive. When no more replies
+ * are expected, `after` starts the next round. Nothing blocks.
  *
- *  - Questions about the graph of one run go one after the other
- *    (`exclusive`), because a slave keeps one graph, one set of peers and one
- *    set of values per run.
+ *  - Questions about the graph of one run go one after the other (`exclusive`),
+ *    because a slave keeps one graph, one set of peers and one set of values
+ *    per run.
  *  - If a slave fails, disconnects or gets a newer graph during the question,
  *    the question restarts without the slave, or with the newer graph, at most
  *    QUERY_MAX_RESTARTS times. The answer names the missing machines.
- *  - A slave has failed if it is silent for QUERY_SILENCE_NS, or if it is
- *    alive but sends nothing about the question for QUERY_LIMIT_NS. So no
- *    question waits for ever.
- *  - If a client disconnects, its questions end and the slaves are told to
- *    stop.
+ *  - A slave has failed if it is silent for QUERY_SILENCE_NS, or if it is alive
+ *    but sends nothing about the question for QUERY_LIMIT_NS. So no question
+ *    waits for ever.
+ *  - If a client disconnects, its questions end and the master tells the slaves
+ *    to stop.
  */
 #ifndef IPS_MASTER_QUERY_QUERY_H
 #define IPS_MASTER_QUERY_QUERY_H
@@ -29,12 +28,12 @@
 #include "proto/message.h"
 
 #define QUERY_SILENCE_NS 60000000000ULL
-/* limit if the slave was already silent when asked */
+/* silence limit for a slave that was already silent when it was asked */
 #define QUERY_STOPPED_NS 5000000000ULL
 #define QUERY_LIMIT_NS 600000000000ULL
 #define QUERY_MAX_RESTARTS 3
-/* While a client has more unsent bytes than this, no more of its answer is
- * made. */
+/* While more bytes than this are unsent to a client, the master makes no more
+ * of its answer. */
 #define QUERY_HIGH_BYTES (4u << 20)
 #define QUERY_RUN_BYTES 128
 /* Largest packed size of one reply; leaves space for its envelope. */
@@ -48,7 +47,8 @@ enum machine_state {
 
 struct query;
 
-/* Rows of all tables of one slave, borrowed from the kept messages. */
+/* Rows of all tables of one slave. They point into the messages kept for the
+ * slave. */
 struct machine_tables {
     Ips__ProcessRow **procs; /* [proc_count] indexed by process */
     uint32_t proc_count;
@@ -79,7 +79,8 @@ struct machine_share {
     Ips__SyncAnswer *sync;
     Ips__PeersAnswer *peers; /* the slave's answer to PeersAsk */
     struct machine_tables t;
-    struct ips_peer_end *peer; /* [peer_count] indexed by end */
+    /* [peer_count] the other side of each channel end */
+    struct ips_peer_end *peer;
     uint32_t peer_count;
     /* index among the question's active machines, in order of their names */
     uint32_t number;
@@ -142,7 +143,7 @@ struct query {
     const struct query_kind *kind;
     /* NULL: the client disconnected, or the question is internal */
     struct ips_peer *client;
-    Ips__Envelope *envelope; /* the client's question; owned */
+    Ips__Envelope *envelope; /* the client's question; owned by this query */
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];
@@ -151,7 +152,7 @@ struct query {
     struct machine_share *machines; /* sorted by machine name */
     uint32_t machine_count;
     uint32_t waiting;
-    bool running;   /* the question has its turn */
+    bool running;   /* the question has its turn (query_kind.exclusive) */
     bool streaming; /* the kind's `pump` is called to make more of the answer */
     bool over;      /* the question ended and is to be freed */
     bool working;   /* a job of the worker still uses the question */
@@ -164,9 +165,10 @@ struct query {
     /* after the first round: a failure now restarts the question */
     bool in_graph;
     bool fail_as_group; /* in this round: if one slave fails, all are stopped */
-    /* called every second of a round; or NULL */
+    /* called every second during a round; or NULL */
     void (*on_tick)(struct query *q);
-    /* called every second of a worker's job; or NULL */
+    /* called every second while the worker runs a job of the question; or NULL
+     */
     void (*on_work)(struct query *q);
     /* Set when no client waits for the answer any more; a long job checks this
      * flag and ends. */
@@ -177,8 +179,9 @@ struct query {
     int (*take_reply)(struct query *q, struct machine_share *p,
                       const Ips__Reply *reply, struct ips_err *err);
     void (*after)(struct query *q);
-    /* In this round: goes on with a long request to `p`, once all that was
-     * sent to its slave is written. NULL: requests are sent whole. */
+    /* In this round: sends the rest of a long request to `p`, as soon as
+     * everything sent before has been written. NULL: requests are sent whole.
+     */
     void (*ask_more)(struct query *q, struct machine_share *p);
     struct gather gather;
     /* the cache from which the machine_shares borrow their tables, or NULL */
@@ -202,7 +205,7 @@ struct query {
     uint32_t phase_count;
 };
 
-/* ---- for session.c ---------------------------------------------------- */
+/* ---- called by session.c ---------------------------------------------- */
 
 /* Starts a client's request, already read from its peer; takes ownership of
  * it. */
@@ -225,7 +228,7 @@ bool query_start_internal(struct master *m, const struct query_kind *kind,
 void query_unwant_all(struct master *m);
 void query_release_all(struct master *m);
 
-/* ---- for the kinds of questions ----------------------------------------- */
+/* ---- called by the kinds of questions ----------------------------------- */
 
 /* Opens a round: `take` is called for each reply, `after` when no more replies
  * are expected. */
@@ -233,9 +236,9 @@ void query_open_round(struct query *q,
                       int (*take)(struct query *q, struct machine_share *p,
                                   const Ips__Reply *reply, struct ips_err *err),
                       void (*after)(struct query *q));
-/* Sends a request to the slave of `p`, after setting its id and run. Several
- * requests that form one ask share the id; all but the last have `more` set.
- * Pass first = false for all but the first. */
+/* Sends a request to the slave of `p`, after setting its id and run. A long
+ * request is sent in several pieces with the same id; all but the last have
+ * `more` set. Pass first = false for all but the first. */
 void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first);
 /* Whether so much is unsent to the slave of `p` that the rest of a long request
@@ -254,7 +257,8 @@ void query_stop_slaves(struct query *q);
 bool query_keep_message(struct query *q, struct machine_share *p);
 
 /* To be called within the `take` function of a round, for answers with a reply
- * window: allows the slave as many more replies as were taken, in batches. */
+ * window: allows the slave as many more replies as were processed, in batches.
+ */
 void query_widen_reply_window(struct query *q, struct machine_share *p);
 
 /* Marks the machine `p` as failed, without failing the question. If this
@@ -291,7 +295,7 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
                       void (*done)(struct query *q),
                       struct ips_err *err) IPS_MUST_USE;
 
-/* Number of active parts. */
+/* Returns the number of machines in state PART_ACTIVE. */
 uint32_t query_count_active(const struct query *q);
 /* Whether a machine that is known to have the run is missing or failed, so that
  * the answer is incomplete. */

@@ -47,14 +47,14 @@ static uint64_t sum_ns(const uint64_t *ns, size_t count)
     return all;
 }
 
-/* What must hold between two figures of an answer. */
+/* A condition that two figures of an answer must satisfy. */
 struct rule {
-    const char *broken; /* what a violation says */
+    const char *broken; /* the text that reports a violation */
     uint64_t is, limit;
-    bool equal; /* else `is` is at most `limit` */
+    bool equal; /* `is` must equal `limit`; else `is` must be at most `limit` */
 };
 
-/* A rule of a figure that was not measured holds. */
+/* Skips the rules with a figure that was not measured. */
 static void check_rules(const struct checking *k, const struct rule *rules,
                         size_t count)
 {
@@ -164,9 +164,11 @@ void self_check_search(struct arena *a, struct certificate *c,
                       f->maps[i]->makespan_ns);
 }
 
-/* A thread serves one request at a time. Its CPU time at the ends of the
- * window is known to about an arc: hence the tolerance. No station that serves
- * needs more time for a request than the rate that all of them allow. */
+/* Checks one station (see the glossary). A client or a thread serves one
+ * request at a time, so it is not busy for longer than the window. The
+ * tolerance is for its CPU time at the ends of the window, which is known only
+ * to about an arc. And no station of the service needs more time for a request
+ * than the rate that all of them allow. */
 static void check_station(const struct checking *k, const Ips__StationRow *s,
                           const Ips__ServiceRow *of)
 {
@@ -317,7 +319,8 @@ static void check_metrics_row(const struct checking *k,
     const uint64_t known[] = {r->cpu_ns, r->blocked_ns, queued};
     uint64_t parts = sum_ns(known, sizeof(known) / sizeof(*known));
     if (parts != IPS_UNMEASURED)
-        parts += (uint64_t)r->other_ns; /* which may be negative */
+        /* other_ns is signed and may be negative */
+        parts += (uint64_t)r->other_ns;
     const struct rule rules[] = {
         {"the parts of the threads' lives are not their lives", parts,
          r->lifetimes_ns, true},

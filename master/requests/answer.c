@@ -205,8 +205,8 @@ static int compare_services_by_requests(const void *a, const void *b)
     return strcmp(x->service, y->service);
 }
 
-/* Puts the busiest service first, as the stations are shown for it; it has the
- * most requests. */
+/* Sorts the services by their number of requests, but puts the busiest service
+ * first, because the stations are shown for it. */
 static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
 {
     size_t at = 0;
@@ -220,7 +220,7 @@ static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
     out->services[0] = busiest;
 }
 
-/* ---- the slowest, one by one ------------------------------------------ */
+/* ---- the slowest requests, one by one --------------------------------- */
 
 static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
 {

@@ -26,8 +26,8 @@ struct looking {
     int which;
 };
 
-/* Finds or adds an item. NULL: the table is full; it then has far more call
- * sites than matter. */
+/* Finds or adds an item. NULL: the table is full. Then the requests have far
+ * more call sites than can matter. */
 static struct item *find_or_add_item(struct looking *l, uint32_t part,
                                      uint32_t of, uint32_t why)
 {

@@ -52,7 +52,7 @@ int requests_set_by(struct requests_data *d, const char *by,
         by);
 }
 
-/* ---- fetching --------------------------------------------------------- */
+/* ---- fetching the marked requests ------------------------------------- */
 
 static int take_names(struct requests_data *d, struct machine_share *p,
                       const Ips__BracketsAnswer *a, struct ips_err *err)
@@ -133,8 +133,9 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* All slaves have answered: goes on, or fails if no machine has a request of
- * the kind that the question asks for. */
+/* To be called when all slaves have answered. Calls t->after, or fails the
+ * question if no machine has a request of the kind that the question asks for.
+ */
 static void on_all_reported(struct query *q)
 {
     struct requests_data *d = requests_of(q);
@@ -189,7 +190,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
     query_await(q);
 }
 
-/* ---- in the worker ---------------------------------------------------- */
+/* ---- making requests of them, in the worker --------------------------- */
 
 static int compare_rows_by_service_and_chain(const void *a, const void *b)
 {
@@ -199,8 +200,8 @@ static int compare_rows_by_service_and_chain(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* Makes an end for each thread of each service, and lists the requests, with
- * these ends, in told[]. */
+/* Makes a served end for each thread of each service. Fills told[] with the
+ * marked requests, each with the end of its thread. */
 static int make_ends(struct query *q, struct ips_marked_request *told,
                      struct ips_err *err)
 {

@@ -33,7 +33,8 @@ enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t machine;
-    /* name of the service's end; borrowed from a kept message */
+    /* name of the service's end; belongs to a message kept by
+     * query_keep_message() */
     const char *name;
     size_t name_len;
     uint32_t process; /* one of the serving processes of the machine */
@@ -47,7 +48,7 @@ struct request_service {
  * cause "": CPU time in the procedure; else a wait there. procedure NULL: the
  * entry is empty. */
 struct request_more {
-    /* strings are borrowed from kept messages */
+    /* strings belong to messages kept by query_keep_message() */
     const char *cause, *procedure, *module, *file;
     uint32_t source_line;
     uint64_t slow_ns, median_ns; /* average time per request */
@@ -83,7 +84,8 @@ struct requests_data {     /* stored in query.data */
     const char *by;
     const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
-    /* as fetched, without waits_lay_on_graph(); with the arc profiles */
+    /* the waits and arc profiles as fetched; waits_lay_on_graph() was not
+     * called */
     struct waits waits;
     /* [services][REQUESTS_MORE] largest differences between the slowest 1% and
      * the median */

@@ -1,4 +1,4 @@
-/* Solves a question about requests. */
+/* Computes the answer to a question about requests. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,8 @@ static int by_end(const void *a, const void *b)
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
-    /* At equal ends, the process with more received messages comes first. */
+    /* If several processes share an end, the one with more received messages
+     * comes first. */
     return (x->recv_messages < y->recv_messages) -
            (x->recv_messages > y->recv_messages);
 }
@@ -268,8 +269,8 @@ static int find_lock_holds_of_requests(struct query *q)
         return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
                            "no memory for requests");
     }
-    /* Only the raw graphs have the kind of a resource; in `wall` its place
-     * holds a weight. */
+    /* Only the raw graphs have the kind of a resource, in xlen. In the `wall`
+     * views xlen is a weight. */
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct engine_machine *e = engine_machine_of(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)

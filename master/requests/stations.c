@@ -86,7 +86,7 @@ static void sum_outside_of_machine(struct requests_data *d,
          k < g->chain_count && g->chains[k].machine == p->number; k++) {
         const struct ips_chain *c = &g->chains[k];
         /* The arc's `wall` weight leaves out the sleep at its end. So its CPU
-         * time lies in the first g->w[at] ns. */
+         * time is within the first g->w[at] ns. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
             d->outside_cpu[k] += ns_outside_requests(d, e->g.w[at - e->base],
                                                      est[at - 1], g->w[at]);
@@ -122,7 +122,7 @@ int requests_find_busiest_and_outside(struct query *q, struct ips_err *err)
     return 0;
 }
 
-/* ---- stations ------------------------------------------------------------ */
+/* ---- making the stations ------------------------------------------------- */
 
 static void add_station(struct filling *f, char *name, const char *kind,
                         uint64_t busy, double servers)
@@ -205,9 +205,9 @@ static void add_lock_stations(struct filling *f)
 }
 
 /* Returns the link time per byte between two machines: as measured if the
- * scenario is calibrated, else as the question gives it. Of the measured times,
- * that within a machine counts as 0: it is CPU time, which is counted already.
- */
+ * scenario is calibrated, else as the question gives it. If it is measured,
+ * messages within a machine take 0, because their time is CPU time, which is
+ * counted already. */
 static uint64_t link_ns_per_byte_q32(const struct filling *f,
                                      const struct machine_share *from,
                                      const struct machine_share *to)
@@ -236,7 +236,7 @@ static void add_link(struct filling *f, uint32_t of, uint32_t at,
             "link", ns, 1);
 }
 
-/* Returns the time at which the first request to arrive was sent. */
+/* Returns when the request that arrives first was sent. */
 static uint64_t first_sent(const struct requests_data *d)
 {
     const struct ips_graph *g = &d->path.merged;

@@ -17,10 +17,11 @@ struct cached_tables {
     char run[QUERY_RUN_BYTES];
     uint64_t events;
     unsigned want;
-    struct machine_share *machines; /* [count] parts, all active */
+    struct machine_share *machines; /* [count] the run's machines, all active */
     uint32_t count;
     uint64_t ambiguous, untraced_ends;
-    struct tables *tables; /* NULL: not needed so far, or too many rows */
+    /* rows made from the tables; NULL: not needed so far, or too many */
+    struct tables *tables;
 };
 
 static void drop_tables(struct cached_tables *k)
@@ -52,9 +53,9 @@ static bool all_connected(const struct master *m, const struct cached_tables *k)
     return true;
 }
 
-/* Makes `to` a part of the question that borrows the cached tables of `from`.
- * `matched`: the question wants joined ends. Otherwise its certificate must not
- * count joins that another question asked for. */
+/* Makes `to` a machine share of the question that borrows the cached tables of
+ * `from`. `matched`: the question wants joined ends. Otherwise its certificate
+ * must not count joins that another question asked for. */
 static void borrow_tables(struct query *q, bool matched,
                           struct machine_share *to,
                           const struct machine_share *from)
@@ -184,8 +185,8 @@ void table_cache_store(struct query *q)
         own->slave = NULL;
         own->own = NULL;
         own->ask_id = 0;
-        /* from now on the cache owns the messages, and the question's part
-         * borrows */
+        /* from now on the cache owns the messages, and the question's machine
+         * share borrows them */
         p->messages = NULL;
         p->message_count = p->message_cap = 0;
         p->message_bytes = 0;
@@ -197,7 +198,7 @@ void table_cache_store(struct query *q)
     k->refs++;
 }
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- rows made from the tables ---------------------------------------- */
 
 struct tables *table_cache_acquire_tables(struct query *q)
 {

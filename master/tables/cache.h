@@ -2,9 +2,9 @@
  * A cache of the tables of the last run that was asked about, as its slaves
  * sent them, and of the rows made from them (tables.h). A question about the
  * same run uses the cached tables if the run is closed and unchanged, so it
- * asks the slaves only for what goes beyond the tables. Several questions can
- * share the tables, each with its own parts. Replaced tables are released
- * after the last question that uses them.
+ * asks the slaves only for data that the tables do not have. Several questions
+ * can share the tables, each with machine shares of its own. Replaced tables
+ * are released after the last question that uses them.
  *
  * The cache is not used if one of the run's slaves is not connected, because
  * then the answer must say so. Thread: the event loop's.
@@ -27,10 +27,11 @@ bool table_cache_use(struct query *q, unsigned want);
 void table_cache_or_gather(struct query *q, unsigned want,
                            void (*after)(struct query *q));
 /* Moves the question's gathered tables, with the messages that hold them, to
- * the cache, if allowed; its parts then borrow from the cache. */
+ * the cache, if allowed. The question's machine shares then borrow them. */
 void table_cache_store(struct query *q);
-/* Returns the rows of the question's tables: the cached ones, or rows of its
- * own, which must be given back. NULL: no memory. */
+/* Returns the object for the rows of the question's tables: that of the cache,
+ * or a new, empty one. Give it back with table_cache_return_tables(). NULL: no
+ * memory. */
 struct tables *table_cache_acquire_tables(struct query *q);
 void table_cache_return_tables(struct query *q, struct tables *t);
 

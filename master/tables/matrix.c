@@ -63,10 +63,10 @@ static int compare_channels_by_end(const void *left, const void *right)
     return (a->process > b->process) - (a->process < b->process);
 }
 
-/* The share of `sent` that belongs to the receivers that together received
- * `sum` of the `total`. `before` was sent before the window. The result is the
- * difference of two rounded-down shares, so that adjacent windows add up
- * exactly. */
+/* Returns the share of `sent` that belongs to the receivers that together
+ * received `sum` of the `total`. `before` was sent before the window. The
+ * result is the difference of two rounded-down shares, so that adjacent windows
+ * add up exactly. */
 static uint64_t share_of_sent(uint64_t before, uint64_t sent, uint64_t sum,
                               uint64_t total)
 {
@@ -76,9 +76,9 @@ static uint64_t share_of_sent(uint64_t before, uint64_t sent, uint64_t sum,
     return later - (uint64_t)((ips_u128)before * sum / total);
 }
 
-/* Distributes what `row` sent over the processes that share the end at which it
- * arrives, in proportion to the bytes that each received, without a remainder.
- */
+/* Distributes the messages and bytes that `row` sent over the processes that
+ * share the receiving end, in proportion to the bytes that each received. The
+ * shares add up exactly. */
 static int spread_bytes(struct matrix *m, uint64_t from,
                         const Ips__ChannelRow *row,
                         const struct machine_share *to, uint32_t end,

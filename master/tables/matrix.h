@@ -7,8 +7,9 @@
 
 #include "master/query/query.h"
 
-/* A row or column of the matrix is a process (part number << 32 | process
- * index) or one of these. */
+/* A row or column of the matrix is a process (machine_share.number << 32 |
+ * process index) or one of these: a process that is not recorded, or one that
+ * is not known yet. */
 #define MATRIX_EXTERNAL UINT64_MAX
 #define MATRIX_PENDING (UINT64_MAX - 1)
 
@@ -17,7 +18,9 @@ struct matrix_cell {
     uint64_t messages, bytes;
 };
 struct matrix {
-    struct matrix_cell *cells; /* sorted by from, then to; unique */
+    /* unique; sorted by from, then to, except in the result of
+     * matrix_sort_by_receiver() */
+    struct matrix_cell *cells;
     size_t count, cap;
 };
 
@@ -29,15 +32,16 @@ static inline uint64_t matrix_process(uint32_t part, uint32_t process)
 int matrix_make(struct machine_share *const *parts, uint32_t count,
                 bool pending, struct matrix *out,
                 struct ips_err *err) IPS_MUST_USE;
-/* Sums the matrix of processes to one of machines (part number << 32). */
+/* Sums the matrix of processes to a matrix of machines (machine_share.number <<
+ * 32). */
 int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
                           struct ips_err *err) IPS_MUST_USE;
 /* Copies the cells and sorts them by `to`, then `from`. */
 int matrix_sort_by_receiver(const struct matrix *m, struct matrix *out,
                             struct ips_err *err) IPS_MUST_USE;
-/* Returns the index of the first cell whose `from` is not less than `who`. With
- * `turned`, for a matrix that is sorted by receiver: whose `to` is not less
- * than `who`. */
+/* Returns the index of the first cell whose sender (`from`) is not less than
+ * `who`. With `turned`, the matrix must be sorted by receiver, and `to` is
+ * compared instead of `from`. */
 size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);
 void matrix_release(struct matrix *m);
 

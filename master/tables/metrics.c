@@ -38,7 +38,7 @@ enum object_level {
 static const char *const level_names[LEVELS] = {"run", "machine", "process",
                                                 "thread"};
 
-/* ---- sums ------------------------------------------------------------- */
+/* ---- sums over threads ------------------------------------------------ */
 
 static void add_cause(struct sums *s, const char *name, uint64_t ns,
                       uint64_t count)
@@ -47,15 +47,15 @@ static void add_cause(struct sums *s, const char *name, uint64_t ns,
     while (i < s->causes && strcmp(s->cause[i].name, name) != 0)
         i++;
     if (i == MAX_CAUSES)
-        i--; /* the table is full; real slaves have fewer causes */
+        i--; /* table full, never with a real slave: add to the last cause */
     if (i == s->causes)
         s->cause[s->causes++].name = name;
     s->cause[i].ns = ips_add_sat(s->cause[i].ns, ns);
     s->cause[i].count = ips_add_sat(s->cause[i].count, count);
 }
 
-/* The last recorded time of a machine, which is taken as the end of processes
- * that are still open. */
+/* Returns the last recorded time of a machine. It is taken as the end of
+ * processes that are still open. */
 static uint64_t last_moment(const struct machine_share *p)
 {
     uint64_t last = 0;
@@ -166,7 +166,7 @@ static uint64_t most_alive(const struct machine_share *p, uint64_t last)
     return most;
 }
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- filling the rows ------------------------------------------------- */
 
 char *metrics_process_name(struct metrics_maker *k,
                            const struct machine_share *p, uint32_t i)
@@ -212,8 +212,8 @@ static void fill_waits(struct metrics_maker *k, Ips__MetricsRow *row,
     }
 }
 
-/* The kernel's run delay. It is unmeasured if the kernel reported none while
- * threads were off the CPU for unknown reasons. */
+/* Returns the kernel's run delay, or IPS_UNMEASURED if the kernel reported none
+ * while threads were off the CPU for unknown reasons. */
 static uint64_t run_delay(const struct sums *s)
 {
     return s->delay_ns == 0 && s->unknown_ns > 0 ? IPS_UNMEASURED : s->delay_ns;
@@ -314,7 +314,7 @@ static void add_row(struct metrics_maker *k, const char *object,
         fill_row(k, row, object, level, s);
 }
 
-/* ---- the tree --------------------------------------------------------- */
+/* ---- the tree of objects ---------------------------------------------- */
 
 /* Whether `object` is the requested object or below it. If so, remembers that
  * the requested object exists. */
@@ -353,9 +353,9 @@ static void add_thread_row(struct metrics_maker *k,
     add_row(k, object, LEVEL_THREAD, &s);
 }
 
-/* Sums process `i`, and adds its row and those of its threads as far as they
- * are wanted. `by_process` lists the machine's threads ordered by process, so
- * those of a process are adjacent; *at advances past them. */
+/* Returns the sums over process `i`, and adds its row and those of its threads
+ * as far as they are wanted. `by_process` lists the machine's threads ordered
+ * by process, so those of a process are adjacent; *at advances past them. */
 static struct sums add_process_row(struct metrics_maker *k,
                                    const struct machine_share *p, uint32_t i,
                                    const uint32_t *by_process, uint32_t *at,
@@ -427,9 +427,9 @@ static int add_machine_rows(struct metrics_maker *k,
     return 0;
 }
 
-/* The elapsed time of the run's command. If that is not known, the elapsed time
- * of the machine on which it ran, or of the only machine; else IPS_UNMEASURED.
- */
+/* Returns the elapsed time of the run's command. If it is not known, returns
+ * the elapsed time of the machine on which the command ran, or of the only
+ * machine; else IPS_UNMEASURED. */
 static uint64_t run_elapsed(const struct metrics_maker *k,
                             const struct sums *machine)
 {
@@ -471,7 +471,7 @@ static int add_run_rows(struct metrics_maker *k, struct ips_err *err)
     return rc;
 }
 
-/* ---- the question ----------------------------------------------------- */
+/* ---- levels and the whole answer -------------------------------------- */
 
 static enum object_level level_of(const char *object)
 {

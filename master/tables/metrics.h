@@ -5,12 +5,12 @@
  *
  *  - T of a thread is its lifetime. Above the thread it is elapsed time: a
  *    process's own; a machine's from its first start to its last end; for the
- *    run, the time that passed on the goal's machine. All other values are
- *    sums over threads.
- *  - R = T/T_cpu for a thread, S/T_cpu above it (S: sum of thread lifetimes).
- *    P = T_cpu/T, for the run only. rho = T_cpu / (usable cores x T), for the
- *    run with the sum over its machines. rho_dpm is the papers' value (P/N_m,
- *    one core per machine).
+ *    run, the time that passed on the goal's machine. All other values are sums
+ *    over threads.
+ *  - R (response) = T/T_cpu for a thread, S/T_cpu above it (S: sum of thread
+ *    lifetimes). P (parallelism) = T_cpu/T, for the run only. rho = T_cpu /
+ *    (usable cores x T), for the run with the sum over its machines. rho_dpm is
+ *    the papers' value (P/N_m, one core per machine).
  *  - Messages are counted at the sender or, if the sender is not recorded, at
  *    the receiver. So rows and columns of the matrices add up to messages_out
  *    and messages_in.
@@ -32,9 +32,9 @@
 /* Makes the rows of `level` ("run", "machine", "process", "thread") within
  * `object` ("", "/", "/m", "/m/p", "/m/p/t"). level "": the object itself and
  * its direct children; NULL: everything within it. `pending`: a machine is
- * missing, so an end without a peer counts as pending, not as external. *cut:
- * number of rows or cells left out; cut may be NULL: then none are. Errors:
- * IPS_E_NOT_FOUND, IPS_E_USAGE. */
+ * missing, so an end without a peer counts as pending, not as external. Sets
+ * *cut to the number of rows and cells left out; if `cut` is NULL, none are
+ * left out. Errors: IPS_E_NOT_FOUND, IPS_E_USAGE. */
 int metrics_make(struct machine_share *const *parts, uint32_t count,
                  bool pending, const char *object, const char *level,
                  struct arena *a, Ips__MetricsAnswer *out, uint64_t *cut,

@@ -1,4 +1,4 @@
-/* The matrices of Table 2 as cells and as sums of rows and columns. */
+/* The message matrices of Table 2, as cells and as sums of rows and columns. */
 #include "common/object.h"
 #include "common/types.h"
 #include "master/query/machine_share.h"

@@ -20,9 +20,9 @@ struct metrics_maker {
     const char *object; /* pattern of the requested object */
     bool at_level[METRICS_LEVELS];
     bool is_found;
-    bool all; /* no row or cell is cut off */
+    bool all; /* never leave out rows or cells */
     uint64_t cut;
-    char ***names; /* names by part and process; made on first use */
+    char ***names; /* names by machine number and process; made on first use */
 };
 
 /* Returns "/m1/redis.812", allocated in the arena and shared by many rows and

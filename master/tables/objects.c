@@ -36,7 +36,7 @@ static uint64_t lifetime_ns(uint64_t start, uint64_t end, uint64_t last)
 
 struct extent { /* times of one machine, by its own clock */
     uint64_t first, last;
-    uint64_t origin; /* reference for the times in the answer */
+    uint64_t origin; /* time 0 of the answer, by this clock */
     uint32_t processes;
 };
 
@@ -121,7 +121,7 @@ static uint64_t add_machine(struct tree *t, const struct machine_share *p)
     snprintf(object, sizeof(object), "/%s", p->machine);
     Ips__ObjectRow *row = add_object(t, object, "machine");
     if (row) {
-        /* a copy, because the part is released before the row */
+        /* a copy, because the row outlives the machine_share */
         row->name = arena_printf(t->a, "%s", p->machine);
         row->children = e.processes;
         row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));

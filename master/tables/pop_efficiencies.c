@@ -6,8 +6,8 @@ struct sums {
     uint64_t threads, cpu_ns, most_ns, others_ns;
 };
 
-/* The machine's last recorded time, which is taken as the end of open threads.
- */
+/* Returns the machine's last recorded time. It is taken as the end of open
+ * threads. */
 static uint64_t last_moment(const struct machine_share *p)
 {
     uint64_t last = 0;

@@ -1,9 +1,9 @@
 /*
- * Sends the raw events from the slaves as they arrive. The machines follow
- * each other in order of name: a slave is asked only when the previous one has
+ * Sends the raw events from the slaves as they arrive. The machines follow each
+ * other in order of name: a slave is asked only when the previous one has
  * finished. A client that reads slowly slows down the slave, because the
- * slave's reply window is widened only while the client has little unsent
- * data. Category 3.
+ * slave's reply window is widened only while the client has little unsent data.
+ * Category 3 of IPS-9.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +128,8 @@ static void events_gathered(struct query *q)
 {
     const char *object = q->request->events->object;
     struct ips_err err = {0};
-    q->in_graph = false; /* no restart: what was sent cannot be taken back */
+    /* no restart: events that were sent cannot be taken back */
+    q->in_graph = false;
     q->streaming = q->released_run = true;
     if (gather_has_object(q, object)) {
         relay_next(q);

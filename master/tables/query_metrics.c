@@ -28,7 +28,7 @@
 #define OPEN_EVENTS 200000u
 
 /* Sends one reply if everything fits in a frame. Else sends several with only
- * rows; the last has all else, too. */
+ * rows; the last one also has everything else. */
 static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 {
     Ips__MetricsAnswer rest = *answer;
@@ -50,8 +50,8 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
     query_answer(q, &reply);
 }
 
-/* Whether only the run and its machines are requested, which the master's own
- * table has. */
+/* Whether only the run and its machines are requested: the rows of the master's
+ * own table. */
 static bool asks_for_summary(const struct query *q)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
@@ -79,8 +79,9 @@ static void answer_summary(struct query *q)
     summary_release(&s);
 }
 
-/* Makes the answer from rows of all objects, if these can be cached; a run
- * with too many objects gets only the requested rows. */
+/* If the rows of all objects can be cached, makes them all and selects the
+ * requested ones. For a run with too many objects makes only the requested
+ * rows. */
 static int make_answer(struct query *q, struct tables *t, struct arena *a,
                        Ips__MetricsAnswer *answer, Ips__LeftOut *left,
                        uint64_t *cut, struct ips_err *err)

@@ -1,13 +1,13 @@
 /*
  * The CPU time of procedures, from the slaves, which have the samples and the
- * binaries. The master merges the rows over machines and, unless asked by
- * process, over processes. Category 2 of IPS-9.
+ * binaries. The master merges the rows over machines and, unless the client
+ * wants them by process, over processes. Category 2 of IPS-9.
  *
- * The interval of a sampled share is Wilson's 95% interval of p =
- * self/sampled. The sample size is Kish's effective number of samples, (sum of
- * weights)^2 / sum of their squares. The result is scaled to the sampled CPU
- * time. For equal weights this is the usual interval of n out of N; it is
- * wider if few samples have large weights.
+ * The interval of a sampled share is Wilson's 95% interval of p = self/sampled.
+ * The sample size is Kish's effective number of samples, (sum of weights)^2 /
+ * sum of their squares. The result is scaled to the sampled CPU time. For equal
+ * weights this is the usual interval of n out of N; it is wider if few samples
+ * have large weights.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct asked {
 };
 
 struct machine_procedures { /* the procedures of one machine */
-    /* the rows and totals are borrowed from kept messages */
+    /* point into messages kept by query_keep_message() */
     Ips__ProcedureRow **rows;
     uint32_t count;
     const Ips__ProcedureTotals *totals;
@@ -206,7 +206,7 @@ static void answer_procs(struct query *q)
     arena_release(&arena);
 }
 
-/* ---- asking ---- */
+/* ---- requests to the slaves ---- */
 
 static int take_procs_reply(struct query *q, struct machine_share *p,
                             const Ips__Reply *reply, struct ips_err *err)

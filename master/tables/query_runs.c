@@ -113,8 +113,8 @@ static void answer_runs(struct query *q)
     arena_release(&l.a);
 }
 
-/* There is nothing to take: the slave's report came before this reply, and the
- * catalogue has it. */
+/* The reply has nothing to store: the slave's report came before it, and the
+ * catalogue has the report. */
 static int take_look(struct query *q, struct machine_share *p,
                      const Ips__Reply *reply, struct ips_err *err)
 {

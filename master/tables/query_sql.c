@@ -24,8 +24,9 @@
 #define SQL_TIME_MOST_NS 600000000000ULL
 #define SQL_TEXT_BYTES 65536u
 
-struct machine_rows {             /* the rows of one machine */
-    const Ips__SqlAnswer **piece; /* rows are borrowed from kept messages */
+struct machine_rows { /* the rows of one machine */
+    /* points into messages kept by query_keep_message() */
+    const Ips__SqlAnswer **piece;
     uint32_t count;
 };
 

@@ -119,7 +119,7 @@ static const struct query_kind query_refresh = {.name = "refresh",
                                                 .start = start_refresh,
                                                 .release = release_refresh};
 
-/* ---- which run, and when ---------------------------------------------- */
+/* ---- choosing the run to refresh -------------------------------------- */
 
 static bool asked_about(const struct master *m, const char *run)
 {

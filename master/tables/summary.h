@@ -10,14 +10,14 @@
 #include "master/query/certificate.h"
 #include "master/query/query.h"
 
-/* Number of process pairs, and of processes, that are kept: those with the
- * most bytes. */
+/* At most so many pairs of processes, and so many processes, are kept: those
+ * with the most bytes. */
 #define SUMMARY_PAIRS 1024
 
 struct summary {
     struct arena a;
     struct certificate certificate;
-    Ips__MetricsAnswer answer; /* its certificate is the one above */
+    Ips__MetricsAnswer answer; /* its certificate is `certificate` */
 };
 
 /* Makes the summary from gathered data (GATHER_TABLE | GATHER_PEERS). The

@@ -32,7 +32,7 @@ bool tables_fit(const struct query *q)
     return n <= TABLES_OBJECTS_MOST;
 }
 
-/* ---- metrics ---------------------------------------------------------- */
+/* ---- rows of metrics -------------------------------------------------- */
 
 static size_t count_waits(const Ips__MetricsAnswer *m)
 {
@@ -239,7 +239,7 @@ uint64_t tables_cut_metrics_to_limits(struct arena *a, Ips__MetricsAnswer *m)
     if (!kept)
         return sum;
     memcpy(kept, m->process_totals, METRICS_MAX_CELLS * sizeof(*kept));
-    /* the total of all processes stays */
+    /* the total of all processes must stay */
     kept[METRICS_MAX_CELLS] = m->process_totals[n - 1];
     m->process_totals = kept;
     cut_rows(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);

@@ -21,7 +21,7 @@ struct tables {
     Ips__ObjectRow **objects;
     size_t object_count;
     bool has_metrics;
-    Ips__MetricsAnswer metrics; /* for every object at every level */
+    Ips__MetricsAnswer metrics; /* rows of every object, at every level */
     /* [metrics.n_rows + 1] index in metrics.waits of each row's first wait */
     size_t *first_wait;
 };
@@ -32,11 +32,11 @@ void tables_free(struct tables *t);
 
 /* Whether the gathered tables are small enough to be cached with their rows. */
 bool tables_fit(const struct query *q);
-/* Makes t->objects; to be called once. The rows borrow strings of the gathered
- * tables. */
+/* Makes t->objects, unless they exist already. The rows borrow strings of the
+ * gathered tables. */
 int tables_make_objects(struct tables *t, const struct query *q,
                         struct ips_err *err) IPS_MUST_USE;
-/* Makes t->metrics; to be called once. */
+/* Makes t->metrics, unless they exist already. */
 int tables_make_metrics(struct tables *t, const struct query *q,
                         struct ips_err *err) IPS_MUST_USE;
 

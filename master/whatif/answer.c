@@ -172,7 +172,7 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
                 IPS_NEXT_LIMIT_BYTES >> 20));
 }
 
-/* Notes assumptions of the gains that do not hold in this run. */
+/* Adds notes about assumptions of the gains that do not hold in this run. */
 static void note_caveats(const struct filling *f)
 {
     const struct whatif_data *d = f->d;

@@ -1,7 +1,8 @@
 /*
- * How close everything is to the critical path, and what would help. Checks
- * the question and gathers tables, peers, whole subgraphs and arc profiles;
- * the worker solves it. Category 3 of IPS-9.
+ * Answers `whatif`: how close each entity is to the critical path, and how much
+ * a change would shorten the path. Checks the question and gathers tables,
+ * peers, whole subgraphs and arc profiles; the worker solves it. Category 3 of
+ * IPS-9.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- checking the question ---------------------------------------------- */
 
 static int check_edit(const Ips__WhatifEdit *e, struct ips_err *err)
 {
@@ -96,7 +97,7 @@ static void free_arc_profiles(struct query *q)
     d->arc_profile = NULL;
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- rounds of requests ------------------------------------------------- */
 
 static void on_solved(struct query *q)
 {

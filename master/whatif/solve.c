@@ -17,7 +17,7 @@ static int no_memory(struct whatif_solving *s)
     return ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a what-if");
 }
 
-/* ---- the graph ---------------------------------------------------------- */
+/* ---- graph, entities and shares ----------------------------------------- */
 
 static int merge_graph_and_find_path(struct whatif_solving *s)
 {
@@ -85,8 +85,8 @@ static int make_entities(struct whatif_solving *s)
             d->procedures ||
             (d->path.window.is_set ? w->symbol_count : w->count) > 0;
     }
-    /* If arcs do not weigh their CPU time, limit procedures' shares to the
-     * arc's weight. */
+    /* If the weight of an arc is not its CPU time, limit the procedures' shares
+     * to the weight. */
     bool clip = s->scenario.weighting != IPS_WEIGH_CPU || s->d->remake ||
                 d->path.window.is_set;
     int rc = entities_make(s->g, d->machine, n, clip, &d->t, &blame, s->err);
@@ -119,7 +119,7 @@ static int compute_shares_and_slack(struct whatif_solving *s)
     return rc;
 }
 
-/* ---- edits -------------------------------------------------------------- */
+/* ---- gains of edits ----------------------------------------------------- */
 
 static int set_no_match_error(struct whatif_solving *s,
                               const Ips__WhatifEdit *e)
@@ -195,7 +195,8 @@ static void sum_features_of_edit(const struct whatif_solving *s,
     }
 }
 
-/* Solves each edit alone, and all together as the last. */
+/* Computes the gain of each edit alone, and last the gain of all edits
+ * together. */
 static int solve_edits(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;

@@ -55,9 +55,10 @@ struct whatif_data {       /* stored in query.data */
     void (*solve)(struct query *q);  /* computes; runs in the worker */
     void (*answer)(struct query *q); /* sends the answer; runs in the loop */
     struct arc_profile *arc_profile; /* [machines] arc profiles */
-    /* waits to be fetched as well, without waits_lay_on_graph(); NULL: none */
+    /* waits to fetch with the graph; waits_lay_on_graph() is not called for
+     * them. NULL: none */
     struct waits *waits;
-    /* the results: */
+    /* The members below are the results. */
     /* [machines] names, nodes and arc profile of each machine */
     struct machine_entities *machine;
     struct entities t;
@@ -66,7 +67,8 @@ struct whatif_data {       /* stored in query.data */
     uint64_t window_ns; /* the part of t_max_ns inside path.window */
     /* [nodes] time of cross arcs inside path.window */
     uint64_t *cross_ns;
-    struct whatif_row all, *edits; /* [edits] one result per edit */
+    /* all: result of all edits together; edits: [edits] result of each */
+    struct whatif_row all, *edits;
     struct whatif_row *ranking;
     size_t ranking_count, candidates, computed;
     struct whatif_slack *slacks;

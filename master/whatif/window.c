@@ -21,7 +21,7 @@ struct cutting {
     uint64_t *ns_after_window_start;
 };
 
-/* Returns the part inside the window of the `ns` that end at a node. */
+/* Returns how much of the last `ns` before a node is inside the window. */
 static uint64_t ns_inside_window(const struct cutting *c, uint32_t node,
                                  uint64_t ns)
 {
@@ -67,7 +67,9 @@ static uint64_t path_ns_inside_window(const struct cutting *c)
     const struct ips_graph *g = c->s->g;
     const struct ips_est *e = &c->s->d->path.est;
     uint32_t i = e->end, first = g->chains[ips_chain_of(g, i)].first;
-    uint64_t sum = 0, in = 0, ns = 0; /* total; current piece, cut and whole */
+    /* the total; the current piece's time inside the window, and its whole time
+     */
+    uint64_t sum = 0, in = 0, ns = 0;
     while (e->crossed[i] || i != first) {
         if (e->crossed[i]) {
             sum = ips_add_sat(sum, ips_min_u64(in, ns) +

@@ -119,7 +119,8 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
     return rc;
 }
 
-/* Returns the size of as many whole frames as fit into one block. */
+/* Returns the size of as many whole frames as fit into one block, but at least
+ * one. */
 static size_t bytes_for_one_block(const uint8_t *p, size_t len)
 {
     size_t at = 0;

@@ -33,7 +33,8 @@ struct slave_block {
     uint32_t bytes;
     uint32_t plain_bytes;
     uint32_t raw_bytes;
-    uint64_t check; /* slave_wordhash over the members above and the payload */
+    uint64_t check; /* hash of the members above and of the payload
+                       (slave_wordhash) */
 };
 
 struct slave_archive {

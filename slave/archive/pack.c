@@ -73,7 +73,7 @@ static int compare_frames_by_stream(const void *va, const void *vb)
     const struct slave_frame *const *a = va, *const *b = vb;
     if ((*a)->stream != (*b)->stream)
         return (*a)->stream < (*b)->stream ? -1 : 1;
-    return *a < *b ? -1 : *a > *b; /* by position in memory */
+    return *a < *b ? -1 : *a > *b; /* in the given order */
 }
 
 static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
@@ -227,7 +227,8 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
 
 /* ---- decoding ---- */
 
-/* Finds the columns in p->plain, which holds `plain` bytes. */
+/* Sets the columns to their parts of p->plain, which holds `plain` bytes.
+ * Returns 0 or IPS_E_CORRUPT. */
 static int find_columns(struct slave_pack *p, size_t plain)
 {
     struct pack_coder *c = &p->coder;

@@ -581,7 +581,7 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 
 size_t pack_decode_record(struct pack_coder *c, uint8_t *rec, size_t room)
 {
-    uint64_t w[256]; /* maximum that the record's 8-bit length can give */
+    uint64_t w[256]; /* the 8-bit length of a record allows at most 255 words */
     w[0] = w[1] = w[2] = 0;
     code_head(c, false, w);
     unsigned count = (unsigned)w[0] >> 8 & 0xffu;

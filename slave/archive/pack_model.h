@@ -12,8 +12,8 @@
 #include "agent/pool/format.h"
 
 enum pack_column {
-    /* stream, words and records of each frame; first word of each new kind of
-     * record */
+    /* stream number, length in words and number of records of each frame; first
+     * word of each new kind of record */
     PACK_FRAMES,
     PACK_KIND,
     PACK_A,
@@ -83,8 +83,8 @@ static inline uint64_t pack_zigzag(uint64_t v)
     return v << 1 ^ (0 - (v >> 63));
 }
 
-/* The difference of the low halves of two words, as an unsigned number that is
- * small if the difference is small (zigzag). */
+/* Returns the difference of the low halves of two words, as an unsigned number
+ * that is small if the difference is small (zigzag). */
 static inline uint32_t pack_half_difference(uint64_t now, uint64_t from)
 {
     int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);

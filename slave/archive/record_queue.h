@@ -31,7 +31,7 @@
 struct slave_batch {
     struct slave_batch *next;
     uint64_t from, until;
-    bool sealed; /* nothing is appended to this batch any more */
+    bool sealed; /* no more frames are appended to this batch */
     size_t len;  /* bytes of frames in `data`, at most SLAVE_FRAMES_BYTES */
     uint8_t *data;
 };

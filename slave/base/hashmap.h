@@ -1,6 +1,7 @@
 /*
- * A small chained hash map with intrusive links; it owns only its buckets. The
- * map compares hashes; the caller compares keys. Not thread-safe.
+ * A small hash map with chaining. The caller embeds a struct slave_link in each
+ * entry and owns the entries; the map owns only its buckets. The map compares
+ * hashes; the caller compares keys. Not thread-safe.
  */
 #ifndef IPS_SLAVE_BASE_HASHMAP_H
 #define IPS_SLAVE_BASE_HASHMAP_H
@@ -20,6 +21,7 @@ struct slave_hashmap {
     size_t count;
 };
 
+/* Doubles the number of buckets, if there is memory. */
 static inline void slave_hashmap_reserve(struct slave_hashmap *m)
 {
     size_t n = m->buckets ? m->buckets * 2 : 64;
@@ -40,7 +42,8 @@ static inline void slave_hashmap_reserve(struct slave_hashmap *m)
     m->buckets = n;
 }
 
-/* Returns 0, or -1 if there is no memory for the first buckets. */
+/* Adds `l` with this hash. Returns 0, or -1 if there is no memory for the first
+ * buckets. */
 static inline int slave_hashmap_put(struct slave_hashmap *m,
                                     struct slave_link *l, uint64_t hash)
 {
@@ -55,6 +58,8 @@ static inline int slave_hashmap_put(struct slave_hashmap *m,
     return 0;
 }
 
+/* Returns the first entry with this hash in the chain that starts at `l`, or
+ * NULL. */
 static inline struct slave_link *slave_hashmap_skip(struct slave_link *l,
                                                     uint64_t hash)
 {

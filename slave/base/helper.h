@@ -1,8 +1,8 @@
 /*
- * Runs this program once more as a helper process, for work on untrusted input
- * (files and SQL questions of other users). Such work may crash, hang or use
- * too much memory. The helper shares with the slave only its standard input,
- * output and error.
+ * Runs a second instance of this program as a helper process, for work on
+ * untrusted input (files and SQL questions of other users). Such work may
+ * crash, hang or use too much memory. The helper shares with the slave only its
+ * standard input, output and error.
  */
 #ifndef IPS_SLAVE_BASE_HELPER_H
 #define IPS_SLAVE_BASE_HELPER_H
@@ -22,8 +22,8 @@ FILE *slave_helper_input(struct ips_err *err);
  * output. */
 int slave_helper_run(const char *program, const char *mode, FILE *input,
                      pid_t *pid, int *out, struct ips_err *err) IPS_MUST_USE;
-/* Waits for the helper and returns its wait status. `end`: kills it first,
- * because it might not end by itself. */
+/* Waits until the helper ends and returns its status, as waitpid() reports it.
+ * `end`: kill the helper first, because it might not end by itself. */
 int slave_helper_wait(pid_t pid, int end);
 
 /* Called in the helper: closes all descriptors but 0 to 2, makes the helper end

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct slave_intern {  /* interning table; must be zeroed before use */
-    uint32_t *slot;    /* hash slots: number + 1; 0: empty slot */
-    uint64_t *hash;    /* hash of each item, by its number */
+struct slave_intern { /* interning table; must be zeroed before use */
+    uint32_t *slot;   /* the hash table: number of an item + 1; 0: empty slot */
+    uint64_t *hash;   /* hash of each item, by its number */
     uint32_t capacity; /* number of slots, a power of two */
     uint32_t count;
 };

@@ -16,9 +16,8 @@ int slave_lock_make_pool_directory(const char *pool, struct ips_err *err)
 {
     struct stat st;
     if (lstat(pool, &st) < 0) {
-        /* Whatever the umask is, root's pool must have its execute bits, so
-         * that programs of other users that belong to a run can reach their
-         * files. */
+        /* Set the mode despite the umask: root's pool needs its execute bits,
+         * so that programs of other users in a run can reach their files. */
         mode_t mode = geteuid() == 0 ? 0711 : 0700;
         int rc = ips_path_make(pool, mode, err);
         if (rc < 0)
@@ -48,9 +47,9 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
     return fd;
 }
 
-/* If this process is in the initial pid namespace: takes a second lock on the
- * file, by which recorded programs recognise that they are in the initial
- * namespace, too (ips_pidns, agent/record/quota.c). */
+/* If this process is in the initial pid namespace, takes a second lock on the
+ * file. Recorded programs in the initial namespace find that lock, and so know
+ * their namespace (ips_pidns, agent/record/quota.c). */
 static void lock_as_initial_namespace(int fd)
 {
     struct stat st;

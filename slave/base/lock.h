@@ -1,8 +1,9 @@
 /*
- * The pool's locks. POOL/slave.lock (flock) is held by the one slave that
- * drains the pool; its pid is in the file, for people to read. While
- * POOL/pool.lock is held, no run is created or joined: a slave takes it to
- * close runs, and a private slave before it ends (docs/design/pool.md).
+ * The locks in the pool's directory, POOL. The one slave that drains the pool
+ * holds POOL/slave.lock (flock); the file contains its pid, for people to read.
+ * While a process holds POOL/pool.lock, no run can be created or joined. A
+ * slave takes pool.lock to close runs; a private slave also takes it before it
+ * ends (docs/design/pool.md).
  */
 #ifndef IPS_SLAVE_BASE_LOCK_H
 #define IPS_SLAVE_BASE_LOCK_H
@@ -18,13 +19,14 @@
 int slave_lock_make_pool_directory(const char *pool,
                                    struct ips_err *err) IPS_MUST_USE;
 
-/* Takes slave.lock; waits up to 0.3 s for it. IPS_E_BUSY: the message names the
- * holder's pid. ips_lock_release() releases it. */
+/* Takes slave.lock; waits up to 0.3 s for it. IPS_E_BUSY: another slave holds
+ * it; the message names its pid. ips_lock_release() releases it. */
 int slave_lock_take(const char *pool, struct ips_lock *out,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* Takes pool.lock without waiting: while it is held, no run is created or
- * joined. Returns the descriptor (close releases the lock), or -1. */
+/* Takes pool.lock without waiting. While it is held, no run can be created or
+ * joined. Returns the lock's descriptor (close() releases the lock), or -1 if
+ * another process holds the lock or the file cannot be opened. */
 int slave_lock_try_pool_lock(const char *pool);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Scheduling priority of the slave's loop. The measured program comes first:
- * the loop runs as SCHED_IDLE until the pool is a quarter full, then at nice
- * 10, and from half full at nice 0. It also runs at nice 0 while a client waits
- * for an answer.
+ * Scheduling priority of the slave's event loop. The measured program comes
+ * first: the loop runs as SCHED_IDLE until the pool is a quarter full, then at
+ * nice 10, and from half full at nice 0. It also runs at nice 0 while a client
+ * waits for an answer.
  *
  * Without privilege a thread may lower its priority but not raise it again. So
  * the main thread keeps its normal priority. At nice 0 it runs the loop itself;

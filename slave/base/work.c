@@ -10,8 +10,8 @@
 
 #include "common/large.h"
 
-/* After this many seconds without a job, memory cached for the next job's
- * arrays is freed. */
+/* After this many seconds without a job, the worker frees the memory that it
+ * keeps for the arrays of later jobs. */
 #define TIDY_S 1
 
 struct queue {
@@ -65,8 +65,8 @@ static void release_job(struct slave_work *w, struct slave_job *job)
     free(job);
 }
 
-/* Waits for a job, with the lock held. Frees the memory cached for further
- * arrays once no job has come for TIDY_S. */
+/* Waits for a job; the caller holds the lock. If no job comes for TIDY_S, frees
+ * the memory kept for the arrays of later jobs. */
 static void wait_for_job_or_free_cache(struct slave_work *w)
 {
     struct timespec until;

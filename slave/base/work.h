@@ -30,11 +30,14 @@ struct slave_run;
 
 struct slave_job {
     struct slave_job *next;
-    uint64_t id;           /* id of the request that the job answers */
-    struct slave_run *run; /* pinned by the loop; the worker must not use it */
-    uint64_t credit;       /* number of replies that may still be sent */
-    bool cancelled;        /* the client has gone or cancelled the request */
-    /* set with `cancelled`; a long step polls it in the worker thread */
+    uint64_t id; /* id of the request that the job answers */
+    /* run that the job is about, pinned by the event loop; the worker must not
+     * use it */
+    struct slave_run *run;
+    uint64_t credit; /* number of replies that may still be sent */
+    bool cancelled;  /* the client has gone or cancelled the request */
+    /* set together with `cancelled`; a long step polls it on the worker thread
+     */
     atomic_bool stop;
     bool parked;
     /* the job is parked until mail comes or `wait_fd` is readable */
@@ -45,8 +48,8 @@ struct slave_job {
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
     /* Members that `step` sets: */
     bool finished; /* `reply` is the job's last reply */
-    /* no reply from this step: wait for mail if there is a `box`, else until
-     * `wait_fd` is readable */
+    /* the step made no reply: the job waits for mail if it has a `box`, else
+     * until `wait_fd` is readable */
     bool silent;
     int wait_fd;
     Ips__Reply reply;
@@ -55,9 +58,10 @@ struct slave_job {
 
 struct slave_work;
 
-/* Starts the worker thread. The thread calls on_ready(arg), which must wake the
- * loop, whenever slave_work_take_finished has a job. `graphs` is borrowed; only
- * the worker may use it from now on. */
+/* Starts the worker thread. Whenever a step has finished, the thread calls
+ * on_ready(arg), which must wake the event loop so that it calls
+ * slave_work_take_finished(). `graphs` is borrowed; only the worker may use it
+ * from now on. */
 int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      void *arg, struct slave_work **out,
                      struct ips_err *err) IPS_MUST_USE;
@@ -75,7 +79,8 @@ uint64_t slave_work_current_id(struct slave_work *w);
  * NULL. */
 struct slave_job *slave_work_take_finished(struct slave_work *w);
 
-/* For steps: makes job->err the job's last reply. */
+/* Called by a step that failed: makes the error job->err the job's last reply.
+ */
 void slave_job_fail(struct slave_job *job);
 
 #endif

@@ -22,21 +22,22 @@
 /* ---- input ---------------------------------------------------------- */
 
 struct ips_chunk {
-    const uint8_t *data; /* whole checked records (ips_rec_check) */
+    const uint8_t *data; /* complete records, checked by ips_rec_check() */
     size_t len;
 };
 #define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
-    /* header of its first segment, but `begun` is zero */
+    /* header of the stream's first segment, with `begun` zeroed */
     struct ips_segment_header head;
     /* the call that the thread is in, or was in when the stream ended */
     struct ips_begun begun;
-    const struct ips_chunk *chunks; /* in the order they were written */
+    const struct ips_chunk *chunks; /* in the order of writing */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* lost records of all segments of the
                                       stream, by cause */
-    bool dead;                     /* its process is known to have ended */
-    /* status as wait() reports it | IPS_DEAD_KNOWN; 0: not known */
+    bool dead; /* the stream's process is known to have ended */
+    /* exit status of the process as wait() reports it | IPS_DEAD_KNOWN; 0: not
+     * known */
     uint32_t dead_status;
     /* when the slave noticed that the process had ended: ns of this machine's
      * CLOCK_MONOTONIC_RAW; 0: not known */
@@ -45,10 +46,10 @@ struct ips_stream_in {
      * type may occur */
     const uint64_t *types;
 };
-/* Values of ips_build_input.permille: the progress of a build, in thousandths
- * of its time, when a step is done. Measured with a run of 6 million records
- * (`bench_calls pingpong 1500000`, two cores) whose records were not in memory,
- * so that reading them is the first step. */
+/* Values of ips_build_input.permille: the share of the build's time, in
+ * thousandths, that has passed when a step is done. Measured with a run of 6
+ * million records (`bench_calls pingpong 1500000`, two cores) whose records
+ * were not in memory, so that reading them is the first step. */
 enum {
     B_BUILT_READ = 250,
     B_BUILT_NODES = 600,
@@ -63,9 +64,9 @@ struct ips_build_input {
     /* machine index to write into the chains; a slave uses 0, and the master
      * renumbers the machines */
     uint32_t machine;
-    /* output (build/waits.h); NULL: not wanted */
+    /* output: rows of single waits (build/waits.h); NULL: not wanted */
     struct ips_wait_rows *waits;
-    struct ips_traffic_window *traffic; /* output; NULL: not wanted */
+    struct ips_traffic_window *traffic; /* output: traffic in a time window */
     /* output, progress for other threads to read; NULL: not wanted */
     atomic_uint *permille;
     /* for tests: use no fast path, not even for plain records (build/plain.h)
@@ -79,7 +80,7 @@ struct ips_build_input {
 #define IPS_NONE UINT32_MAX
 
 enum ips_wait_cause {
-    /* receive, send that waits for space, poll that a peer ended */
+    /* receive; send into a full buffer; poll that an action of a peer ended */
     IPS_WAIT_PEER = 0,
     IPS_WAIT_CHILD,
     IPS_WAIT_TIMER, /* sleep, timed wait that expired, timerfd */
@@ -88,7 +89,7 @@ enum ips_wait_cause {
     IPS_WAIT_IDLE,  /* poll after which nothing was read */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
-    IPS_WAIT_LOCK, /* locks and other synchronisation objects: ACQUIRE */
+    IPS_WAIT_LOCK, /* a lock or another synchronisation object (ACQUIRE) */
     IPS_WAIT_DISK,
     IPS_WAIT_FILE_LOCK,
     IPS_WAIT_TERMINAL,
@@ -103,57 +104,58 @@ struct ips_proc {
     uint32_t pid;
     uint64_t pidns;
     uint32_t parent; /* index in procs; IPS_NONE: not known */
-    char name[64];   /* "redis-server.812", made unique with "#2" */
+    char name[64];   /* "redis-server.812"; a repeated name gets "#2" */
     char command[512];
     /* ns of CLOCK_MONOTONIC_RAW; end_ns is 0 while the process runs */
     uint64_t start_ns, end_ns;
-    bool open; /* the end is not known */
+    bool open; /* the end of the process is not known */
     bool root;
     char end[32];    /* "exit 0", "signal 9", "running", "unknown" */
-    uint64_t cpu_ns; /* sum over its threads */
-    /* CPU time, without that of its children, as its parent's wait reported it;
-     * IPS_CPU_UNKNOWN: not known */
+    uint64_t cpu_ns; /* CPU time of all threads of the process, ns */
+    /* CPU time of the process without its children, ns, as the parent's wait()
+     * reported it; IPS_CPU_UNKNOWN: not known */
     uint64_t rusage_cpu_ns;
-    /* the part of rusage_cpu_ns that no thread recorded, and that does not fit
-     * between the main thread's last record and the return of the parent's wait
-     */
+    /* CPU time in rusage_cpu_ns that no thread recorded, beyond what fits
+     * between the main thread's last record and the return of the parent's
+     * wait */
     uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
-    uint64_t image_stamp; /* of its last image */
-    bool left_image;      /* its last image ends with an EXEC record */
-    bool recorded_end;    /* it recorded its end itself */
+    uint64_t image_stamp; /* image_stamp of the process's last image: identifies
+                             the program it ran last */
+    bool left_image;   /* the process's last image ends with an EXEC record */
+    bool recorded_end; /* the process recorded its own end */
 };
 struct ips_thread_row {
     uint32_t process, tid, chain;
     char name[32];
     uint64_t start_ns, end_ns;
     bool open;
-    /* the thread recorded its own end: it was neither killed nor cut off by an
-     * exec */
+    /* the thread recorded its own end: no signal killed it, and no exec ended
+     * it */
     bool ended;
-    uint64_t base_cpu_ns; /* reading of its CPU clock at its START node */
+    uint64_t base_cpu_ns; /* the thread's CPU clock at its START node, ns */
     uint64_t cpu_ns;
-    /* Time off the CPU in calls, by cause. The sum with cpu_ns does not exceed
-     * the thread's lifetime. */
+    /* Time off the CPU in calls, by cause. These times and cpu_ns together do
+     * not exceed the thread's lifetime. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
     /* run delay: time that the thread was runnable but not running, as the
      * kernel reported it; without the delay before its START */
     uint64_t delay_ns;
-    /* the part of delay_ns that follows a wake-up; wait_ns contains it, too */
+    /* the part of delay_ns that followed wake-ups; wait_ns counts it, too */
     uint64_t woken_ns;
     /* time off the CPU outside of calls, for times when the kernel's run delay
      * was not read */
     uint64_t unknown_ns;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    /* choices: polls that did not end by the same channel as the previous poll
-     * at the call site, or that found several channels ready. empty_polls:
-     * polls that timed out after a sleep, and spins. */
+    /* choices: polls that found several channels ready, or another channel than
+     * the previous poll at the same call site did. empty_polls: polls that
+     * timed out after a sleep, and spins. */
     uint64_t choices, empty_polls;
 };
 
-/* Where the peer of an end is. */
+/* The place of an end's peer: on this machine, on another one, or unknown. */
 enum ips_end_peer {
     IPS_PEER_LOCAL, /* the peer is `peer_end` */
     /* the peer is on another machine, see ips_built_set_peers */
@@ -167,16 +169,19 @@ enum ips_end_peer {
  * and the read end of a pipe are two ends. */
 struct ips_end {
     uint8_t kind; /* enum ips_chan_kind */
-    uint8_t side; /* pipes: READ or WRITE */
+    uint8_t side; /* of a pipe: IPS_SIDE_READ or IPS_SIDE_WRITE */
     enum ips_end_peer peer;
     uint32_t peer_end;
-    char name[128]; /* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
+    char name[128]; /* for example "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe
+                       13:771" */
     /* compared bytewise; slave/build/channel.h has the format */
     uint8_t key_local[40], key_remote[40];
     uint8_t key_len;
-    uint32_t ordinal; /* number among this machine's ends with an equal key */
+    uint32_t ordinal; /* distinguishes this machine's ends that have equal keys:
+                         0, 1, ... */
     uint64_t sent_bytes, recv_bytes, sent_messages, recv_messages;
-    /* time of its first and last event, ns of CLOCK_MONOTONIC_RAW */
+    /* time of the first and the last event on this end, ns of
+     * CLOCK_MONOTONIC_RAW */
     uint64_t first_ns, last_ns;
     bool closed, connected, accepted;
 };
@@ -206,11 +211,12 @@ struct ips_traffic_window {
 struct ips_untraced {
     char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
     char program[200]; /* "": not known */
-    uint32_t pid;      /* pid of one of these processes; 0: not known */
+    /* pid of one of the processes that the row counts; 0: not known */
+    uint32_t pid;
     uint64_t count;
 };
 
-/* Reported by the agent: this process does something that leaves no record. */
+/* The agent reported that this process does something that leaves no record. */
 struct ips_unrecorded {
     uint32_t process;
     /* `what` names a runtime whose threads wait without recorded calls */
@@ -259,7 +265,7 @@ struct ips_build_counts {
     uint64_t spin_ns; /* CPU burnt by spinning waits */
     /* CPU time that recording cost, from the number and kind of the records */
     uint64_t overhead_ns;
-    /* part of overhead_ns that arcs of the graph contain */
+    /* the part of overhead_ns that is in arcs of the graph (g.probe) */
     uint64_t probe_arc_ns;
     /* time that threads were runnable but not running, as the kernel reported
      * it */
@@ -267,15 +273,15 @@ struct ips_build_counts {
     /* time off the CPU outside of waits, where the kernel's run delay was not
      * read */
     uint64_t delay_unknown_ns;
-    /* Sums of the records struct ips_rec_guessed over all threads;
-     * guess_off_max_ns is their maximum, and guess_corrected sums their `h.a`.
-     */
+    /* Sums over all threads of the last GUESSED record of each (struct
+     * ips_rec_guessed). guess_corrected sums its `h.a`, guess_off_ns its
+     * off_ns; guess_off_max_ns is the largest off_max_ns. */
     uint64_t guessed_ns, guess_corrected, guess_off_ns, guess_off_max_ns;
     /* number of SAMPLE, ENTER, EXIT and COUNT records; 0: nothing is known
      * about procedures */
     uint64_t code;
-    /* threads that somebody joined, and that left no record: their segments
-     * were removed before they were read */
+    /* threads that another thread joined, but that left no record: their
+     * segments were removed before the slave read them */
     uint64_t missing_threads;
 };
 
@@ -295,7 +301,7 @@ struct ips_built {
     struct ips_unended *unended; /* ordered by node */
     uint32_t unrecorded_count, spun_count, unended_count;
     struct ips_build_counts counts;
-    uint64_t first_ns; /* earliest event on this machine */
+    uint64_t first_ns; /* time of the earliest event on this machine, ns */
     /* start of the run's command, ns of CLOCK_MONOTONIC_RAW; 0: not on this
      * machine */
     uint64_t root_start_ns;
@@ -304,15 +310,16 @@ struct ips_built {
      * on this machine */
     uint32_t goal_node;
     bool open;
-    /* private: the data of ips_built_set_peers() */
+    /* private data that ips_built_set_peers() needs */
     struct ips_build_more *more;
 };
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
               struct ips_err *err) IPS_MUST_USE;
 void ips_built_release(struct ips_built *b);
-/* Returns the sum of struct ips_unended, in ns, over the chain arcs into the
- * nodes from + 1 to `to`, which are of one chain. */
+/* Returns how long the thread slept without a recorded waker, ns: the sum of
+ * struct ips_unended over the chain arcs into the nodes from + 1 to `to`. All
+ * these nodes belong to one chain. */
 uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
 /* Returns, for each node, the ns of struct ips_unended in the arc into it: an
  * array [g.node_count], freed by ips_free_large(). NULL: out of memory. */
@@ -323,7 +330,7 @@ uint64_t *ips_unended_by_node(const struct ips_built *b,
  * moment. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
-/* The answer of other machines about one end. */
+/* The answer of the other machines about the peer of one end. */
 struct ips_peer_row {
     uint32_t end;
     bool traced;

@@ -41,7 +41,7 @@ static void list_arc_for_wall(struct build *b, uint32_t v)
         b->arcs.v[b->arcs.n++] = v;
 }
 
-/* Time between the two ends of node v's cross arc. */
+/* Returns the time between the two ends of node v's cross arc, ns. */
 static uint64_t arc_time(const struct ips_graph *g, uint32_t v)
 {
     return ips_sub_sat(g->t_ns[v], g->t_ns[g->xpred[v]]);
@@ -53,8 +53,9 @@ static bool between_threads(const struct ips_graph *g, uint32_t v)
            g->xkind[v] != IPS_X_IDLE;
 }
 
-/* May the coordinate of the source of v's arc be lowered? That of a send may,
- * and that of a lock release: both wake the waiter within their call. */
+/* Whether the coordinate of the source of v's arc may be lowered. That of a
+ * send may, and that of a lock release: both wake the waiter within their
+ * call. */
 static bool is_arc_source_movable(const struct ips_graph *g, uint32_t v)
 {
     uint32_t u = g->xpred[v];

@@ -1,4 +1,5 @@
-/* Finds the chain of a stream and the object of a chain; see chain_index.h. */
+/* Finds the chain of a stream, and decides whether a chain belongs to an
+ * object; see chain_index.h. */
 #include "slave/build/chain_index.h"
 
 #include "common/object.h"

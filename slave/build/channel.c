@@ -240,7 +240,8 @@ static int make_pipe_ends(struct build *b, const struct identity *id,
             c->end_send = pair[1];
     }
     if (pair[0] == IPS_NONE || pair[1] == IPS_NONE)
-        return 0; /* no recorded process has the other side: untraced */
+        return 0; /* no recorded process has the other side, so the peer stays
+                     UNTRACED */
     for (int i = 0; i < 2; i++) {
         b->ends[pair[i]].local = true;
         b->out->ends[pair[i]].peer = IPS_PEER_LOCAL;
@@ -311,8 +312,8 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
     return i;
 }
 
-/* Makes space for one more flow in the hash table, which is at most half full.
- */
+/* Makes space for one more flow in the hash table, and keeps the table at most
+ * half full. Returns 0 or IPS_E_NO_MEMORY. */
 static int reserve_flow(struct build *b)
 {
     if ((b->flow_count + 1) * 2 <= b->flow_capacity)

@@ -41,7 +41,8 @@
 #define IPS_KEY_USER 8u
 #define IPS_POS_EXACT (1ull << 63)
 
-/* Position of the `nth` (from 0) datagram of this length and hash. */
+/* Returns the position of the `nth` (from 0) datagram of this length and
+ * hash. */
 static inline uint64_t ips_pos_datagram(uint64_t len, uint64_t hash,
                                         uint64_t nth)
 {

@@ -65,7 +65,7 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
         return ips_probe_ps(c, IPS_PROBE_PROC) / 2;
-    case IPS_REC_RUNDELAY: { /* the record contains its own cost */
+    case IPS_REC_RUNDELAY: { /* the record states how long it took itself */
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         return ips_min_u64(h.a, DELAY_NS_MAX) * 1000;
@@ -102,7 +102,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
 {
     struct {
         struct ips_rec_head h;
-        uint64_t t_ret, cpu, cpu_ret; /* same layout in all these types */
+        uint64_t t_ret, cpu, cpu_ret; /* all these types of records have these
+                                         members at the same offsets */
     } r;
     struct ips_rec_io io;
     if (type != IPS_REC_SEND && type != IPS_REC_RECV &&
@@ -200,8 +201,8 @@ uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
 }
 
 /* Whether the record is the START of an image that starts a chain. The agent
- * started before that record. So the cost of its start lies in the arc into the
- * node of the image's start; without such a node it lies before the chain,
+ * started before that record. So the cost of its start is in the arc into the
+ * node of the image's start; without such a node it is before the chain,
  * where the graph has no arc. */
 static bool begins_chain(const struct b_chain *c, const struct build *b,
                          const struct b_stream *s, uint32_t type)

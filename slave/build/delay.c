@@ -81,7 +81,7 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        /* chain_delays() adds it to the arc that follows; from here on, `off`
+        /* chain_delays() adds this delay to the next arc; from here on, `off`
          * is used for nothing else */
         b->off[i] = wake;
         if (i == first)
@@ -146,8 +146,8 @@ static const struct b_delay *next_reading(const struct build *b,
     }
 }
 
-/* Was the kernel's sum zero when the chain began, because the thread was new?
- */
+/* Whether the kernel's sum was zero when the chain began, because the thread
+ * was new. */
 static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
 {
     uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;

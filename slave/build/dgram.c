@@ -33,7 +33,7 @@ static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
 
 /* Adds the datagrams of a call that moved several; `first` is the first of
  * them. Only a whole build calls this: at such a call an incremental build
- * gives up (has_only_expected_changes()). */
+ * starts again as a whole build (has_only_expected_changes()). */
 static int add_dgrams_of_call(struct maker *m, const struct ips_rec_io *r,
                               const struct b_dgram *first)
 {
@@ -106,8 +106,8 @@ static int cmp_ref(const void *va, const void *vb)
     return 0;
 }
 
-/* A key that is equal for the send and the receive of one datagram: a hash of
- * kind, port, length and payload hash. */
+/* Returns a key that is equal for the send and the receive of one datagram: a
+ * hash of kind, port, length and payload hash. */
 static uint64_t match_key(const struct build *b, const struct b_dgram *d)
 {
     uint8_t kind = b->out->ends[d->end].kind;
@@ -126,7 +126,8 @@ static bool addr_fits(const struct ips_addr *a, const struct ips_addr *b)
            memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
-/* Can `s` and `r` be the same datagram, judging by kind, time and addresses? */
+/* Whether `s` and `r` can be the same datagram, judging by kind, time and
+ * addresses. */
 static bool addresses_fit(const struct build *b, const struct b_dgram *s,
                           const struct b_dgram *r)
 {
@@ -155,9 +156,9 @@ static bool may_match(const struct build *b, const struct b_dgram *s,
     return s->len == r->len && s->hash == r->hash && addresses_fit(b, s, r);
 }
 
-/* Was the datagram sent to a multicast group, or broadcast? Prefix lengths are
- * unknown, so a broadcast address is recognised only if its last byte is 255.
- */
+/* Whether the datagram was sent to a multicast group, or broadcast. Prefix
+ * lengths are unknown, so a broadcast address is recognised only if its last
+ * byte is 255. */
 static bool is_sent_to_many(const struct b_dgram *d)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -205,7 +206,7 @@ struct match {
     uint32_t *next;
 };
 
-/* Has the socket of `r` received `s` already? */
+/* Whether the socket of `r` has received `s` already. */
 static bool already_received(const struct match *m, const struct b_dgram *s,
                              const struct b_dgram *r)
 {
@@ -217,8 +218,8 @@ static bool already_received(const struct match *m, const struct b_dgram *s,
     return false;
 }
 
-/* Did receive `r` sleep although datagram `s` was sent before the receive's
- * call? Then `s` is hardly its datagram: `s` would have been there, and the
+/* Whether receive `r` slept although datagram `s` was sent before the receive's
+ * call. Then `s` is hardly its datagram: `s` would have been there, and the
  * receive would not have slept. */
 static bool was_sent_before_call(const struct build *b, const struct b_dgram *s,
                                  const struct b_dgram *r)
@@ -309,7 +310,7 @@ static uint64_t payload_hash(const struct b_dgram *d)
     return hash;
 }
 
-/* May the receive have the first bytes of this datagram? */
+/* Whether the receive may have the first bytes of datagram `s`. */
 static bool may_be_cut(const struct build *b, const struct b_dgram *s,
                        const struct b_dgram *r)
 {

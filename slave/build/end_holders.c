@@ -4,9 +4,9 @@
  * forks, execs and process ends in order of time.
  *
  * A process holds an end from the CHAN of its first descriptor, or from its
- * fork if its parent held the end. It holds the end up to the CLOSE of its
- * last descriptor with a CHAN, its exec (the new image writes CHANs for what
- * it inherited), or its own end. Descriptors that were never used have no
+ * fork if its parent held the end. It holds the end until the CLOSE of its last
+ * descriptor with a CHAN, until its exec (the new image writes CHANs for what
+ * it inherited), or until it exits. Descriptors that were never used have no
  * CHAN. So a process that closed its last descriptor with a CHAN, but uses the
  * end later, still holds it. */
 #include "slave/build/internal.h"
@@ -22,7 +22,7 @@ struct holding { /* the hold of one process on one end */
     uint32_t next; /* index of the process's next holding */
     /* open descriptors with a CHAN; how many of them stay open at an exec */
     uint32_t named, plain;
-    uint32_t traffic; /* traffic row + 1; 0: none */
+    uint32_t traffic; /* index of the traffic row, plus 1; 0: none */
     bool is_held, listed;
 };
 
@@ -31,7 +31,7 @@ struct play {
     B_ARRAY(struct holding) all;
     uint32_t *table; /* hash table by (proc, end): index in `all`, plus 1 */
     uint32_t capacity;
-    uint32_t *list; /* [proc] its first holding */
+    uint32_t *list; /* [proc] index of the first holding of this process */
     uint32_t inherited;
 };
 

@@ -208,14 +208,14 @@ struct build {
     struct b_end *ends;
     uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
-    /* each has B_SLAB_OPS slots, the last one slab_ops */
+    /* slabs for sends: of B_SLAB_OPS slots each, of slab_ops the last one */
     B_ARRAY(struct b_op *) slabs;
     uint32_t slab_ops, slab_used; /* the last slab's slots; its slots in use */
     B_ARRAY(struct b_long_read) long_reads;
     struct b_read *reads;
     B_ARRAY(struct b_dgram) dgrams;
     B_ARRAY(struct b_event) events;
-    uint64_t cost_ps;  /* recording overhead of all threads */
+    uint64_t cost_ps;  /* overhead of all threads, ps */
     uint64_t probe_ps; /* overhead since the last node, not yet in g.probe */
     B_ARRAY(struct b_ext) exts;
     B_ARRAY(struct b_hold) holds;
@@ -229,16 +229,16 @@ struct build {
     uint32_t flow_capacity, flow_count;
     uint64_t node_capacity, send_capacity;
     uint32_t nodes;   /* number of nodes made so far */
-    uint64_t *cpu_at; /* [node_capacity] CPU of the node's thread at g.t_ns */
+    uint64_t *cpu_at; /* [node_capacity] CPU time of the thread at g.t_ns */
     /* For build/wall.c, [node_capacity]: ns that the thread slept in calls
      * since its previous node, including g.wait (the sleep in the call that the
      * node ends). b_distribute_run_delays() replaces it by the delay after the
      * wake-up. NULL in a whole build if no thread read its run delay and none
      * spun: then the sum of the chain in `gaps` is enough. */
     uint64_t *off;
-    uint64_t off_ns; /* ns asleep in calls since the last node */
+    uint64_t off_ns; /* time asleep in calls since the last node, ns */
     struct b_gaps gaps;
-    bool careful;  /* some processes are not recorded: build/shared.c */
+    bool careful;  /* some processes are not recorded (build/shared.c) */
     bool doubtful; /* an unrecorded process may have read from a stream */
     bool spun;     /* some thread spun, so b_subtract_spin_at_node() may correct
                       cpu_at     of a node after it was made */
@@ -255,7 +255,8 @@ struct build {
      * has walked the sends */
     struct b_sending *asked;
     B_ARRAY(struct b_delay) delays;
-    /* build/plain.h; NULL: this build does not use the fast path */
+    /* slots of the fast path (build/plain.h); NULL: this build does not use
+     * it */
     struct b_plain_slots *plain;
     /* build/waits.c; NULL: no rows of single waits are wanted */
     struct b_wait_notes *notes;
@@ -317,7 +318,7 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
     if (++s->op == s->end)
         b_next_block(b, s);
 }
-/* Makes room for sends of `e`; b_new_send() adds one and sets *op to it. */
+/* Makes room for a send of `e`. b_new_send() adds a send and sets *op to it. */
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
@@ -344,13 +345,13 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_sum_guesses_and_losses(struct build *b); /* build/cost.c */
 bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
                          const uint8_t *p); /* build/incremental/tables.c */
-/* build/incremental/tables.c: can an incremental build add this record? It must
- * not name, start or end something, or change an earlier decision. */
+/* build/incremental/tables.c: whether an incremental build can add this record:
+ * it must not name, start or end anything, nor change an earlier decision. */
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/; all but b_incremental_get_final_spun() need
- * b->incremental. */
+/* build/incremental/: for incremental builds; b_incremental_get_final_spun()
+ * also works in other builds. */
 int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */
@@ -392,7 +393,8 @@ void b_early_no_more(struct build *b, uint32_t to);
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
-/* Adds naps to b->nap_runs. For each BLOCK, and any record after a nap. */
+/* Adds naps to b->nap_runs. Call it for each BLOCK and any record after a
+ * nap. */
 int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
                 const uint8_t *p) IPS_MUST_USE;
 int b_match_found_files(struct build *b) IPS_MUST_USE; /* before pass `node` */
@@ -438,8 +440,7 @@ bool b_sync_got(const struct b_sync *s);
  * after repeated tries; the lock was free. */
 #define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
-/* Whether `s` is the second record of a wait for a condition: that of its
- * mutex. */
+/* Whether `s` shows how a wait for a condition obtained the mutex again. */
 bool b_sync_after_cond(const struct b_sync *s);
 void b_make_sync_arcs(struct build *b);    /* build/sync.c */
 void b_find_process_ends(struct build *b); /* build/process_ends.c */
@@ -513,7 +514,7 @@ static inline bool b_is_poll_of_object(const struct ips_rec_io *r)
     return b_is_poll_with_result(r) &&
            (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
 }
-/* Whether this SIGNAL is mq_notify's for a known queue. */
+/* Whether this SIGNAL is a notification by mq_notify() for a queue. */
 static inline bool b_is_notice(int32_t code, uint64_t value)
 {
     return code == SI_MESGQ && value;
@@ -532,14 +533,14 @@ static inline bool b_is_of_tries(uint16_t op)
 {
     return op == IPS_OP_RETRY || op == IPS_OP_FOUND || op == IPS_OP_MADE;
 }
-/* The channel bound to `id` in `image`, or NULL. */
+/* Returns the channel bound to `id` in `image`, or NULL. */
 struct b_chan *b_chan_search(const struct build *b, uint32_t image,
                              uint32_t id);
 static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
                                          uint32_t id)
 {
     const struct b_image *im = &b->images[image];
-    if (id - 1 < im->chan_count) { /* usually: ids count from 1 */
+    if (id - 1 < im->chan_count) { /* usual case: ids are 1, 2, 3 ... */
         struct b_chan *c = &b->chans.v[im->first_chan + id - 1];
         if (c->id == id)
             return c;
@@ -670,7 +671,7 @@ static inline bool b_corrects_waits_with_weights(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }
-/* The first node of a chain that the passes after pass `node` process. */
+/* Returns the first node of a chain that the passes after `node` process. */
 static inline uint32_t b_first_open_node(const struct build *b, uint32_t chain)
 {
     return b->from ? b->from[chain].node : b->out->g.chains[chain].first;
@@ -679,7 +680,7 @@ static inline bool b_final(const struct build *b, uint32_t node)
 {
     return b->from && node < b->from[ips_chain_of(&b->out->g, node)].node;
 }
-/* The coordinate of a node. For a final node g.w has the weight already. */
+/* Returns a node's coordinate. In a final node g.w is the weight already. */
 static inline uint64_t b_coord(const struct build *b, uint32_t node)
 {
     return b_final(b, node) ? b->coord[node] : b->out->g.w[node];

@@ -50,7 +50,8 @@ void b_count_pending_as_idle(struct maker *m)
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
-    if (!m->wait.blocked_ns) /* the thread only spun */
+    if (!m->wait.blocked_ns) /* the thread did not sleep in the poll, it only
+                                spun */
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
@@ -59,9 +60,9 @@ void b_count_pending_as_idle(struct maker *m)
         b_waits_add_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
-/* Did the pending poll wait for this receive? m->wait.ready, if known, is the
- * channel that the poll reported; before an accept it is the listening socket.
- */
+/* Whether the pending poll waited for this receive. m->wait.ready, if known, is
+ * the channel that the poll reported; before an accept it is the listening
+ * socket. */
 static inline bool waited_for_receive(const struct maker *m,
                                       const struct ips_rec_io *r,
                                       const struct interval *v)
@@ -139,7 +140,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
         int rc = B_MORE(b->packets, b->err);
         if (rc < 0)
             return rc;
-        /* only a whole build runs b_restore_packet_bytes() */
+        /* Only a whole build runs b_restore_packet_bytes(), so the run has to
+         * be built again. */
         b->broken |= b->from != NULL;
         b->packets.v[b->packets.n++] = (struct b_packet){node, len};
         len = 1;
@@ -198,9 +200,9 @@ add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
     if (rc < 0)
         return rc;
     *ext = b->exts.n;
-    /* `asked`: the received bytes answer the thread's own last send here. On an
-     * accepted connection the thread is a server: the bytes are a new request,
-     * and its last send answered the previous one. */
+    /* `asked`: the received bytes answer the thread's own last send on this
+     * end. On an accepted connection the thread is a server: the bytes are a
+     * new request, and its last send answered the previous one. */
     bool asked = e->send_chain == m->chain && !b->out->ends[v->end].accepted;
     b->exts.v[b->exts.n++] = (struct b_ext){
         .pos = pos,
@@ -463,7 +465,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     struct spin spin = b_pop_spin_before(m, v);
     count_choice(m, r);
     /* The outer epoll reported that an inner epoll is ready; this poll of the
-     * inner one tells which channel. */
+     * inner epoll shows which channel is ready. */
     if (b_polled_epoll(m) && r->result > 0) {
         struct wait *w = &m->wait;
         if ((y = b_pop_polled_signal(m, r))) {
@@ -481,9 +483,9 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_make_poll_node(m, r);
         return 0;
     }
-    /* A pending wait ends at the next wait. But if it is known what ended the
-     * pending wait, a poll that returns something at once is not a wait: it
-     * only asks again what is ready. */
+    /* The next wait ends a pending wait. But if the event that ended the
+     * pending wait is known, a poll that returns something at once is not a
+     * wait: the program only asks again what is ready. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
     b_count_pending_as_idle(m);
@@ -592,8 +594,9 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
         b_add_unended_call(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
-    b->broken |= b->from != NULL; /* only a whole build makes the arcs of such
-                                     failed waits */
+    /* Only a whole build makes the arcs of such failed waits, so the run has to
+     * be built again. */
+    b->broken |= b->from != NULL;
     int rc = B_MORE(b->vains, b->err);
     if (rc < 0)
         return rc;
@@ -638,8 +641,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (object) {
         count_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            /* not after a nested epoll: then this poll tells why the outer
-             * epoll returned, so the pending wait goes on */
+            /* not after a nested epoll: this poll shows why the outer epoll
+             * returned, so the pending wait continues */
             b_count_pending_as_idle(m);
         return b_on_event_wait(m, object, &v);
     }
@@ -666,7 +669,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
-        /* if it succeeded, the SIGNAL record that follows has the sender */
+        /* if sigwait succeeded, the SIGNAL record that follows has the
+         * sender */
         if (r.result < 0)
             b_add_unended_call(m, &v, r.err);
         break;

@@ -20,28 +20,30 @@
 
 #include "slave/build/node.h"
 
-/* An event within this time after a SIGCONT may be due to it, ns. */
+/* An event within this time (ns) after a SIGCONT may be due to that SIGCONT. */
 #define WOKEN_NS 1000000u
 
 /* ---- when processes were stopped ---- */
 
-/* A signal that may stop the process; SIGSTOP; SIGCONT; its parent was
- * notified of a stop or a continue. */
+/* ASKED: a signal that may stop the process; STOPPED: SIGSTOP; GOES_ON:
+ * SIGCONT; SEEN: its parent was notified of a stop or a continue. */
 enum change_kind { ASKED, STOPPED, GOES_ON, SEEN };
 struct change {
     uint64_t t;
-    uint32_t proc;  /* IPS_NONE: all stopped processes */
-    uint32_t which; /* index in kills[]; SEEN: in takings[] */
+    uint32_t proc; /* the process that stops or continues; IPS_NONE: all stopped
+                      processes */
+    uint32_t which; /* index in kills[]; for SEEN, in takings[] */
     uint8_t kind;
 };
 struct sweep {
     struct build *b;
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
-    struct state { /* of one process */
-        /* start of its stop; UINT64_MAX: it is not stopped */
+    struct state { /* the stop of one process */
+        /* start of the current stop; UINT64_MAX: the process is not stopped */
         uint64_t since_ns;
-        /* the last KILL with a stop signal, and with SIGCONT */
+        /* the last KILL that sent a stop signal, and the last that sent
+         * SIGCONT */
         uint32_t stop_kill, cont;
     } * state;
     uint32_t *stopped_process; /* processes that are stopped now */
@@ -119,7 +121,8 @@ static void mark_process_stopped(struct sweep *s, uint32_t proc, uint64_t t)
     s->stopped_process[s->stopped_count++] = proc;
 }
 
-/* Ends the stop of stopped_process[k]: adds a b_job_stop. */
+/* Adds a b_job_stop for the stop of stopped_process[k], which `c` ended, and
+ * removes the process from the list. */
 static int end_stop(struct sweep *s, uint32_t k, const struct change *c)
 {
     struct build *b = s->b;
@@ -316,7 +319,8 @@ static int add_stop_node(struct maker *m, const struct b_job_stop *stop,
                          uint64_t t, uint64_t cpu, uint64_t slept, uint64_t ns)
 {
     struct build *b = m->b;
-    /* only a whole build makes the arcs of stops */
+    /* An incremental build cannot make the arcs of stops, so the whole run has
+     * to be built again. */
     b->broken |= b->from != NULL;
     int rc = B_MORE(b->job_stopped, b->err);
     if (rc < 0)

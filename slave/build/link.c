@@ -10,11 +10,11 @@
 
 struct links {
     struct build *b;
-    uint32_t *by_seq;    /* forks by (image, seq, t) */
-    uint32_t *by_pid;    /* forks by (pid, t) */
-    uint32_t *by_proc;   /* forks by (process, t) */
-    uint32_t *images;    /* images by (stamp, pid) */
-    uint32_t *procs;     /* processes by (pid, start) */
+    uint32_t *by_seq;    /* indexes of forks, sorted by (image, seq) */
+    uint32_t *by_pid;    /* indexes of forks, sorted by (pid, t) */
+    uint32_t *by_proc;   /* indexes of forks, sorted by (process, t) */
+    uint32_t *images;    /* indexes of images, sorted by (stamp, pid) */
+    uint32_t *procs;     /* indexes of processes, sorted by (pid, start) */
     uint32_t *fork_proc; /* process of each fork */
 };
 
@@ -82,7 +82,7 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
 
 /* ---- look-ups ---- */
 
-/* The FORK of `image` with number `seq`, or IPS_NONE. */
+/* Returns the FORK of `image` with number `seq`, or IPS_NONE. */
 static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
 {
     const struct build *b = l->b;
@@ -170,8 +170,8 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
         if (makes_process(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
-            break; /* this child had the pid before, so older forks cannot be
-                      meant */
+            break; /* This fork's child had the pid, so the children of older
+                      forks ended before. */
     }
     return IPS_NONE;
 }
@@ -346,8 +346,9 @@ static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
 }
 
 /* Returns the chain of the task with this number, for a task without a FORK; or
- * IPS_NONE. Tasks are the last streams of an image, in order of start, which is
- * nearly the order of numbers: so few streams are tried. */
+ * IPS_NONE. Tasks are the last streams of an image, in order of start. That is
+ * nearly the order of their numbers, so the search tries only a few streams
+ * near `number`. */
 static uint32_t task_of_number(const struct build *b, uint32_t image,
                                uint32_t number)
 {

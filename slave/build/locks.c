@@ -56,7 +56,8 @@ struct locks {
     uint32_t lock; /* lock number of the current object */
     /* added to `lock`: 0, or 1 for the second lock of a reader-writer lock */
     uint32_t lock_number;
-    uint32_t begin; /* first row of the current object; of its current chain */
+    uint32_t begin; /* first row of the current object; first row of its current
+                       chain */
     uint32_t chain_begin;
 };
 
@@ -67,7 +68,8 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* Returns when the thread had obtained the lock, or released it. */
+/* Returns the time at which the thread had obtained the lock, or released
+ * it. */
 static uint64_t moment_of(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;
@@ -130,7 +132,8 @@ static int put_row_within_arc(struct locks *l, const struct b_sync *s,
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
-    /* every chain has START and END; damaged records may be outside of them */
+    /* A chain begins with START and ends with END. The row must be between
+     * them, even if records are damaged. */
     uint32_t last = c->first + c->count - 1;
     uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
@@ -162,8 +165,8 @@ static int put_guessed_hold_start(struct locks *l, uint32_t chain, uint64_t t,
     return put_row(l, t, cut.node, cut.w, false, 1);
 }
 
-/* Does the record have a node at which the row can be? Only the lock may decide
- * the time of that node. */
+/* Whether the record has a node at which the row can be. Only the lock may
+ * decide the time of that node. */
 static bool has_node_timed_by_lock(const struct locks *l,
                                    const struct b_sync *s)
 {
@@ -222,9 +225,9 @@ static uint64_t estimate_hold_start(const struct locks *l, uint64_t asked,
                        ips_sub_sat(asked, until - asked));
 }
 
-/* Was this lock obtained again after a wait for a condition that timed out? A
- * replay puts that wait after the work of its arc, so the lock would count as
- * held during the wait. */
+/* Whether this lock was obtained again after a wait for a condition that timed
+ * out. A replay puts that wait after the work of its arc, so the lock would
+ * count as held during the wait. */
 static bool is_retaken_after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;
@@ -487,8 +490,8 @@ static int add_rwlock_rows(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* ---- all objects -------------------------------------------------------- */
 
-/* Do several chains use the object? If only one does, no thread waits for
- * another, and its rows are dropped. */
+/* Whether several chains use the object. If only one does, no thread waits for
+ * another, and the rows of the object are dropped. */
 static bool is_contended(const struct locks *l)
 {
     const struct ips_wait_rows *o = l->out;

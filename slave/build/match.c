@@ -1,6 +1,6 @@
-/* Matches sends and receives of the two ends of a stream, closes with the
- * end-of-files that they cause, and forks and joins with the child; makes their
- * cross arcs. */
+/* Makes cross arcs: from sends to receives at the two ends of a stream, from
+ * closes to the end-of-files that they cause, and between forks, joins and the
+ * child. */
 #include "slave/build/match.h"
 
 /* ---- order of sends ---- */
@@ -176,8 +176,8 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
 
 /* ---- receives listed by end ---- */
 
-/* Does end `i` need a list of its receives in order of return? Most ends are
- * read by one thread, in the order of its nodes, and need none. The list is
+/* Whether end `i` needs a list of its receives in order of return. Most ends
+ * are read by one thread, in the order of its nodes, and need none. The list is
  * needed if several threads read, if a send of the peer blocked, for a pipe
  * that may carry tokens, if some processes are not recorded, and in an
  * incremental build. */
@@ -545,8 +545,8 @@ int b_match(struct build *b)
         rc = set_ext_positions(b);
     if (rc < 0)
         return rc;
-    /* before match_data(): this sets coordinates of sends, which arcs may lower
-     * further */
+    /* must run before match_data(): it sets coordinates of sends, which arcs
+     * may lower further */
     match_blocked_sends(b);
     rc = match_data(b);
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++) {
@@ -663,7 +663,7 @@ static void link_failed_wait(struct build *b, const struct b_vain *x)
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct ips_proc *row = &b->out->procs[i];
         bool child = row->parent == x->proc && !row->open &&
-                     b->procs[i].join == IPS_NONE && /* no wait returned it */
+                     b->procs[i].join == IPS_NONE && /* was never waited for */
                      (!x->pid || row->pid == x->pid);
         if (child && b->procs[i].last_ns <= x->t_ret &&
             (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))

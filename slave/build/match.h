@@ -13,15 +13,17 @@ struct inflow {
     struct b_sending send;
     uint64_t read, sent;
     bool whole;  /* the peer is closed, so a missing send was never recorded */
-    bool open;   /* its receives are visited in the order of nodes */
+    bool open;   /* receives of this end are visited in the order of nodes */
     bool memory; /* bytes arrive through memory: b_is_end_in_memory() */
-    /* some receives were matched when they were made (build/plain/early.c) */
+    /* some receives of this end were matched when they were made
+     * (build/plain/early.c) */
     bool early;
-    bool late; /* no further receive may be matched when it is made */
+    bool late; /* from now on, receives of this end are matched by pass `match`
+                  only */
 };
 
-/* The state before the first receive of end `to`; `whole` and `open` are not
- * known while nodes are made. */
+/* Returns the state before the first receive of end `to`; `whole` and `open`
+ * are not known while nodes are made. */
 static inline struct inflow b_begin_inflow(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
@@ -141,7 +143,7 @@ b_link_receive_at_once(struct build *b, const struct inflow *f,
                               (uint8_t)(B_X_FOUND + there * B_X_THERE)};
 }
 
-/* A value with bits above this one is negative, or damaged. */
+/* A value with a bit set at this position or above is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
 /* Does what b_link_receive_at_once() does, in the common case: all bytes up to
@@ -182,14 +184,14 @@ static inline uint64_t b_limit_receive_coord(const struct b_op *send,
  * token a process gets is incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
-/* build/shared.c: in a run with processes that are not recorded, does the clock
- * contradict that `send` wrote the last byte of `r`? `send` NULL: no known send
- * wrote it; `whole`: no send can come later. */
+/* build/shared.c, for a run with processes that are not recorded: returns
+ * whether the clock contradicts that `send` wrote the last byte of `r`. `send`
+ * NULL: no known send wrote it; `whole`: no send can come later. */
 bool b_is_doubtful(const struct build *b, const struct b_read *r,
                    const struct b_op *send, bool whole);
-/* b_is_shared(): did an unrecorded process write or read the stream, too? The
- * receives of end `to` must be listed. If so, b_match_shared() matches the
- * receives whose sends are certain, and b_link_shared_poll(), called later,
+/* b_is_shared() returns whether an unrecorded process wrote or read the stream,
+ * too. The receives of end `to` must be listed. If so, b_match_shared() matches
+ * the receives whose sends are certain, and b_link_shared_poll(), called later,
  * makes the arc to a poll. */
 bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
@@ -199,13 +201,13 @@ void b_link_shared_poll(struct build *b, const struct b_poll *p);
  * the other. */
 struct b_full_sends {
     struct b_sending send; /* the first send */
-    /* bytes sent before it, and read before reads[0] */
+    /* number of bytes sent before `send`, and number read before reads[0] */
     uint64_t sent, read;
-    const struct b_read *reads; /* in order of their returns */
+    const struct b_read *reads; /* in order of return */
     uint32_t count;
     uint32_t last; /* node of the receive before reads[0], or IPS_NO_NODE */
-    /* if at most this many bytes are unread after the send, it did not wait for
-     * space */
+    /* A send after which at most this many bytes are unread did not wait for
+     * space. */
     uint32_t always;
 };
 /* A pipe holds at least this many bytes. A send that leaves no more than this

@@ -8,10 +8,10 @@
 #include "slave/build/node.h"
 #include "slave/build/plain.h"
 
-/* A signal that came while the call slept ended that sleep: its node gets the
- * coordinate of the call. A call that started after the signal may be one of
- * the signal's handler: the record of the interrupted call follows later, so
- * such signals are kept. */
+/* If a signal came while call `v` slept, the signal ended that sleep: gives the
+ * signal's node the coordinate of the call. Keeps the signals that came before
+ * the call. Then `v` may be a call of the signal's handler, and the record of
+ * the interrupted call follows later. */
 void b_apply_ending_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
@@ -273,13 +273,14 @@ static void on_lost(struct maker *m, const uint8_t *p)
     m->lost_ns = b_stamp_to_ns(&m->s->clock, h.word, h.t);
 }
 
-/* Longest time for one page, on average, ns. If the thread slept longer, it was
- * for something else as well, and how much was for pages is not known. */
+/* Longest plausible average time to read one page from the disk, ns. If the
+ * thread slept longer, it also waited for something else, and how much it
+ * waited for pages is not known. */
 #define PAGE_NS_MAX 10000000u
 
-/* Takes up to `most` ns of the run delay that the kernel counted from the last
- * reading before `from` to the first after `t`, and that was not taken yet. The
- * thread was ready to run then, and did not wait for a page. */
+/* Consumes and returns up to `most` ns of the run delay that the kernel counted
+ * from the last reading before `from` to the first after `t`. The thread was
+ * ready to run during that time, and did not wait for a page. */
 static uint64_t take_run_delay(struct maker *m, uint64_t from, uint64_t t,
                                uint64_t most)
 {
@@ -302,7 +303,8 @@ static uint64_t take_run_delay(struct maker *m, uint64_t from, uint64_t t,
                        begin = y->next ? d[y->next - 1].t : s->first_ns;
         if (end <= from)
             ns = y->left_ns = 0;
-        else if (begin < from && end < t) /* most of it may be a call's */
+        else if (begin < from && end < t) /* count only the share after `from`:
+                                             the rest may belong to a call */
             ns = (uint64_t)((ips_u128)ns * (end - from) / (end - begin));
         y->left_ns = ips_add_sat(y->left_ns, ns);
     }
@@ -313,9 +315,10 @@ static uint64_t take_run_delay(struct maker *m, uint64_t from, uint64_t t,
     return taken;
 }
 
-/* PAGEFAULT: since its node before, the thread slept outside of calls, for
- * pages from the disk. The sleep is placed at the end of that time; how the
- * thread's sleeps and its computing alternated is not known. */
+/* Handles a PAGEFAULT: since its previous node, the thread slept outside of
+ * calls while pages were read from the disk. The sleep is placed at the end of
+ * that time; how the thread's sleeps and its computing alternated is not
+ * known. */
 static void on_page_faults(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_cpu r;
@@ -324,11 +327,11 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
     /* a wait that the next record takes over has no node yet */
     if (m->spin.elapsed_ns || (m->wait.pending && m->wait.node == IPS_NO_NODE))
         return;
-    const uint32_t before = b->nodes - 1; /* at least the START of the chain */
+    const uint32_t before = b->nodes - 1; /* a chain has at least START */
     const uint64_t t = b_stamp_to_ns(&m->s->clock, r.h.word, r.h.t);
     uint64_t slept = b_off_cpu_between_calls_ns(
         t, b->out->g.t_ns[before], r.cpu, b->cpu_at[before], b->off_ns);
-    /* neither time of calls, nor of an image before, nor of lost records */
+    /* leave out the time of calls, of an earlier image and of lost records */
     uint64_t since = ips_max_u64(m->last_ret, m->s->first_ns);
     since = ips_max_u64(since, m->lost_ns);
     slept = ips_min_u64(slept, ips_sub_sat(t, since));
@@ -338,7 +341,8 @@ static void on_page_faults(struct maker *m, const uint8_t *p)
         slept = 0;
     uint32_t call = b_node(b, IPS_NODE_AUX, r.cpu, t - slept, r.cpu, IPS_NONE);
     if (slept < B_BLOCKED_NS)
-        return; /* that node ends the time that was looked at */
+        return; /* too short for a wait: `call` only marks where the time of the
+                   next PAGEFAULT begins */
     b->off_ns = slept;
     uint32_t ret = b_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
     b->out->g.wait[ret] = slept;

@@ -27,7 +27,7 @@ struct wait {
     uint64_t cpu, blocked_ns;
     uint32_t ready; /* what the poll reported as ready: a channel id, or
                        IPS_READY_EPOLL; 0: not known */
-    uint32_t arc;   /* the wait lies in the arc into this node */
+    uint32_t arc;   /* the wait is in the arc into this node */
     struct spin spin;
     /* `node`: the node of the poll's return, if the poll waited for a stream
      * (build/poll.c); else IPS_NO_NODE. t, t_ret, cpu_ret: call and return of
@@ -59,12 +59,13 @@ struct chosen {
 
 /* The stops of the thread's process (build/job_control.c). */
 struct maker_job_stop {
-    uint32_t next, end;          /* indexes into job_stops[] */
-    uint64_t t, cpu;             /* at the return of the thread's last record */
+    uint32_t next, end; /* indexes into job_stops[] */
+    /* time and CPU time at the return of the thread's last record */
+    uint64_t t, cpu;
     const struct b_job_stop *in; /* the stop that ended during the current call
                                     and has no node yet; or NULL */
-    uint64_t slept;      /* wait of the stop's node, ns: from the call until
-                            SIGCONT */
+    uint64_t slept; /* time from the call until SIGCONT, ns: the wait of the
+                       stop's node */
     uint64_t stopped_ns; /* part of the call during which the process was
                             stopped (for b_decode_interval) */
 };
@@ -102,9 +103,11 @@ struct maker {
     uint32_t signal_node; /* node of the signal that ended the current call */
     struct run_delay {
         const struct b_stream *stream;
-        uint32_t next;    /* readings of the stream that are over */
-        uint64_t left_ns; /* of the delay up to the newest of them */
-    } run_delay;          /* of page faults: build/node.c */
+        uint32_t next;    /* number of readings processed so far */
+        uint64_t left_ns; /* run delay in these readings that no page fault has
+                             used yet */
+    } run_delay;          /* run delay during page faults: take_run_delay() in
+                             build/node.c */
     uint64_t lost_ns;     /* when the newest LOST was written */
     /* The last call that may have waited for a signal: its return, the CPU time
      * at its call, and how long it slept, ns. */
@@ -121,8 +124,8 @@ struct maker {
 struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
-    bool by_signal; /* a signal from a recorded sender ended it */
-    /* A signal that needs no arc (taken_signal.no_arc) ended it. */
+    bool by_signal; /* a signal from a recorded sender ended the call */
+    /* A signal that needs no arc (taken_signal.no_arc) ended the call. */
     bool by_timer_or_outside;
     struct b_chan *chan;
     uint32_t end;
@@ -222,7 +225,8 @@ static inline void b_decode_interval(struct maker *m, uint32_t word, uint64_t t,
         b_apply_ending_signal(m, v);
 }
 
-/* The part of a call, in ns, that b_decode_interval() did not add to off_ns. */
+/* Returns the part of a call, in ns, that b_decode_interval() did not add to
+ * off_ns. */
 static inline uint64_t b_awake_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
@@ -244,7 +248,7 @@ void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
  * on another machine. */
 int b_add_ext_receive(struct maker *m, const struct interval *v, uint32_t node,
                       uint64_t len, uint64_t slept) IPS_MUST_USE;
-/* build/io.c: each processes one record. */
+/* build/io.c: each function handles one record of the type in its name. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
@@ -278,8 +282,8 @@ void b_add_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
  * timeout, ended it. `err`: error of the call; 0: none. */
 void b_add_unended_call(struct maker *m, const struct interval *v,
                         uint32_t err);
-/* Ends the pending wait, if there is one: the poll's node keeps it, or it
- * counts as a poll after which nothing was read. */
+/* Ends the pending wait, if there is one. The poll's node keeps the wait;
+ * without a node, the wait counts as a poll after which nothing was read. */
 void b_count_pending_as_idle(struct maker *m);
 
 /* build/poll.c: called when the poll `r` reports what the pending wait waited
@@ -299,15 +303,14 @@ static inline bool b_polled_epoll(const struct maker *m)
     return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
 }
 
-/* build/retry.c */
-/* b_make_tries_nodes() makes the nodes of BLOCKs with op MADE or FOUND.
- * b_count_if_nap() returns whether the sleep `v` is a nap between tries: either
- * a recorded thread let the last try succeed, or the tries test a condition
- * that no record shows. It counts such a nap. */
+/* build/retry.c: b_make_tries_nodes() makes the nodes of BLOCKs with op MADE or
+ * FOUND. b_count_if_nap() returns whether the sleep `v` is a nap between tries:
+ * either a recorded thread let the last try succeed, or the tries test a
+ * condition that no record shows. It counts such a nap. */
 void b_make_tries_nodes(struct maker *m, const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
 
-/* build/spin.c */
+/* Functions of build/spin.c. */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_on_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
@@ -317,8 +320,8 @@ struct spin b_pop_spin_before(struct maker *m, struct interval *v);
  * v->cpu to the wait's coordinate, and adds its spinning to *spin. */
 void b_take_over_pending_wait(struct maker *m, struct interval *v,
                               enum ips_wait_cause cause, struct spin *spin);
-/* Records that the spinning `s` ended with node `node`, and takes the CPU burnt
- * out of cpu_at of that node. */
+/* Records that the spinning `s` ended with node `node`, and subtracts its CPU
+ * time from cpu_at of that node. Returns 0 or a negative IPS_E_ code. */
 int b_subtract_spin_at_node(struct maker *m, uint32_t node,
                             const struct spin *s) IPS_MUST_USE;
 
@@ -326,12 +329,12 @@ int b_subtract_spin_at_node(struct maker *m, uint32_t node,
  * ended, if it was in one: adds its wait, and a node if it was a send. */
 int b_add_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
 
-/* build/io.c, build/sync_node.c: the cause of the wait of a BLOCK with this op,
- * or of an ACQUIRE of this kind. */
+/* build/io.c, build/sync_node.c: return the cause of the wait of a BLOCK with
+ * this op, or of an ACQUIRE of this kind. */
 enum ips_wait_cause b_cause_of_op(uint32_t op);
 enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 
-/* build/sync_node.c */
+/* Functions of build/sync_node.c. */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_short_sync(struct maker *m, const uint8_t *p);
 int b_on_event_wait(struct maker *m, struct b_sync *s,

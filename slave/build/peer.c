@@ -1,5 +1,5 @@
-/* Joins the two ends of each channel that has both on this machine. Ends of
- * pipes are joined by inode in build/channel.c, datagrams one by one in
+/* Joins the two ends of each channel whose ends are both on this machine. Ends
+ * of pipes are joined by inode in build/channel.c, datagrams one by one in
  * build/dgram.c. */
 #include "slave/build/internal.h"
 
@@ -48,10 +48,10 @@ static bool mark_if_uncertain(struct build *b, const struct entry *v,
     return others > 0;
 }
 
-/* Joins, within each key, every entry with an earlier entry of the other side
- * that is not joined yet. `in_turn`: with the first of them (as a listener
- * accepts connections). Otherwise with the last, because only the latest use of
- * a TCP 4-tuple can still be open. */
+/* Joins entries of the same key: each entry with an earlier entry of the other
+ * side that is not joined yet. `in_turn`: with the earliest such entry, because
+ * a listener accepts connections in order. Otherwise with the latest one,
+ * because only the latest use of a TCP 4-tuple can still be open. */
 static void join_entries(struct build *b, struct entry *v, uint32_t n,
                          bool in_turn)
 {
@@ -221,8 +221,8 @@ static void join_user_ends(struct build *b, const struct entry *v, uint32_t n)
 /* ---- ends that may have a peer on another machine ---- */
 
 /* Marks ends whose peer may be in another pool: on another machine, or on this
- * one if several pools act as "machines". So the address does not matter. Only
- * the master knows all ends. */
+ * one if several pools act as "machines". So a local address does not exclude
+ * this. Only the master knows all ends. */
 int b_mark_far_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {

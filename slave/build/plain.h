@@ -95,7 +95,8 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
     return r->t <= r->t_ret;
 }
 
-/* b_blocked_ns() of a plain record, in which neither clock runs backwards. */
+/* Like b_blocked_ns(), for a plain record, in which neither clock runs
+ * backwards. */
 static inline uint64_t b_plain_slept(const struct b_plain *r)
 {
     return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);
@@ -130,10 +131,10 @@ struct b_plain_slot {
     uint32_t messages, put;
     bool local, noted; /* `noted`: the slot is in `used` */
     uint64_t bytes, t, t_ret;
-    /* For sends: the place of the next send, and the end of the free places.
-     * For receives that are matched when they are made (`flow`): the next send
-     * of the peer, whose bytes begin where those of the earlier receives end,
-     * and the end of its block. */
+    /* For sends: the slot of the next send, and the end of the free slots. For
+     * receives that are matched when they are made (`flow`): the next send of
+     * the peer, whose bytes begin where those of the earlier receives end, and
+     * the end of its block. */
     struct b_op *op, *last;
     struct inflow *flow; /* the state of the end without the slot's receives;
                             NULL: pass `match` matches them */

@@ -256,8 +256,8 @@ static bool link_send_to_poll(struct build *b, struct inflow *f,
     return true;
 }
 
-/* Had the stream ended at time t? Only if it was shut down, or if no process
- * held its write end any more. */
+/* Whether the stream had ended at time t: it was shut down, or no process held
+ * its write end any more. */
 static bool ended_before(const struct build *b, uint32_t from, uint64_t t)
 {
     const struct b_end *e = &b->ends[from];

@@ -37,7 +37,8 @@ struct slave_proc_line {
     } mark;
 };
 
-/* To be called at the start of another stream. */
+/* Forgets the long records of the previous stream. Call it at the start of each
+ * stream. */
 static inline void slave_line_reset(struct slave_proc_line *line)
 {
     line->known = line->mark_known = line->io_known = false;
@@ -45,8 +46,8 @@ static inline void slave_line_reset(struct slave_proc_line *line)
         line->mark_text[i].bytes = 0;
 }
 
-/* CPU time at stamp `t` of a thread that ran without a pause since stamp t0,
- * when its CPU time was cpu0. */
+/* Returns the CPU time, ns, at stamp `t` of a thread that ran without a pause
+ * since stamp t0, when its CPU time was cpu0. */
 static inline uint64_t slave_baseline_cpu(const struct ips_clock *clock,
                                           uint64_t t0, uint64_t cpu0,
                                           uint64_t t)
@@ -72,7 +73,7 @@ static inline void slave_mark_keep(struct slave_proc_line *line,
     line->mark_t = r.h.t;
     line->mark_cpu = r.cpu;
     if (bytes == 0 || bytes > sizeof(p->text) ||
-        record[len - 1] != '\0') /* no agent writes this */
+        record[len - 1] != '\0') /* damaged: no agent writes such a text */
         return;
     p->bytes = bytes;
     memcpy(p->text, record + sizeof(r), bytes);

@@ -51,7 +51,7 @@ static uint32_t exec_stream(const struct build *b, const struct b_image *im)
     return best;
 }
 
-/* Is image i the same process as image i - 1 after an exec? */
+/* Whether image i is the same process as image i - 1 after an exec. */
 static bool image_continues(const struct build *b, uint32_t i)
 {
     if (i == 0)

@@ -60,7 +60,7 @@ static void set_process_end_text(struct ips_proc *row, const struct ended *e,
         snprintf(row->end, sizeof(row->end), "%s %u", what, number);
 }
 
-/* Did another process get the same pid later? */
+/* Whether another process got the same pid later. */
 static bool pid_reused(const struct build *b, const struct b_proc *p)
 {
     uint32_t next = p->first_image + p->image_count;
@@ -179,7 +179,7 @@ static void compute_own_rusage(struct build *b)
             !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
             continue;
         if (j->child_cpu == IPS_CPU_UNKNOWN)
-            /* the child's share is unknown */
+            /* it is not known how much of the CPU time was the child's */
             row->rusage_cpu_ns = IPS_CPU_UNKNOWN;
         else
             row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);

@@ -122,7 +122,7 @@ static bool is_written(const struct b_ext *x, const struct peer *p)
         return true; /* the master decides whether the send exists, when it
                         joins the machines */
     if (x->pos & IPS_POS_EXACT)
-        /* for datagrams, the master decides this as well */
+        /* For datagrams, the master decides whether the send exists. */
         return x->pos != IPS_POS_EOF;
     return x->pos <= p->sent_bytes;
 }
@@ -191,7 +191,8 @@ static int set_end_peers(struct ips_built *b, const struct ips_peer_row *rows,
             return ips_err_set(err, IPS_E_USAGE, "peer of end %u of %u",
                                rows[i].end, b->end_count);
         if (b->more->base_peer[rows[i].end] != IPS_PEER_UNKNOWN)
-            continue; /* decided on this machine, whatever others report */
+            continue; /* this machine has decided, whatever other machines
+                         report */
         b->ends[rows[i].end].peer =
             rows[i].traced ? IPS_PEER_REMOTE : IPS_PEER_UNTRACED;
         peers[rows[i].end] =

@@ -169,8 +169,9 @@ int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
 
 /* Least number of similar sleeps that count as naps between tries. */
 #define NAPS_MIN 3u
-/* CPU time between two naps that is not work: a fiftieth of a nap, within these
- * limits. A test of a flag takes less CPU, the work of a periodic task more. */
+/* CPU time that a thread needs between two naps to test a flag: at most a
+ * fiftieth of a nap, within these limits. The work of a periodic task takes
+ * more. */
 #define LOOK_PARTS 50u
 #define LOOK_MIN_NS 5000u
 #define LOOK_MAX_NS 50000u
@@ -180,10 +181,10 @@ int b_scan_tried_acquire(struct build *b, const struct b_stream *s,
 /* A sleep longer than twice the last nap plus this (ns) ends the run of naps: a
  * busy machine does not explain it. */
 #define NAP_ODD_NS 1000000000u
-/* One nap in this many may be odd: on a busy machine a nap may take much
- * longer, and the agent guesses the CPU time between two readings of the clock.
- * But LOOK_LONG_NS of CPU time or more is work: by then the agent has read the
- * clock. */
+/* At most one nap in this many may be odd. On a busy machine a nap may take
+ * much longer, and the agent only estimates the CPU time between two readings
+ * of the clock. But LOOK_LONG_NS of CPU time or more is always work, because by
+ * then the agent has read the clock. */
 #define NAPS_OF_ONE_ODD 8u
 #define LOOK_LONG_NS (2u * B_READ_NS)
 
@@ -429,7 +430,7 @@ static bool is_nap_child_of_parent(const struct build *b, uint32_t proc)
            y->made != IPS_NONE && y->from <= begun;
 }
 
-/* limit of the conditions that a thread tries in turn */
+/* limit of the conditions that a thread tries alternately, with naps between */
 #define TURNS 8u
 
 static bool count_nap_of_retry(struct maker *m, const struct interval *v)

@@ -68,9 +68,9 @@ static void update_pending_poll(struct scan *c, uint32_t type,
     c->poll_t = c->t;
 }
 
-/* Adds a b_sync for a poll that slept until an eventfd was written or a queue
- * got a message or space: that is what it waited for, whether or not a read
- * follows. Also for the poll of a nested epoll, and for a poll that was
+/* Adds a b_sync for a poll that slept until an eventfd was written, or until a
+ * queue got a message or space. The poll waited for that event, whether or not
+ * a read follows. Also handles a poll of a nested epoll, and a poll that was
  * repeated in a spin. */
 static int scan_object_poll(struct scan *c, const struct ips_rec_io *r,
                             uint64_t t_ret)
@@ -203,8 +203,8 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     return 0;
 }
 
-/* Whether `status`, as wait() returned it, says that the child ended; otherwise
- * it was stopped or continued. */
+/* Whether `status`, as wait() returned it, means that the child ended;
+ * otherwise the child was stopped or continued. */
 static bool status_ended(uint32_t status)
 {
     return (status & 0x7fu) != 0x7fu;
@@ -565,8 +565,8 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    /* nodes of START, of the start of its image, of a send that did not end,
-     * and of END */
+    /* room for the nodes of START, of the start of its image, of a send that
+     * did not end, and of END */
     s->node_capacity = 4;
     for (;;) {
         bool received = false;
@@ -605,8 +605,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     uint64_t events = s->events, first_ns = s->first_ns;
     bool goes_on = !s->end_kind && !s->exec_last && !s->in->dead;
     uint32_t type, len;
-    /* New tries would turn earlier sleeps into naps, but these have nodes
-     * already. */
+    /* New tries would turn earlier sleeps into naps. Those sleeps have nodes
+     * already, so then the whole run must be built again. */
     uint32_t retries = b->retries.n, nap_runs = b->nap_runs.n;
     const uint8_t *p;
     s->first_fresh = b->delays.n;
@@ -624,7 +624,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
         c.t = b_stamp_to_ns(&s->clock, c.word, h.t);
-        /* a reading shortens the sleeps of page faults before it */
+        /* A reading of the run delay shortens the sleeps of the page faults
+         * before it, whose nodes are made already. */
         b->broken |= type == IPS_REC_RUNDELAY && s->paged;
         b->broken |= !b_can_add_incrementally(type, p, len) || s->end_kind ||
                      s->exec_last || s->empty || s->in->dead;
@@ -638,7 +639,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     return 0;
 }
 
-/* Orders streams by image, the main thread's first, tasks last. */
+/* Orders streams by image. Within an image, the main thread's stream comes
+ * first and tasks come last. */
 static int cmp_stream(const void *va, const void *vb)
 {
     const struct b_stream *a = va, *b = vb;

@@ -29,7 +29,8 @@ struct shared {
     /* more bytes were sent than read, perhaps because there is another reader
      */
     bool taken;
-    B_ARRAY(uint64_t) empty; /* moments at which nothing was unread */
+    /* times at which everything that had been sent was read */
+    B_ARRAY(uint64_t) empty;
 };
 
 /* Returns the time from which on the thread slept for a receive: in the receive
@@ -46,9 +47,9 @@ static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 
 enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 
-/* Does the clock contradict that `send` wrote the last byte of `r`? Then an
- * unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as well.
- * `send` NULL: no known send did; `whole`: none can come later. */
+/* Returns whether the clock contradicts that `send` wrote the last byte of `r`,
+ * because an unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as
+ * well. `send` NULL: no known send did; `whole`: none can come later. */
 static enum doubt doubt_of(const struct build *b, const struct b_read *r,
                            const struct b_op *send, bool whole)
 {
@@ -157,8 +158,8 @@ static void leave_unmatched(struct shared *k, const struct b_read *r)
         b->out->counts.pending++;
 }
 
-/* If there may be another reader: did `r` sleep until the send that follows
- * `send` had begun? Then the following send woke it, and another reader
+/* If there may be another reader: returns whether `r` slept until the send that
+ * follows `send` had begun. Then the following send woke it, and another reader
  * received the bytes of `send`. */
 static bool woken_later(const struct shared *k, const struct b_read *r,
                         uint32_t send)
@@ -247,7 +248,8 @@ int b_match_shared(struct build *b, uint32_t to)
                        .reads = e->read_count};
     struct position p = {0, 0};
     e->shared = true;
-    /* only a whole build matches shared streams */
+    /* Only a whole build matches shared streams, so the run has to be built
+     * again. */
     b->broken |= b->incremental != NULL;
     int rc = collect_ops(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)

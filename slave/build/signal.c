@@ -14,16 +14,17 @@
 
 #include "slave/build/internal.h"
 
-/* Most KILLs tried for one signal: between a KILL and the taking, its sender
- * hardly sends this signal to more other processes. */
+/* Limit of the KILLs that are examined for one signal. Between a KILL and the
+ * delivery of its signal, a sender hardly sends the same signal to more other
+ * processes. */
 #define LOOK_BACK 256u
 
 struct index {
     const struct build *b;
-    uint32_t *kills;    /* by (pid namespace, sender, signal, t) */
-    uint32_t *procs;    /* by (pid namespace, pid, start) */
+    uint32_t *kills; /* indexes, sorted by (pid namespace, sender, signal, t) */
+    uint32_t *procs; /* indexes, sorted by (pid namespace, pid, start) */
     bool one_namespace; /* all processes of the run share a pid namespace */
-    uint32_t *forked;   /* [forks.n] pids of all processes made, sorted */
+    uint32_t *forked;   /* [forks.n] pids that all forks returned, sorted */
     uint64_t sent;      /* a bit for each signal that a KILL of the run sent */
 };
 
@@ -57,7 +58,7 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* ---- one signal taken ---- */
+/* ---- the KILL that sent a signal ---- */
 
 static bool is_meant(const struct build *b, const struct b_kill *k,
                      const struct b_signal_taken *y)
@@ -68,9 +69,10 @@ static bool is_meant(const struct build *b, const struct b_kill *k,
     return k->to_group || k->pid == to->pid;
 }
 
-/* Compares kill i with taking y, by (sender, signal). < 0: the kill is sorted
- * before; 0: both are equal, and the kill is not later than the taking; > 0: it
- * is sorted after, or is later. */
+/* Compares kill i with the taken signal `y`, by (pid namespace, sender,
+ * signal). < 0: the kill sorts before `y`; 0: sender and signal are equal, and
+ * the kill is not later than `y`; > 0: the kill sorts after `y`, or is
+ * later. */
 static int compare_kill_with_taking(const struct build *b, uint32_t i,
                                     const struct b_signal_taken *y)
 {
@@ -131,10 +133,11 @@ uint32_t b_find_process_of_pid(const struct build *b, const uint32_t *by_pid,
 /* A KILL or the end of a child, which may have made a signal pending. */
 struct sent {
     uint64_t t;
-    uint32_t kill, child; /* or IPS_NONE */
+    uint32_t kill, child; /* the KILL, or the child that ended; the other one is
+                             IPS_NONE */
 };
 struct sents {
-    struct sent *v; /* by time */
+    struct sent *v; /* sorted by time */
     uint32_t n;
 };
 
@@ -162,8 +165,8 @@ static int collect_sents(const struct build *b, struct sents *s)
     return 0;
 }
 
-/* Whether a signalfd for the signals `set` (IPS_READY_SIGNALFD) reports this
- * one. */
+/* Whether a signalfd for the signals in `set` (IPS_READY_SIGNALFD) reports
+ * signal `sig`. */
 static bool is_in_set(uint32_t set, uint32_t sig)
 {
     return set >> (sig < 28 ? sig : 0) & 1;
@@ -237,7 +240,8 @@ static bool was_sent(const struct b_signal_taken *y)
     return y->code == SI_USER || y->code == SI_TKILL || y->code == SI_QUEUE;
 }
 
-/* Whether the kernel sent this signal for a key or a new size of a terminal. */
+/* Whether the kernel sent this signal because of a key or a new size of a
+ * terminal. */
 static bool is_of_terminal(const struct b_signal_taken *y)
 {
     return y->code == SI_KERNEL && (y->sig == SIGINT || y->sig == SIGQUIT ||
@@ -264,12 +268,12 @@ static uint64_t bit_of_signal(uint32_t sig)
     return sig - 1 < 64 ? (uint64_t)1 << (sig - 1) : 0;
 }
 
-/* Was the signal sent by a process that does not belong to the run? The kernel
+/* Whether a process that does not belong to the run sent the signal. The kernel
  * gives the sender's pid as 0 if the receiver's namespace does not have it. But
  * with SI_QUEUE the pid is what the sender wrote there (rt_sigqueueinfo,
- * pidfd_send_signal), perhaps 0. A process of the run that ever had the pid may
- * be the sender; one between vfork and exec records no KILL, and has no process
- * of its own in the graph. */
+ * pidfd_send_signal), perhaps 0. Any process of the run that ever had the pid
+ * may be the sender. A process between vfork and exec records no KILL and has
+ * no process of its own in the graph, so the pids of forks count, too. */
 static bool is_from_outside(const struct index *x,
                             const struct b_signal_taken *y)
 {

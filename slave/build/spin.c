@@ -101,10 +101,10 @@ static int compare_unended_by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Is node i the return of a send that did not wait for space but was preempted?
- * On local streams, and for small messages to other machines, build/match.c has
- * decided this (mark_send_preempted). UDP sends count as preempted, too,
- * because the network has queues of its own. */
+/* Whether node i is the return of a send that did not wait for space but was
+ * preempted. On local streams, and for small messages to other machines,
+ * build/match.c has decided this (mark_send_preempted). UDP sends count as
+ * preempted, too, because the network has queues of its own. */
 static bool only_preempted(const struct ips_built *b, uint32_t i)
 {
     const struct ips_graph *g = &b->g;
@@ -118,8 +118,8 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
     return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
-/* Did the thread sleep for node i, which has no cross arc?
- * ips_built_set_peers() may make one later, so unended_ns_now() tests this
+/* Whether the thread slept for node i, and the node has no cross arc.
+ * ips_built_set_peers() may make an arc later, so unended_ns_now() tests this
  * again. */
 static bool slept_without_arc(const struct ips_built *b, uint32_t i)
 {

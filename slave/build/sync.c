@@ -37,13 +37,13 @@
 #define VALUE_AFTER_COND 1
 /* Most releases tried for one waiter: enough for a burst of posts. */
 #define LOOK_BACK 512u
-/* A thread that waits again after less CPU time (ns) than this only tested what
- * it waits for. */
+/* A thread that waits again after less CPU time (ns) than this only tested its
+ * condition in between. */
 #define TEST_CPU_NS 100000u
 /* A release counts as the end of a single wait that timed out only if it came
  * at most this long (ns) before the return. */
 #define JUST_BEFORE_NS 1000000u
-/* The adjacent wait of a thread is searched among this many of its records. */
+/* adjacent_wait() searches at most this many records of the thread. */
 #define RECORDS_BETWEEN 6u
 
 /* Read locks and write locks of a rwlock are of one class: they use one object.
@@ -110,12 +110,13 @@ static int cmp_return(const void *va, const void *vb, void *arg)
 
 struct object {
     struct build *b;
-    uint32_t *release, releases; /* indexes of its records, ordered by t */
+    uint32_t *release, releases; /* indexes of the object's RELEASE and ACQUIRE
+                                    records, each ordered by t */
     uint32_t *acquire, acquires;
 };
 
-/* Can the release end another wait? Releases of some kinds end at most `left`
- * more, those of other kinds any number. */
+/* Whether the release can end another wait. Releases of some kinds can end at
+ * most `left` more waits, those of other kinds any number. */
 static bool can_release_another(const struct b_sync *r)
 {
     bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
@@ -123,15 +124,15 @@ static bool can_release_another(const struct b_sync *r)
     return !counts || r->value < 0 || r->left > 0;
 }
 
-/* Does this ACQUIRE use up a unit of a semaphore's or queue's RELEASE? A poll
- * of it, or a signal that a message came, does not. */
+/* Whether this ACQUIRE uses up a unit of a semaphore's or queue's RELEASE. A
+ * poll, or a signal that a message came, does not. */
 static bool takes_one(const struct b_sync *a)
 {
     return !a->polled && !a->notified;
 }
 
-/* Does the release before or after release `at` overlap with it in time? Then
- * it may have ended the wait as well. Releases by the same thread, or by the
+/* Whether the release before or after release `at` overlaps with it in time and
+ * so may have ended the wait as well. Releases by the same thread, or by the
  * acquirer, do not count. */
 static bool overlaps_other(const struct object *o, uint32_t at,
                            uint32_t acquirer)
@@ -187,8 +188,8 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return found;
 }
 
-/* Does the program test, after a wait for this kind of object, whether what it
- * waits for is so? */
+/* Whether programs wait for this kind of object in a loop and test their
+ * condition after each wait. */
 static bool is_tested_again(const struct b_sync *a)
 {
     return a->kind == IPS_SYNC_COND || a->kind == IPS_SYNC_FUTEX;
@@ -206,7 +207,8 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
         if (k >= b->syncs.n || v[k].stream != a->stream)
             return NULL;
         if (v[k].release || v[k].ready || b_sync_after_cond(&v[k]))
-            continue; /* of its mutex */
+            continue; /* no wait for the object: a release, or a record of the
+                         condition's mutex */
         const struct b_sync *first = step > 0 ? a : &v[k],
                             *second = step > 0 ? &v[k] : a;
         return b_compare_sync_objects(a, &v[k]) == 0 &&
@@ -217,8 +219,8 @@ static const struct b_sync *adjacent_wait(const struct build *b, uint32_t index,
     return NULL;
 }
 
-/* Is the wait at `index` the last of its thread, which waits for the same
- * object again in an unfinished call, with nothing but a test between? */
+/* Whether the thread, after the wait at `index`, did nothing but a test and now
+ * waits for the same object again, in an unfinished call. */
 static bool waits_again_now(const struct build *b, uint32_t index)
 {
     const struct b_sync *v = b->syncs.v, *a = &v[index];
@@ -234,8 +236,8 @@ static bool waits_again_now(const struct build *b, uint32_t index)
            ips_sub_sat(begun->cpu, a->cpu) < TEST_CPU_NS;
 }
 
-/* Could a thread have ended this wait although the wait timed out? If so, sets
- * *earliest to the earliest time of the release that may have done so. */
+/* Whether a thread may have ended this wait although the wait timed out. If so,
+ * sets *earliest to the earliest time of the release that may have done so. */
 static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
                                         uint64_t *earliest)
 {
@@ -251,9 +253,9 @@ static bool may_have_ended_before_limit(const struct build *b, uint32_t index,
 }
 
 /* Finds the newest release of the object by another thread from `earliest` to
- * the return of `a`, which timed out. A release that woke all waiters, or one
- * that woke another thread, counts only just before the return: `a` would have
- * been woken, too, or what was given was taken by the other thread. */
+ * the return of `a`, which timed out. A release that woke all waiters, or that
+ * woke another thread, counts only if it came just before the return. An
+ * earlier one would have woken `a`, too, or the other thread used it up. */
 static void match_timed_out(const struct object *o, struct b_sync *a,
                             uint64_t earliest)
 {
@@ -374,7 +376,8 @@ static void match_object(struct object *o, bool after)
         qsort_r(o->acquire, o->acquires, sizeof(*o->acquire), cmp_return, o->b);
     for (uint32_t i = 0; i < o->acquires; i++)
         match_acquire(o, o->acquire[i], after);
-    /* after the others, which may have taken what was given */
+    /* Waits that timed out come last, because the other waits may have used up
+     * the releases. */
     for (uint32_t i = 0; i < o->acquires && !after; i++) {
         uint64_t earliest;
         if (may_have_ended_before_limit(o->b, o->acquire[i], &earliest))

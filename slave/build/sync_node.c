@@ -3,9 +3,9 @@
 
 #include "slave/build/node.h"
 
-/* Did the thread spin for the lock? The CPU of a wait that spun is not work. If
- * the thread slept instead, the CPU of the call belongs to the work after the
- * sleep. */
+/* Whether the thread spun for the lock. The CPU of a wait that spun is not
+ * work. If the thread slept instead, the CPU of the call belongs to the work
+ * after the sleep. */
 static bool has_spun(const struct b_sync *s)
 {
     bool tries = s->kind <= IPS_SYNC_SEMAPHORE || s->kind == IPS_SYNC_FLOCK ||
@@ -27,8 +27,8 @@ enum ips_wait_cause b_cause_of_sync(uint32_t kind)
 
 /* Handles a read of an eventfd, of inotify or of a pseudo terminal, or a poll
  * that an eventfd or a message queue ended. It takes over the wait of an
- * earlier poll, or of failed attempts. What a terminal has may come from a
- * person. */
+ * earlier poll, or of failed attempts. A wait for terminal input does not count
+ * as unended, because a person may have typed the input. */
 int b_on_event_wait(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_pop_spin_before(m, v);
@@ -105,7 +105,8 @@ static void on_tried_connect(struct maker *m, struct b_sync *s)
     s->next = m->b->nodes;
 }
 
-/* A write to a terminal that waited until its other side read. */
+/* Counts the wait of a write to a terminal that slept until the other side
+ * read. */
 static void count_blocked_release(struct maker *m, const struct ips_rec_sync *r,
                                   const struct interval *v)
 {
@@ -122,8 +123,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct interval v;
     int rc = 0;
     if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams) {
-        /* the scan of an incremental build made no b_sync of this record
-         * (scan_sync) */
+        /* There is no b_sync: the scan of an incremental build makes none for
+         * such a record (scan_sync). */
         b_decode_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
         count_blocked_release(m, &r, &v);
         return 0;
@@ -189,7 +190,7 @@ int b_subtract_spin_cpu(struct build *b)
     }
     for (uint32_t i = 0; i < b->spins.n; i++) {
         const struct b_spin *s = &b->spins.v[i];
-        /* the next node exists: it is END at the latest */
+        /* the next node exists: every chain has an END */
         uint64_t *w = &g->w[s->node + 1];
         uint64_t cut = ips_min_u64(*w, s->ns);
         *w -= cut;

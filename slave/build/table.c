@@ -171,7 +171,8 @@ static void find_root_and_goal(struct build *b)
             out->goal_node = node;
         }
     }
-    if (row->left_image) /* for a program that recorded nothing */
+    if (row->left_image) /* the program after the exec recorded nothing, so the
+                            run ends with the process */
         end = ips_max_u64(end, row->end_ns);
     out->root_start_ns = row->start_ns;
     out->goal_elapsed_ns = ips_sub_sat(end, row->start_ns);

@@ -10,7 +10,7 @@
 #include "slave/build/build.h"
 #include "slave/build/channel.h"
 
-/* An array with its count and capacity. */
+/* Declares an array with its number of elements and its capacity. */
 #define B_ARRAY(type)                                                          \
     struct {                                                                   \
         type *v;                                                               \
@@ -20,17 +20,17 @@
 /* Receives from one channel that failed with EAGAIN. */
 struct b_tries {
     uint32_t chan;   /* channel id; 0: accepts, on any socket */
-    uint64_t t, cpu; /* at the first call */
+    uint64_t t, cpu; /* time and CPU time at the first of these calls */
 };
 #define B_TRIES_KEPT 4u
 
-/* Naps since the last record of another kind: b_scan_naps(). */
+/* Naps since the stream's last record of another kind (b_scan_naps()). A nap is
+ * a short sleep between two tests of a condition. */
 struct b_naps {
-    uint32_t count, odd;  /* number of naps; number of odd ones: much longer or
-                             shorter than the others, or after more CPU time than
-                             the test of a flag needs */
-    uint32_t run;         /* index in nap_runs, once there are NAPS_MIN naps
-                             (build/retry.c) */
+    uint32_t count, odd; /* number of naps; number of odd naps: of another
+                            length, or after too much CPU time */
+    uint32_t run; /* index in nap_runs; valid once there are NAPS_MIN naps
+                     (build/retry.c) */
     uint64_t site, from;  /* call site and start of the first nap */
     uint64_t cpu_ret, ns; /* CPU time at the return of the last nap; length of
                              the last nap that was not odd in length */
@@ -39,19 +39,21 @@ struct b_naps {
 struct b_stream {
     const struct ips_stream_in *in;
     struct ips_clock clock;
-    /* image_stamp and stream_stamp of its header, in ns */
+    /* image_stamp and stream_stamp of the stream's header, converted to ns */
     uint64_t image_ns, stream_ns;
     uint32_t image, chain;
     uint32_t next; /* the stream that continues the chain after this one, or
                       IPS_NONE */
     bool task, empty;
-    uint64_t first_ns, last_ns; /* earliest and latest time of its records;
-                                   without records: stream_ns */
+    uint64_t first_ns, last_ns; /* earliest and latest time of the stream's
+                                   records; without records: stream_ns */
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_capacity;
-    uint64_t one_node; /* sends that need one node only: they did not sleep, and
-                          no earlier call of the stream returned after them */
-    uint64_t cost_ret_ns; /* for b_add_record_cost(): return of the last call */
+    uint64_t one_node; /* number of sends that need only one node: they did not
+                          sleep, and no earlier call of the stream returned
+                          after them */
+    uint64_t cost_ret_ns; /* for b_check_cold_call(): when the stream's last
+                             recorded call returned */
     uint64_t read_cpu_ns; /* for b_add_record_cost(): CPU time at the agent's
                              last reading of the CPU clock */
     /* CPU time used in calls that blocked since the reading at read_cpu_ns;
@@ -59,29 +61,29 @@ struct b_stream {
     uint64_t blocks_unread_ns;
     uint32_t blocks_unread;
     /* fields of the START record */
-    uint8_t start_kind; /* 0: no START */
+    uint8_t start_kind; /* kind of the first START record; 0: no START */
     uint32_t ppid;
     uint64_t start_ns, start_cpu, fork_seq, parent_image;
     bool exec_last; /* the stream ends with an EXEC that did not fail */
     uint64_t exec_ns;
-    const uint8_t *exec; /* path of its last EXEC, or NULL */
+    const uint8_t *exec; /* path of the stream's last EXEC, or NULL */
     bool named_exec;  /* pass `untraced` has counted the program of this EXEC */
-    uint8_t end_kind; /* kind of its last END record; 0: no END */
+    uint8_t end_kind; /* kind of the stream's last END record; 0: no END */
     uint64_t end_ns, end_status;
-    const uint8_t *name; /* text of its last NAME, or NULL */
+    const uint8_t *name; /* text of the stream's last NAME, or NULL */
     uint32_t name_len;
     /* This stream's first index in forks, joins, kills, takings, syncs,
      * retries, mades and nap_runs, which are in stream order. */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
     uint32_t first_retry, first_made, first_nap_run;
-    /* `tries`: since the last call of another kind; `napped`: those that a nap
-     * followed, until one of them succeeds. */
+    /* `tries`: failed receives since the last call of another kind. `napped`:
+     * the failed receives that a nap followed, until one succeeds. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
     struct b_naps naps;
-    bool paged; /* there was a PAGEFAULT after the last reading */
-    uint32_t first_delay, delay_count; /* its readings of the run delay: a range
-                                          in delays */
+    bool paged; /* a PAGEFAULT came after the last reading of the run delay */
+    uint32_t first_delay, delay_count; /* the stream's readings of the run
+                                          delay: a range in delays */
     /* the range in delays of the readings that the last b_scan_more() added */
     uint32_t first_fresh, fresh;
     struct ips_rec_guessed guessed; /* the last GUESSED record */
@@ -89,7 +91,8 @@ struct b_stream {
 
 struct b_image {
     uint32_t first_stream, stream_count;
-    uint32_t task_count; /* TASK streams; they are its last streams */
+    uint32_t task_count; /* number of TASK streams; they are the last streams of
+                            the image */
     uint32_t main;       /* stream of the main thread or IPS_NONE */
     uint32_t proc;
     uint32_t first_chan, chan_count;
@@ -102,38 +105,44 @@ struct b_proc { /* data of the process that only the build needs; same index as
     /* chain of the thread that survives execs; or IPS_NONE */
     uint32_t main_chain;
     uint32_t end_chain; /* chain whose END is the process's end */
-    uint32_t fork;      /* FORK that made it, or IPS_NONE */
-    uint32_t join;      /* JOIN that waited for its end, or IPS_NONE */
-    uint64_t last_ns;   /* time of its last record */
-    uint32_t
-        order_next; /* for b_link_forks_and_joins(): position, in the forks
-                       sorted by process, of the next one that may be a popen */
-    bool spawned;   /* the child of a vfork, spawn, popen or system: its first
-                       START has kind IMAGE */
+    uint32_t fork;      /* the FORK that made the process, or IPS_NONE */
+    /* the JOIN that waited for the end of the process, or IPS_NONE */
+    uint32_t join;
+    uint64_t last_ns;    /* time of the last record of the process */
+    uint32_t order_next; /* index in the forks by process where
+                            find_open_popen_fork() starts */
+    bool spawned; /* the child of a vfork, spawn, popen or system: its first
+                     START has kind IMAGE */
     uint32_t first_stop, stop_count; /* range in job_stops[] */
 };
 
 struct b_chain { /* data that only the build needs of the chain g.chains[] with
                     the same index */
     uint32_t first_stream, last_stream;
-    uint32_t fork;       /* FORK that is the predecessor of its START, or
-                            IPS_NONE */
-    uint64_t base;       /* coordinate of START */
-    uint64_t cpu_known;  /* the thread's CPU time as far as it is known, ns */
-    uint32_t image_aux;  /* node at which its image started, or IPS_NO_NODE */
-    int64_t end_shift;   /* coordinate of END less its cpu_at */
+    uint32_t fork; /* the FORK that is the predecessor of the chain's START, or
+                      IPS_NONE */
+    uint64_t base; /* the thread's CPU time at START (its coordinate) */
+    uint64_t cpu_known; /* the thread's CPU time at the last reading, ns */
+    uint32_t image_aux; /* spawned child: node at which its program started;
+                           else IPS_NO_NODE */
+    /* coordinate of the chain's END less cpu_at of that node */
+    int64_t end_shift;
     uint64_t unknown_ns; /* sum of the time off the CPU outside of calls */
-    bool read_delays;    /* its run delay was read, so `off` is in use */
-    /* pass `match` has to match its receives (build/plain/early.c) */
+    bool read_delays;    /* the kernel's run delay of the thread was read, so
+                            build.off is in use */
+    /* pass `match` must match the receives of this chain: they were not matched
+     * early (build/plain/early.c) */
     bool late;
 };
 
 struct b_fork {
     uint64_t t, t_ret, cpu, cpu_ret, seq;
-    uint64_t done_ns; /* popen, system: return of its JOIN; else UINT64_MAX */
+    uint64_t done_ns; /* popen, system: return of the JOIN for this fork; else
+                         UINT64_MAX */
     uint32_t pid, stream;
-    uint32_t child;      /* chain, or IPS_NONE */
-    uint32_t child_proc; /* the process, if the fork made one; or IPS_NONE */
+    uint32_t child;      /* chain of the child, or IPS_NONE */
+    uint32_t child_proc; /* the child process; IPS_NONE: not known, or the fork
+                            made a thread */
     uint32_t node;
     uint8_t kind;
     bool failed;
@@ -143,12 +152,12 @@ struct b_fork {
 struct b_join {
     uint64_t t_ret, seq, child_cpu;
     uint32_t pid, status, stream;
-    uint32_t child;      /* chain whose END it waited for, or IPS_NONE */
-    uint32_t child_proc; /* process that it waited for, or IPS_NONE */
+    uint32_t child;      /* chain whose END the join waited for, or IPS_NONE */
+    uint32_t child_proc; /* process that the join waited for, or IPS_NONE */
     uint32_t node;
     uint8_t kind;
     bool ended;      /* the child has ended; false: it was only stopped */
-    bool unrecorded; /* a thread of which the FORK is all that was recorded */
+    bool unrecorded; /* the FORK is the only record of the joined thread */
 };
 
 struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
@@ -166,45 +175,49 @@ struct b_sync { /* an ACQUIRE or RELEASE record, long or short */
     uint32_t dead_owner; /* ACQUIRE of a robust mutex whose owner died: the
                             owner's chain; else IPS_NONE */
     uint32_t node;
-    uint32_t next; /* the first node that its chain made after this record */
-    int32_t value, left; /* left: RELEASE: waiters that it may still wake */
+    uint32_t next; /* the first node that the thread made after this record */
+    int32_t value, left; /* `left`, of a RELEASE: number of waiters that it may
+                            still wake */
     uint32_t err;
     uint8_t kind; /* enum ips_sync */
     bool release;
-    bool used;     /* RELEASE: it ended a thread's wait */
-    bool ready;    /* ACQUIRE without a wait (an eventfd; a free lock) */
-    bool is_short; /* a short record: it gets a node only if it ended a thread's
-                      wait */
+    bool used;     /* RELEASE: this release ended a thread's wait */
+    bool ready;    /* ACQUIRE that did not wait: the eventfd had a value, or the
+                      lock was free */
+    bool is_short; /* a short record, which gets a node only if it ended a
+                      thread's wait */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd or a queue */
     bool notified; /* ACQUIRE: a signal that a message came (mq_notify) */
 };
-/* Objects that hold no lock: an event that one thread makes and another waits
- * for. */
+/* Whether objects of this kind hold no lock: they are events that one thread
+ * causes and another waits for. */
 static inline bool b_is_event(uint32_t kind)
 {
     return kind == IPS_SYNC_EVENTFD || kind == IPS_SYNC_WATCH ||
            kind == IPS_SYNC_TERMINAL;
 }
-/* `ino` of a TERMINAL: is it of what the controlling side writes? That may be a
- * person, or a program outside of the run. */
+/* Whether a TERMINAL record with this `ino` is about the input that the
+ * controlling side writes. A person may type that input, or a program outside
+ * of the run may write it. */
 static inline bool b_is_typed(uint64_t ino)
 {
     return ino & 1;
 }
-/* Programs make releases of these kinds all the time, mostly for nobody. */
+/* Whether programs make releases of this kind all the time, mostly without a
+ * waiter. */
 static inline bool b_is_common_release(uint32_t kind)
 {
     return kind == IPS_SYNC_WATCH || kind == IPS_SYNC_TERMINAL;
 }
-/* Does a wait of this kind often have no RELEASE, although nothing is missing?
- */
+/* Whether a wait of this kind often has no RELEASE, although no record is
+ * missing. */
 static inline bool b_may_lack_release(uint32_t kind)
 {
     return kind == IPS_SYNC_LISTEN || kind == IPS_SYNC_TERMINAL;
 }
-/* Failed tries with naps between, up to the one that succeeded; in stream
- * order. The event that let the last try succeed is the cause of that try's own
- * record (`sync`, `join`, `chan` or FOUND). */
+/* Failed tries with naps between, up to the try that succeeded; in stream
+ * order. The event that let the last try succeed is found as the cause of that
+ * try's own record (`sync`, `join`, `chan` or FOUND). */
 struct b_retry {
     uint64_t from, to; /* call of the first try, call of the successful one */
     uint32_t stream;
@@ -218,7 +231,8 @@ struct b_retry {
                       IPS_NONE */
     uint32_t node; /* node of the FOUND record */
 };
-/* Naps between tries of a condition that no record shows, in stream order. */
+/* A sequence of naps between which the thread tested a condition; no record
+ * shows the condition. In stream order. */
 struct b_nap_run {
     uint64_t from, to; /* call of the first nap; return of the last */
     uint32_t stream;
@@ -231,12 +245,13 @@ struct b_made { /* BLOCK op MADE: the call may have created file (dev, ino) */
     uint32_t dev, stream, node;
     bool used; /* a thread waited for the file */
 };
-struct b_spin { /* CPU burnt between a node and the next of its chain */
+struct b_spin { /* CPU time that a thread spent spinning between a node and the
+                   next node of its chain */
     uint32_t node;
     uint64_t ns;
 };
 
-struct b_fitted { /* g.wait of a node, before it was corrected */
+struct b_fitted { /* a node's g.wait before it was corrected */
     uint32_t node;
     uint64_t wait;
 };
@@ -248,12 +263,16 @@ struct b_delay { /* a RUNDELAY record: the kernel's sum of run delay at t */
 /* The time between two readings of a chain's run delay, or after the last
  * reading (build/delay.c). */
 struct b_window {
-    uint32_t node;         /* first node in the window */
-    uint32_t stream, next; /* the reading that ends it: its stream and index */
+    uint32_t node; /* first node in the window */
+    /* position of the reading that ends the window: its stream, and its index
+     * there */
+    uint32_t stream, next;
     /* `known`, `last_t`: the kernel's sum and the time at the previous reading;
-     * `left`: delay of earlier windows that fitted into no gap. */
+     * `left`: delay of earlier windows that was longer than their gaps and
+     * sleeps. */
     uint64_t known, left, last_t;
-    bool has_base, read; /* `known` is valid; there was a previous reading */
+    /* has_base: `known` is valid; read: there was a previous reading */
+    bool has_base, read;
     /* Sums that earlier windows added to the thread's row and to the counts. */
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
@@ -284,18 +303,20 @@ struct b_kill { /* a KILL record: a process sent a signal */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t pid, tid, sig; /* receiver's pid and tid (0: any thread); signal */
-    uint32_t group;         /* receivers: this process group; 0: unknown, or
-                               not sent to a group */
+    uint32_t group; /* signal to a group: the process group; 0: not known, or no
+                       group */
     bool to_group, is_taken;
 };
-struct b_signal_taken { /* a SIGNAL record: a thread took a signal */
+struct b_signal_taken { /* a SIGNAL record: a signal was delivered to a thread
+                         */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t from, sig; /* sender's pid, or 0 */
     int32_t code;
-    uint32_t kill, child; /* index in kills[] of the KILL that sent it; process
-                             whose end it reports; or IPS_NONE */
-    bool outside;         /* the sender is no process of the run */
+    /* the KILL that sent the signal, index in kills[]; process whose end the
+     * signal reports; or IPS_NONE */
+    uint32_t kill, child;
+    bool outside; /* the sender is no process of the run */
     /* `polled`: a poll of a signalfd that no read followed. It was called at
      * `asked` and returned at t; `sig` has the signals that the signalfd is
      * for, as bits (IPS_READY_SIGNALFD). */
@@ -311,19 +332,19 @@ struct b_job_stop {
 struct b_poll { /* a poll of a stream with a node of its own: the wait was not
                    taken over by a receive */
     uint64_t t, t_ret;
-    uint64_t slept, reply_ns; /* as in b_ext */
+    uint64_t slept, reply_ns; /* as blocked_ns and reply_ns in b_ext */
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
 struct b_vain { /* a wait for children that the kernel reaped itself */
     uint64_t t_ret;
-    /* pid: the child that it waited for; 0: any child */
+    /* `pid`: the child that the thread waited for; 0: any child */
     uint32_t node, proc, pid;
 };
-/* A send during which its process ended: it has no record, so nothing tells how
- * much it sent. */
+/* A send during which its process ended. It has no record, so how much it sent
+ * is not known. */
 struct b_unfinished_send {
-    uint64_t t, t_ret; /* the call; the process's end */
+    uint64_t t, t_ret; /* time of the call; time at which the process ended */
     uint32_t node, end, chain;
 };
 struct b_packet { /* a receive in packet mode; `bytes`: what it received, maybe
@@ -337,12 +358,13 @@ struct b_job_stopped { /* the node at which a stopped thread continued; index of
 };
 struct b_unrecorded { /* an UNSEEN record, or the MODULE record of a runtime */
     bool runtime;
-    bool of_threads; /* it concerns waits between threads, so it does not matter
-                        in a process with one thread */
+    bool of_threads; /* the activity is a wait between threads, so it does not
+                        matter in a process with one thread */
     uint64_t t;
     const uint8_t *text;
     uint32_t len, stream;
-    uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
+    /* the last FORK of the stream before this record, or IPS_NONE */
+    uint32_t fork;
 };
 
 struct b_use { /* a stream has SENDs (or RECVs) on channel `id` */
@@ -354,8 +376,9 @@ struct b_chan {
     uint64_t t;
     const uint8_t *rec;
     uint32_t image, id, stream;
-    uint32_t end_recv, end_send; /* differ only for pipes; or IPS_NONE */
-    bool open;                   /* pass `hold`: its descriptor is open */
+    uint32_t end_recv, end_send; /* the receiving and the sending end: two ends
+                                    for pipes, else the same end; or IPS_NONE */
+    bool open; /* pass `hold`: the descriptor of this channel is open */
 };
 
 /* A send on a byte stream, with the data of its node that pass `match` needs.
@@ -385,43 +408,48 @@ struct b_op {
 #define B_X_FOUND 0x40u
 #define B_X_THERE 0x20u
 #define B_X_MATCHED (B_X_SENT | B_X_FOUND | B_X_THERE)
-/* The sends of one end lie in blocks of 4, 8, 16... consecutive slots of one
- * slab. So they never move, and reading them end by end is sequential. */
+/* The sends of one end are stored in blocks of 4, 8, 16... consecutive slots of
+ * one slab. So they never move, and reading them end by end is sequential. */
 #define B_SLAB_OPS (1u << 17)
 #define B_BLOCK_OPS 1024u
 struct b_block {
     uint32_t at, n; /* first slot; number of sends */
-    uint32_t next;  /* block, or IPS_NONE */
+    uint32_t next;  /* the next block of the end, or IPS_NONE */
 };
 struct b_sends {
-    uint32_t first, last; /* first and last block, or IPS_NONE */
-    uint32_t n, capacity; /* sends in all blocks; free slots in `last` */
+    /* first and last block with sends of the end, or IPS_NONE */
+    uint32_t first, last;
+    uint32_t n, capacity; /* number of sends in all blocks; number of free slots
+                             in `last` */
 };
 struct b_read { /* a receive of bytes at an end that is `listed` */
     uint64_t t, t_ret, len;
     uint32_t node, chain;
-    uint32_t ext; /* index of its b_ext, if the peer is not local; else IPS_NONE
-                   */
+    uint32_t ext; /* index of the receive's b_ext if the peer is not local, else
+                     IPS_NONE */
 };
 struct b_long_read { /* a receive whose duration exceeds 32 bits (g.xpred) */
     uint64_t t;
     uint32_t node;
 };
-/* Same index as struct ips_end. */
+/* Data of a channel end that only the build needs; same index as its struct
+ * ips_end. */
 struct b_end {
     bool listen, datagram;
-    bool packets;   /* positions count messages, not bytes */
-    bool local;     /* the peer is on this machine: `peer_end` */
-    bool shared;    /* build/shared.c: an unrecorded process uses it, too */
-    bool uncertain; /* several ends may be its peer, so it gets none */
+    bool packets; /* positions count messages, not bytes */
+    bool local;   /* the peer is on this machine: `peer_end` */
+    bool shared; /* an unrecorded process uses this end, too (build/shared.c) */
+    bool uncertain; /* several ends may be the peer of this end, so the end gets
+                       no peer */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;
     struct ips_addr laddr, raddr;
     uint32_t connect_node;
-    uint32_t socket; /* datagrams: the socket's end that this flow belongs to */
-    /* pass `node`: the last SEND here, with its chain; the traffic row of the
-     * process that used the end last */
+    /* datagrams: the end of the socket that this flow belongs to */
+    uint32_t socket;
+    /* pass `node`: the last SEND on this end, with its chain; the traffic row
+     * of the process that used the end last */
     uint32_t send_chain, send_node, traffic_proc, traffic;
     uint64_t send_t;
     /* from pass `hold`: the releases of the end, a range in releases[] */
@@ -431,22 +459,24 @@ struct b_end {
     uint64_t deaf_ns; /* first shutdown(SHUT_RD), or UINT64_MAX */
     uint32_t deaf_node;
     uint32_t holders;
-    /* pass `node`: sends and receives of bytes; for each of the two, the chain
-     * of the first one and whether other chains have some; whether a send
-     * blocked */
-    struct b_sends sends; /* pass `match` sorts them by return */
+    /* From pass `node`: the sends and receives of bytes. For each direction:
+     * the chain of the first one (send_op_chain, read_chain) and whether other
+     * chains have some (send_many, read_many). send_blocked: at least one send
+     * blocked. */
+    struct b_sends sends; /* pass `match` sorts the sends by time of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
-    /* build/plain/early.c: the only chain that sends (receives) here, plus 1;
-     * 0: no chain does; B_USERS: several chains, or not known */
+    /* build/plain/early.c: the only chain that sends to (receives from) this
+     * end, plus 1; 0: no chain does; B_USERS: several chains, or not known */
     uint32_t writer, reader;
-    /* pass `match`: its receives are in reads[], in order of return */
+    /* pass `match`: the receives of this end are in reads[], in order of
+     * return */
     bool listed;
     uint32_t first_read;
 };
 
 enum b_dir { B_SEND = 0, B_RECV = 1 };
-/* A position as the graph stores it: at most IPS_POS_EXACT - 1. */
+/* Returns a position as the graph stores it: at most IPS_POS_EXACT - 1. */
 static inline uint64_t b_clamp_pos(uint64_t pos)
 {
     return ips_min_u64(pos, IPS_POS_EXACT - 1);
@@ -472,16 +502,18 @@ struct b_event { /* a receive of 0 bytes, a failed send, or an accept */
  * external actions (DPM-4 in docs/paper-map.md). */
 struct b_ext {
     uint64_t pos, len, t_ns;
-    uint64_t reply_ns; /* t_ret less t of the SEND `last_send` */
+    uint64_t reply_ns; /* time from the SEND `last_send` to the return of the
+                          receive, ns */
     uint64_t blocked_ns;
     uint32_t node, end;
     uint32_t last_send; /* node of the thread's send that this receive answers,
                            or IPS_NO_NODE */
-    bool blocked;       /* it slept, or took over a poll's wait */
-    bool is_decided; /* this machine knows its cause: no other machine decides
-                        it */
-    bool polled;     /* of a poll: if the peer sent no more bytes, the poll saw
-                        end-of-file */
+    /* the thread slept in the receive, or in the poll before it */
+    bool blocked;
+    bool is_decided; /* this machine knows the cause of the receive: no other
+                        machine decides it */
+    bool polled; /* the entry is of a poll: if the peer sent no more bytes, the
+                    poll saw end-of-file */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,

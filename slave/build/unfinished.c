@@ -114,8 +114,9 @@ static int add_unfinished_send(struct maker *m, uint64_t t, uint64_t t_ret)
         c->end_send == IPS_NONE || !b->ends[c->end_send].local ||
         b->ends[c->end_send].datagram)
         return 0;
-    b->broken |= b->from != NULL; /* only a whole build makes nodes of
-                                     unfinished sends */
+    /* An incremental build cannot make such a node: the whole run has to be
+     * built again. */
+    b->broken |= b->from != NULL;
     int rc = B_MORE(b->unfinished_sends, b->err);
     if (rc < 0)
         return rc;
@@ -184,8 +185,8 @@ int b_complete_unfinished_sends(struct build *b)
             break;
         if (e->sends.n == 1)
             e->send_op_chain = u->chain;
-        /* A later image of the process may have sent after it: have the sends
-         * put in order. */
+        /* A later image of the process may have sent after `u`, so have the
+         * sends sorted. */
         e->send_many |= e->sends.n > 1;
         *op = (struct b_op){.t = u->t,
                             .t_ret = u->t_ret,

@@ -67,7 +67,8 @@ static void count_cause(struct build *b, const char *cause, const char *program,
     b->out->counts.untraced++;
 }
 
-/* Does the process of this stream continue in another image after its EXEC? */
+/* Whether the process of this stream continues in another image after its
+ * EXEC. */
 static bool continues_after_exec(const struct build *b,
                                  const struct b_stream *s)
 {
@@ -143,8 +144,9 @@ static void add_unrecorded_row(struct build *b, const struct b_unrecorded *u)
         o->unrecorded[o->unrecorded_count++] = new;
 }
 
-/* Whether a thread may have found no room for its START: then its records are
- * among the lost ones. It had no segment, so the run's sums count them. */
+/* Whether a thread may have been unable to write its START because the pool was
+ * full. Such a thread had no segment, so the sums of the run count its records
+ * as lost. */
 static bool starts_were_lost(const struct build *b)
 {
     const struct ips_control *c = b->in->control;
@@ -152,8 +154,9 @@ static bool starts_were_lost(const struct build *b)
                  c->lost[IPS_LOST_NO_SEGMENT]);
 }
 
-/* Counts the threads that ended, as a join of them shows, and have no stream.
- * While the process lives its segments may not have been found yet. */
+/* Counts the threads that were joined, so they have ended, but that have no
+ * stream. Leaves out processes that still run, because the slave may not have
+ * found all their segments yet. */
 static void count_missing_threads(struct build *b)
 {
     if (starts_were_lost(b))
@@ -222,7 +225,7 @@ const char *b_runtime_of_module(const uint8_t *p, uint32_t len)
                   : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
 }
 
-/* ---- the scan of their records ---- */
+/* ---- scan of UNSEEN and MODULE records ---- */
 
 int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
                       const uint8_t *p, uint32_t len)

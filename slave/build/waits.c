@@ -7,10 +7,11 @@
 #include "common/large.h"
 #include "slave/build/node.h"
 
-/* limit of the call sites with a stack in one stream; a new one replaces the
- * oldest */
+/* limit of the call sites in one stream whose last stack is kept; a new one
+ * replaces the oldest */
 #define KEPT 512u
-/* Shorter waits (ns) have no stack, see agent/pool/format.h. */
+/* The agent records stacks only of waits that are longer than this (ns); see
+ * agent/pool/format.h. */
 #define STACK_AFTER_NS 50000u
 
 /* The last stack of a call site in the current stream. Later waits of the site
@@ -31,7 +32,7 @@ struct b_wait_notes {
     uint64_t last_site;
     struct recent_stack recent[KEPT];
     uint32_t recent_count, recent_next;
-    /* Data of the pending wait (struct wait). */
+    /* Data for the row of the pending poll's wait (struct wait). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
     int rc;
@@ -196,8 +197,8 @@ static int add_stack(struct maker *m, const uint64_t *frame, uint32_t count,
     return rc;
 }
 
-/* Does stack `k` of the site have the same frames? Then they are not stored
- * again. */
+/* Whether stack `k` of the site has the same frames, so that they need not be
+ * stored again. */
 static bool is_same_stack(const struct ips_wait_rows *o,
                           const struct recent_stack *k, const uint64_t *frame,
                           uint32_t count)
@@ -288,8 +289,8 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     }
 }
 
-/* A SIGNAL record completes the rows of the record before it, a sigwait or a
- * read of a signalfd, and of the poll before that read: sets their arc to
+/* Handles a SIGNAL record: sets the arc of the rows of the record before it (a
+ * sigwait, or a read of a signalfd), and of the poll before that read, to
  * `node`. */
 static void on_signal(struct maker *m, uint32_t node)
 {

@@ -12,7 +12,8 @@
 /* limit of the frames of one stack; the outermost are left out */
 #define IPS_WAIT_FRAMES 32u
 
-/* Stands for the call site of a wait for pages; there is no code at 1. */
+/* Value of `site` for a wait for pages, which has no call site. No code is at
+ * address 1. */
 #define B_SITE_PAGE_FAULTS ((uint64_t)1)
 struct ips_wait_row {
     uint64_t end_ns, ns; /* return, ns of CLOCK_MONOTONIC_RAW; length of the
@@ -36,7 +37,8 @@ struct ips_wait_stack {
     uint32_t stream;
     uint64_t t_ns;
 };
-/* value of `w` in struct ips_lock_row: the row is at its node */
+/* value of `w` in struct ips_lock_row: the acquire or release is at the node
+ * itself */
 #define IPS_LOCK_AT_NODE UINT64_MAX
 /* A point at which a chain asks for a lock, or releases it. A replay decides
  * anew which chain gets the lock next (build/locks.c). */
@@ -79,13 +81,13 @@ struct ips_wait_rows {
     uint32_t stack_count, stack_capacity;
     uint64_t *frame; /* return addresses, innermost first */
     uint32_t frame_count, frame_capacity;
-    /* [dropped_count] nodes of the returns of sends that did not wait, but were
-     * preempted; their waits are dropped */
+    /* [dropped_count] return nodes of sends that did not wait for space, but
+     * were preempted; their waits are dropped */
     uint32_t *dropped;
     uint32_t dropped_count, dropped_capacity;
     struct ips_release_row *release; /* ordered by node */
     uint32_t release_count, release_capacity;
-    struct ips_lock_row *lock; /* ordered as struct ips_lock_row states */
+    struct ips_lock_row *lock; /* ordered by node, w, t, seq */
     uint32_t lock_count, lock_capacity;
     struct ips_blocked_row *blocked; /* ordered by chain */
     uint32_t blocked_count, blocked_capacity;

@@ -98,10 +98,9 @@ static bool bend_round(struct build *b)
     return bent;
 }
 
-/* Does any arc lead back in time? b_make_weights() checked the arcs within
+/* Whether any arc leads back in time. b_make_weights() checked the arcs within
  * chains and those of matched receives; that result holds if no time was moved
- * since.
- */
+ * since. */
 static bool has_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
@@ -114,10 +113,10 @@ static bool has_backward_arc(const struct build *b)
     return against;
 }
 
-/* Was the event that node i waited for over before the thread began to sleep?
- * Then the thread did not sleep for it: it was preempted, or slept for
- * something else. Bytes sent through memory arrive at once, but a network may
- * delay a message. */
+/* Whether the event that node i waited for was over before the thread began to
+ * sleep. Then the thread did not sleep for that event: it was preempted, or
+ * slept for something else. Bytes sent through memory arrive at once, but a
+ * network may delay a message. */
 static bool was_event_over_before_sleep(const struct build *b, uint32_t i)
 {
     const struct ips_graph *g = &b->out->g;

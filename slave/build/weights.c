@@ -19,7 +19,7 @@
 
 struct weigher {
     struct build *b;
-    struct ips_graph g; /* copy of the graph, for its columns */
+    struct ips_graph g; /* copy of the graph's struct */
     uint64_t *cpu_at; /* may be the same memory as g.at, so each element is read
                          before g.at is written */
     const uint64_t *off;
@@ -37,7 +37,7 @@ struct weight_sums {
     uint64_t passed;     /* g.at of the node before */
     uint64_t probe, unknown;
     ips_u128 xlen;
-    uint32_t end; /* end of the chain */
+    uint32_t end; /* number after the last node of the chain */
     bool forwards, bends;
 };
 
@@ -160,8 +160,8 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
     return rc;
 }
 
-/* A value with bits above this one is negative or damaged: then the group is
- * not processed by weight_even(). */
+/* A value with a bit set at this position or above is negative or damaged: then
+ * the group is not processed by weight_even(). */
 #define EVEN_BITS 56
 
 /* Processes nodes [i, i + EVEN), without the first of the chain, by the rules
@@ -333,7 +333,8 @@ static void rebuild_sums(struct build *b)
     }
 }
 
-/* `sum`: sum of the CPU times and lengths of cross arcs of all nodes. */
+/* Described in build/internal.h. `sum`: the CPU times and the lengths of cross
+ * arcs, added up over all nodes. */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;

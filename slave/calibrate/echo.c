@@ -1,5 +1,5 @@
-/* The echo: a detached thread, which ends after one connection that had the
- * key, or at its time limit. */
+/* The echo: a detached thread that ends after it has served one peer with the
+ * right key, or when its time limit is over. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -55,8 +55,8 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
     return rc;
 }
 
-/* Serves one connection until the other side closes it. Returns true if it had
- * the key. */
+/* Serves one connection until the peer closes it. Returns true if the peer sent
+ * the right key. */
 static bool serve_peer(struct echo *e, int fd)
 {
     uint8_t key[SLAVE_ECHO_KEY_BYTES], head[SLAVE_WIRE_HEAD];

@@ -18,8 +18,9 @@
 #include "slave/calibrate/wire.h"
 
 #define CONNECT_MS 3000
-#define WARM_UP 3u /* first rounds of each length, which are not counted */
-#define LEAST 3u   /* minimum number of rounds that are counted */
+/* first rounds of each message length, which are not counted */
+#define WARM_UP 3u
+#define LEAST 3u /* minimum number of rounds that are counted */
 #define BATCH 50u
 
 /* ---- connecting --------------------------------------------------------- */
@@ -187,8 +188,8 @@ static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
     slave_wire_put(head, count, 4);
     slave_wire_put(head + 4, bytes, 8);
     int rc = slave_wire_send(t->fd, head, sizeof(head), t->stopping, err);
-    /* wait until the header was read, so that it does not disturb the first
-     * round */
+    /* wait until the echo has read the header, so that the header does not
+     * disturb the first round */
     if (rc == 0)
         rc = slave_wire_recv(t->fd, head, 1, t->stopping, err);
     uint64_t delay = slave_wire_run_delay_ns();

@@ -4,20 +4,20 @@
  *
  *   echo    listens. A connection that begins with the key gets back what it
  *           sends and, after every batch, the CPU time that each round took
- *           here. It is a thread of its own, which ends with the connection, or
- *           by its time limits.
- *   trip    measures one message length: rounds in batches until there are
- *           enough; for each round the time of the round trip and the CPU of
- *           both ends. It blocks, so it runs on the worker, and `stop` ends it.
+ *           here. The echo is a thread of its own, which ends with the
+ *           connection, or by its time limits.
+ *   trip    measures one message length, in batches of rounds: for each round,
+ *           the time of the round trip and the CPU time of both ends. It
+ *           blocks, so it runs on the worker, and `stop` ends it.
  *
- * A key has SLAVE_ECHO_KEY_BYTES.
  *
  * CPU time is subtracted from a round trip because the chains of the graph
- * contain it (ALGORITHMS 1). A round's CPU is that of the thread from before
- * its send to after its receive (at the echo: from receive to send), minus the
- * cost of reading the clock.
+ * contain it (ALGORITHMS 1). A round's CPU time is that of the thread from
+ * before its send to after its receive (at the echo: from receive to send),
+ * minus the cost of reading the clock.
  *
- * A client with the key can have bytes echoed, and nothing else. Source: DPM-3.
+ * A key has SLAVE_ECHO_KEY_BYTES bytes. A client with the key can have bytes
+ * echoed, and nothing else. Source: DPM-3.
  */
 #ifndef IPS_SLAVE_CALIBRATE_NET_H
 #define IPS_SLAVE_CALIBRATE_NET_H
@@ -40,10 +40,10 @@ struct slave_echo_at {
     char address[SLAVE_ECHO_ADDRESSES][SLAVE_ECHO_ADDRESS_BYTES];
     uint32_t count;
 };
-/* Starts an echo thread, which listens for `seconds`. *at is set to its
- * addresses, "tcp:HOST:PORT" or, if `by_unix`, "unix:@NAME" (abstract); best
- * first. `inside`: only this machine can reach the address. IPS_E_BUSY: there
- * are SLAVE_ECHO_MOST echo threads. */
+/* Starts an echo thread, which listens for `seconds`. Sets *at to its
+ * addresses, the best first: "tcp:HOST:PORT" or, if `by_unix`, "unix:@NAME"
+ * (abstract). `inside`: only this machine can reach the address. IPS_E_BUSY:
+ * there are SLAVE_ECHO_MOST echo threads. */
 int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
                      uint32_t seconds, struct slave_echo_at *at,
                      struct ips_err *err) IPS_MUST_USE;
@@ -54,8 +54,9 @@ struct slave_trip {
     uint8_t *buffer;
     size_t capacity;
 };
-/* Connects to the first of the addresses that answers, and sends the key. *stop
- * ends this call and later ones for `t`; it must outlive `t`. */
+/* Connects to the first of the addresses that answers, and sends the key. If
+ * another thread sets *stop, this call and later ones for `t` end early; `stop`
+ * must outlive `t`. */
 int slave_trip_open(struct slave_trip *t, const uint8_t *key,
                     const char *const *addresses, size_t count,
                     const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
@@ -67,12 +68,13 @@ struct slave_trip_result {
      * and receiving one message */
     uint64_t cpu_ns;
     /* Sums over all rounds. delay_ns: time for which an end was runnable but
-     * not running, less the CPU time of both ends, because ends that share a
-     * processor delay each other by that much; all_ns: elapsed time. */
+     * not running, less the CPU time of both ends (ends that share a processor
+     * delay each other by that time). all_ns: elapsed time. */
     uint64_t delay_ns, all_ns;
 };
-/* Measures round trips of `bytes` bytes: at least 3 and at most `rounds`. After
- * the first 3, no batch starts once length_ns has passed. */
+/* Measures round trips of messages of `bytes` bytes: first 3, then more, up to
+ * `rounds` in all, in batches. No batch after the first 3 rounds starts once
+ * length_ns has passed. */
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
                        uint64_t length_ns, struct slave_trip_result *out,
                        struct ips_err *err) IPS_MUST_USE;

@@ -173,7 +173,7 @@ int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
     if (rounds == 0 || rounds > SLAVE_READY_ROUNDS_MAX)
         return ips_err_set(err, IPS_E_PROTOCOL, "%u rounds of waking", rounds);
     long count = sysconf(_SC_NPROCESSORS_ONLN);
-    /* before the measurement itself loads the machine */
+    /* read the load before the measurement itself loads the machine */
     out->load_milli = load_milli();
     out->processors = count > 0 ? (uint32_t)count : 1;
     return measure_wake(rounds, stop, &out->wake_ns, err);

@@ -1,6 +1,6 @@
 /*
- * Answers ReadyAsk, which precedes the measuring of message times: how busy the
- * machine is, and what waking a thread costs.
+ * Answers ReadyAsk, which comes before message times are measured: how busy the
+ * machine is, and how much CPU time it takes to wake a thread.
  *
  * Waking: two threads and a socket pair. The sender sleeps, so that the
  * receiver blocks, too; then it sends a byte. Only the CPU time of the send

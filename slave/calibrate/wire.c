@@ -82,8 +82,8 @@ void slave_wire_tune(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &look_up, sizeof(look_up));
 }
 
-/* Handles a call that moved no bytes. Returns 0 to continue, or an error
- * code. */
+/* Handles a send or receive that moved no bytes. Returns 0 to try again, or an
+ * error code. */
 static int check_stalled_call(ssize_t n, const char *what, uint64_t *since,
                               const atomic_bool *stop, struct ips_err *err)
 {

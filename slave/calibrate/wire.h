@@ -23,7 +23,7 @@
 
 #define SLAVE_WIRE_YES 'k'
 #define SLAVE_WIRE_HEAD 12u
-/* after this time without any progress the connection is given up */
+/* maximum time without progress; after that the connection counts as broken */
 #define SLAVE_WIRE_SILENCE_NS 30000000000ULL
 
 /* Sets TCP_NODELAY, and short timeouts for send and receive, so that
@@ -36,6 +36,7 @@ int slave_wire_send(int fd, const void *data, size_t len,
 int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
                     struct ips_err *err) IPS_MUST_USE;
 
+/* Write or read a number of `bytes` bytes (at most 8), low byte first. */
 void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
 uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 
@@ -44,8 +45,9 @@ uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 uint64_t slave_wire_run_delay_ns(void);
 uint64_t slave_wire_now_ns(void); /* current CLOCK_MONOTONIC_RAW time */
 uint64_t slave_wire_cpu_ns(void); /* CPU time of this thread */
-/* Cost of reading the clocks: the CPU time between two slave_wire_cpu_ns()
- * calls with the same clock reads between them as in a round. */
+/* Measures the cost of reading the clocks, in ns: the CPU time between two
+ * slave_wire_cpu_ns() calls, with the same clock reads between them as in a
+ * round. */
 uint64_t slave_wire_clock_cost_ns(void);
 
 #endif

@@ -94,8 +94,8 @@ static void remove_orphans(struct slave_drain *d)
             (void)unlink(path);
         }
         snprintf(path, sizeof(path), "%s/%s", runs, e->d_name);
-        /* fails, as intended, if damaged segments were copied into the
-         * directory */
+        /* rmdir() fails, as intended, if the directory has copies of damaged
+         * segments */
         (void)rmdir(path);
     }
     if (dir)

@@ -50,7 +50,7 @@
 #define SLAVE_SEGMENTS_MAX 100000u
 /* a turn stops reading from a run after about this number of bytes */
 #define SLAVE_RUN_TURN_BYTES (8u << 20)
-/* bytes read from one segment at once */
+/* maximum number of bytes that are read from one segment at once */
 #define SLAVE_READ_BYTES (256u << 10)
 /* from this value of run->synced on, the run counts as up to date */
 #define SLAVE_SYNCED 4u
@@ -63,10 +63,12 @@
 
 enum slave_segment_state {
     SLAVE_SEG_NEW,     /* no valid segment header was seen yet */
-    SLAVE_SEG_WAITING, /* an earlier segment of its stream is not done */
-    SLAVE_SEG_READING, /* the segment of its stream that is being read */
+    SLAVE_SEG_WAITING, /* an earlier segment of the same stream is not done */
+    SLAVE_SEG_READING, /* being read: all earlier segments of the stream are
+                          done */
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
-    SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
+    SLAVE_SEG_DRAINED, /* handed back to the writer, which may use the segment
+                          again */
     /* refused: not read any further; removed together with the run */
     SLAVE_SEG_BAD,
     /* the segment's file was removed; the struct is freed at the end of the
@@ -99,8 +101,8 @@ struct slave_segment {
     bool digest;
     uint64_t next_poll_ns;
     uint64_t wait_ns; /* current polling interval of the segment */
-    /* monotonic time since which its header or its next record is missing; 0:
-     * not missing */
+    /* monotonic time since which the segment's header or next record is
+     * missing; 0: not missing */
     uint64_t since_ns;
     bool dirty;
     enum slave_segment_state saved_state;
@@ -110,7 +112,8 @@ struct slave_segment {
 enum slave_image_state {
     SLAVE_IMAGE_UNSEEN, /* in another pid namespace: process not found yet */
     SLAVE_IMAGE_ALIVE,
-    /* an exec replaced the image: it writes no more, but its process lives */
+    /* an exec replaced the image: no more records come, but the process
+     * lives */
     SLAVE_IMAGE_REPLACED,
     SLAVE_IMAGE_DEAD,
 };
@@ -119,10 +122,10 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     struct slave_image *next;
     struct slave_run *run;
     enum slave_image_state state;
-    uint32_t pid; /* in the process's own pid namespace */
+    uint32_t pid; /* pid in the process's own pid namespace */
     uint64_t pidns;
     uint64_t stamp;
-    uint32_t pid_here; /* in the slave's pid namespace; 0: not found yet */
+    uint32_t pid_here; /* pid in the slave's pid namespace; 0: not found yet */
     int pidfd;         /* pidfd of the process; -1: none */
     /* exit status of the process, coded as in struct ips_stream_in */
     uint32_t dead_status;
@@ -138,7 +141,8 @@ struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
      * interval between searches (drain/unrecorded.c) */
     uint64_t next_unrecorded_ns, unrecorded_wait_ns;
     bool ended;        /* a final END record of the image was read */
-    bool death_marked; /* the rows of its streams say that the image is dead */
+    bool death_marked; /* the database rows of the image's streams say that it
+                          is dead */
     /* some stream refers to this image (for slave_run_free_dead_processes) */
     bool in_use;
 };
@@ -165,14 +169,14 @@ struct slave_run {
     /* the pool has the run's directory, with a valid control file */
     bool in_pool;
     bool want_sync; /* a client waits: poll all segments now */
-    /* number of turns since want_sync was set that read all published records;
-     * at least SLAVE_SYNCED if a turn found nothing new */
+    /* number of turns, since want_sync was set, that read all published
+     * records; set to SLAVE_SYNCED when a turn finds nothing new */
     unsigned synced;
     int dirfd; /* descriptor of the run's directory in the pool; -1: none */
     int watch; /* inotify watch of the run's directory; -1: none */
     /* State of watch.c. `appeared`: number of files of this run that appeared
-     * since window_ns. `churns`: so many appear that watch.c lists the
-     * directory, next at list_ns, and does not watch it by inotify. */
+     * since window_ns. `churns`: so many files appear that watch.c lists the
+     * directory, next at list_ns, instead of watching it by inotify. */
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
@@ -181,7 +185,8 @@ struct slave_run {
     /* bytes of removed segments and of new spare segments that the run's
      * control file does not count yet */
     uint64_t uncounted_released, uncounted_spare;
-    /* the run's archive; its fd is -1 while it is not open for writing */
+    /* the run's archive; archive.fd is -1 while the file is not open for
+     * writing */
     struct slave_archive archive;
     /* queue that hands new records to the live tables of the run
      * (graphs/live_tables.h); NULL: the run has none */
@@ -261,14 +266,14 @@ struct slave_drain {
     size_t frames_len;
     struct slave_pack *pack;
     uint8_t *peek;
-    /* since when the archive or the database cannot be written; 0: no
-     * failure */
+    /* monotonic time since which the archive or the database cannot be written;
+     * 0: no failure */
     uint64_t failing_since_ns;
     /* why the archive or the database cannot be written, or a run of the pool
      * cannot be archived; "": no failure */
     char failing[200];
-    /* why the archive of a run that the last listing of the pool found cannot
-     * be opened; "": no failure */
+    /* why the slave cannot open the archive of a run that the last listing of
+     * the pool found; "": no failure */
     char unopened[200];
     uint64_t retry_ns;
     /* incremented with every change that is reported to the master */
@@ -296,14 +301,14 @@ void slave_drain_close(struct slave_drain *d);
 uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
 /* Returns the highest fill (used bytes / quota) of the runs in the pool, in
- * 1/1000. */
+ * thousandths. */
 unsigned slave_drain_highest_fill(const struct slave_drain *d);
 /* Returns the number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_count_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find(const struct slave_drain *d,
                                    const char *name);
 
-/* ---- shared by the files above --------------------------------------- */
+/* ---- shared by the files of slave/drain ---------------------------------- */
 
 uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC in ns */
 uint64_t slave_real_ns(void);
@@ -370,8 +375,9 @@ struct slave_spare_segments;
  * directory of the run. */
 void slave_spare_segments_take_over(struct slave_drain *d,
                                     struct slave_run *run, const char *name);
-/* If it is time: adopts the spare segments that processes have taken, and makes
- * new ones, or removes all of them if none was taken for long. */
+/* Does nothing before the time is due. Adopts the spare segments that processes
+ * have taken, and makes new ones; removes all of them if none was taken for
+ * long. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
                                uint64_t now_ns);
 /* Returns the monotonic time of the next turn for spare segments; UINT64_MAX:
@@ -413,11 +419,11 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
 void slave_ingest_reset_segment(struct slave_segment *seg,
                                 const struct ips_segment_header *head);
 
-/* --on-full=ring: while the writer lives, it reuses its segments in turn and
- * the slave leaves them alone. After its death the digest with the highest seq
- * replaces all segments up to that seq. `gone`: whether the writer is dead,
- * which must be checked before the header is read. Returns true if the segment
- * is to be read now. */
+/* drain/reclaim.c, for --on-full=ring: while the writer lives, it reuses its
+ * segments in turn and the slave leaves them alone. After its death the digest
+ * with the highest seq replaces all segments up to that seq. `gone`: whether
+ * the writer is dead, which must be checked before the header is read. Returns
+ * true if the segment is to be read now. */
 bool slave_ingest_admit_ring_segment(struct slave_run *run,
                                      struct slave_segment *seg,
                                      const struct ips_segment_header *head,

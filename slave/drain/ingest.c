@@ -145,9 +145,9 @@ static void refuse_or_ignore_segment(struct slave_run *run,
     slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
 }
 
-/* Whether a file without a header has records: the header was there before
- * them, and was overwritten. A spare that was taken begins with a copy of
- * `control` instead, until its writer has made the header. */
+/* Whether a file without a valid header contains records: then its header was
+ * overwritten. In a spare segment that a process took, a copy of `control`
+ * follows the space for the header until the process has made the header. */
 static bool has_records(int fd)
 {
     uint64_t words[512];
@@ -160,7 +160,7 @@ static bool has_records(int fd)
         for (size_t i = 0; i < (size_t)n / sizeof(*words); i++)
             if (words[i])
                 return true;
-        /* what was never written is a hole */
+        /* parts of the file that were never written are holes: skip them */
         off_t data = lseek(fd, at + n, SEEK_DATA);
         if (data < 0)
             return false;
@@ -169,10 +169,10 @@ static bool has_records(int fd)
     return false;
 }
 
-/* Handles a file that has no header. A writer that died before it wrote one
- * leaves an empty file, and one that makes its header in a spare has cleared
- * the copy of `control` before. So the file counts as empty or damaged only
- * after NEW_NS. */
+/* Handles a file that has no header. A writer that died before it wrote the
+ * header leaves an empty file. A writer that makes its header in a spare
+ * segment clears the copy of `control` first. So the file counts as empty or
+ * damaged only after NEW_NS. */
 static void handle_missing_header(struct slave_run *run,
                                   struct slave_segment *seg, int fd,
                                   uint64_t now_ns)
@@ -180,8 +180,8 @@ static void handle_missing_header(struct slave_run *run,
     struct ips_segment_header head;
     if (ips_sub_sat(now_ns, seg->since_ns) <= NEW_NS)
         return;
-    /* The records are looked at before the header: a writer may have stored
-     * both meanwhile. */
+    /* Check the records before the header, because a writer may store both in
+     * the meantime. */
     if (!has_records(fd))
         slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
     else if (slave_poolfs_read_header(fd, &head, NULL) == IPS_E_INCOMPLETE)
@@ -189,8 +189,8 @@ static void handle_missing_header(struct slave_run *run,
                                  "its header was overwritten");
 }
 
-/* Whether the header is that of the thread after which the agent named the file
- * (PID.TID.STAMP.seg; a spare's name does not say whose it is). */
+/* Whether the header belongs to the thread that the name of the file states
+ * (PID.TID.STAMP.seg). The name of a spare segment states no thread. */
 static bool is_of_its_name(const struct slave_segment *seg,
                            const struct ips_segment_header *head)
 {
@@ -447,8 +447,8 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-/* Makes the next turn poll the handed-back segments of seg's stream: the writer
- * began its next segment before it closed `seg`, perhaps in one of these. */
+/* Makes the next turn poll the handed-back segments of seg's stream: before the
+ * writer closed `seg`, it began its next segment, perhaps in one of these. */
 static void schedule_drained_polls(const struct slave_run *run,
                                    const struct slave_segment *seg)
 {
@@ -548,8 +548,8 @@ static void read_and_finish_segment(struct slave_drain *d,
     uint32_t at = seg->row.at;
     bool finished = false;
     int fd = slave_ingest_open_segment_fd(d, run, seg, &why);
-    /* The order matters: first whether the writer is dead and the segment
-     * closed, then the records. */
+    /* The order matters: check first whether the writer is dead and the segment
+     * closed, then read the records. */
     bool gone = slave_ingest_writer_gone(seg);
     int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
@@ -563,7 +563,8 @@ static void read_and_finish_segment(struct slave_drain *d,
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
             give_up_damaged_segment(run, seg);
-        if (!seg->row.given_up && fd < 0) { /* the rest was removed unread */
+        /* Another program removed the file before all of it was read. */
+        if (!seg->row.given_up && fd < 0) {
             seg->row.given_up = true;
             run->row.given_up++;
             slave_run_mark_dirty(run);

@@ -142,7 +142,7 @@ static bool process_is_younger(const struct slave_image *image, uint32_t pid,
 struct pidfd_status {
     uint64_t mask, cgroup;
     uint32_t pid, tgid, ppid, ids[8];
-    int32_t exit_code; /* exit code as a wait status */
+    int32_t exit_code; /* exit status, coded as wait() reports it */
 };
 #define PIDFD_GET_STATUS _IOWR(0xFF, 11, struct pidfd_status)
 #define PIDFD_STATUS_EXIT (1u << 3)

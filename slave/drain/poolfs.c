@@ -1,4 +1,4 @@
-/* Opening files of other owners; the rules are in poolfs.h. */
+/* Opens files whose owners are not trusted; the rules are in poolfs.h. */
 #include "slave/drain/poolfs.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
         return code;
     }
     int known = fstat(fd, st);
-    /* its writer has unlinked the file since the open */
+    /* the writer has unlinked the file since it was opened here */
     if (known == 0 && st->st_nlink == 0) {
         close(fd);
         return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);

@@ -384,7 +384,8 @@ int slave_run_add_or_reopen(struct slave_drain *d, const char *name, int dirfd,
     }
     merge_control(run, control);
     run->row.closed = false;
-    /* Only now: if it cannot be stored, the row returns to what it is now. */
+    /* Mark the row dirty only here: if the commit fails, the row is restored to
+     * its contents at this point. */
     slave_run_mark_dirty(run);
     run->dirfd = dirfd;
     run->in_pool = true;
@@ -574,8 +575,8 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_liveness_is_run_in_environs(d, run->row.name)) {
-        /* There is a process of the run that has recorded nothing yet, or never
-         * will: try again later. */
+        /* Some process has the run in its environment, but has recorded nothing
+         * yet, or never will: try again later. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
         return;
     }

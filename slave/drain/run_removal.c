@@ -6,8 +6,8 @@
 
 #define FORGET_NS SLAVE_SECOND_NS
 
-/* Whether the data of the image can be freed. It never can in other pid
- * namespaces, where a death is only a guess. */
+/* Whether the data of the image can be freed. It cannot for a process in
+ * another pid namespace, whose death is only a guess. */
 static bool can_free_image(const struct slave_drain *d,
                            const struct slave_image *i)
 {

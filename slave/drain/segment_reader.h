@@ -19,11 +19,13 @@
 
 /* Kind of the bytes that follow the published records. */
 enum slave_segment_stop {
-    SLAVE_STOP_ZERO,    /* zeroes: no record written there yet */
+    SLAVE_STOP_ZERO, /* zeroes: no record was written after the published ones
+                      */
     SLAVE_STOP_PENDING, /* a reservation that is not published yet */
     /* bytes that were not read yet, or a record that the read limit cut off */
     SLAVE_STOP_MORE,
-    SLAVE_STOP_WRONG /* no valid record, or the file was truncated */
+    SLAVE_STOP_WRONG /* bytes that are no valid record, or the file was
+                        truncated */
 };
 
 #define SLAVE_LOOK_FIRST_BYTES 4096u
@@ -63,7 +65,7 @@ int slave_segment_reader_header(struct slave_segment *seg,
                                 struct ips_segment_header *out,
                                 struct ips_err *err) IPS_MUST_USE;
 
-/* pread, restarted after EINTR. */
+/* Like pread(), but tries again after EINTR. */
 ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at);
 
 static inline uint32_t slave_take_word(const uint8_t *p)

@@ -135,7 +135,8 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
             /* the name exists already: the next turn tries another one */
             return;
         ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
-        if (errno == ENOENT) { /* with what a process wrote there */
+        if (errno == ENOENT) { /* another program removed the file and the
+                                  records in it */
             slave_run_mark_dirty(run);
             run->row.given_up++;
         }

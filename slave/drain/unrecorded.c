@@ -16,10 +16,10 @@
 #define FIRST_NS (100 * SLAVE_MS_NS)
 #define LAST_NS (60 * SLAVE_SECOND_NS)
 #define EVERY_NS (50 * SLAVE_MS_NS)
-#define PER_LOOK 16  /* maximum number of processes looked at in one scan */
-#define ROWS_MAX 256 /* maximum number of rows from one look at a process */
+#define PER_LOOK 16  /* maximum number of processes that one scan examines */
+#define ROWS_MAX 256 /* maximum number of rows per examined process */
 
-/* ---- looking ---- */
+/* ---- searching /proc ---- */
 
 struct looked {
     struct slave_drain *d;
@@ -34,8 +34,9 @@ bool slave_unrecorded_has_ended(int pidfd)
     return pidfd >= 0 && poll(&p, 1, 0) != 0;
 }
 
-/* Stores what was read from /proc/PID. Not if the process has ended since: then
- * the pid may have been another's when it was read. */
+/* Stores a row of what was read from /proc/PID, unless the process has ended
+ * since. In that case the pid may have belonged to another process when /proc
+ * was read. */
 static void store_unrecorded_row(struct looked *l,
                                  struct slave_unrecorded_row *row)
 {
@@ -45,7 +46,8 @@ static void store_unrecorded_row(struct looked *l,
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        /* not stored: the next search finds it again */
+        /* The row is not stored, but the next search finds the activity
+         * again. */
         ips_log_debug("unseen: %s", err.msg);
 }
 
@@ -216,10 +218,12 @@ static void store_go_program_use(struct looked *l)
         close(fd);
 }
 
-/* Adds a row if the process has left the image: then nothing of the agent is
- * mapped. So it is also for a moment in every exec; an answer ignores the row
- * if the image ends with an EXEC record, or if its successor recorded. Without
- * a pidfd, nothing would show that the pid is another process's. */
+/* Adds a row if the process no longer runs the program of the image: then none
+ * of its mappings belongs to the agent. This is also true for a moment in every
+ * exec. So an answer ignores the row if the image ends with an EXEC record, if
+ * its successor recorded, or if the process recorded its end. Without a pidfd
+ * no row is added, because nothing would show that another process has the pid
+ * by now. */
 static void store_program_change(struct looked *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_PROGRAM,
@@ -229,7 +233,7 @@ static void store_program_change(struct looked *l)
         return;
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     ssize_t n = readlink(path, row.path, sizeof(row.path) - 1);
-    if (n <= 0) /* it is ending: its maps were cut short */
+    if (n <= 0) /* the process is ending, so its maps were incomplete */
         return;
     row.path[n] = '\0';
     store_unrecorded_row(l, &row);
@@ -277,7 +281,7 @@ bool slave_unrecorded_is_program(const struct ips_built *b,
     return false;
 }
 
-/* ---- in words ---- */
+/* ---- texts for the certificate ---- */
 
 struct words {
     const struct ips_built *b;

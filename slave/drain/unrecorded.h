@@ -1,19 +1,19 @@
-/*
- * Finds programs that record nothing although the process did before (it
- * executed them by a system call of its own, without the agent's library), and
- * communication that leaves no records: I/O by io_uring and by kernel
- * AIO, which programs request without calls that the agent wraps; memory that
- * processes share; and runtimes that make system calls directly (threads of
- * OpenMP wait for each other in that way, and Go programs make all their system
- * calls directly). The slave looks for them in /proc of a run's living
- * processes: 0.1 s after a process was first seen, then after 0.4, 1.6 ... and
- * at last every 60 s. It misses processes that live shorter, and activity that
- * begins and ends in between; the certificate says so. The agent itself reports
- * what a program requests through the C library's syscall().
+/* Finds two kinds of activity that leave no records.
  *
- * Rows are stored in the database (table unseen), so an answer has them after a
- * restart, too.
- */
+ * Programs that record nothing although the process did before: the process
+ * executed them by a system call of its own, without the agent's library.
+ *
+ * Communication without calls that the agent wraps: I/O by io_uring and by
+ * kernel AIO; memory that processes share; and runtimes that make system calls
+ * directly (threads of OpenMP wait for each other in that way, and Go programs
+ * make all their system calls directly). The agent itself reports what a
+ * program requests through the C library's syscall().
+ *
+ * The slave looks for them in /proc of a run's living processes: 0.1 s after a
+ * process was first seen, then after 0.4, 1.6 ... and at last every 60 s. It
+ * misses processes that end before their first search, and activity that begins
+ * and ends between two searches; the certificate says so. Rows are stored in
+ * the database (table unseen), so an answer has them after a restart, too. */
 #ifndef IPS_SLAVE_DRAIN_UNRECORDED_H
 #define IPS_SLAVE_DRAIN_UNRECORDED_H
 
@@ -55,8 +55,9 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
  * a segment. */
 bool slave_unrecorded_is_map_of_agent(const char *line, const char *pool);
 
-/* Whether the row says that a process went on in a program that recorded
- * nothing, and no record of the process says that it did, or that it ended. */
+/* Whether the row reports that a process went on in a program that recorded
+ * nothing, and no record of the process shows that exec or the end of the
+ * process. */
 bool slave_unrecorded_is_program(const struct ips_built *b,
                                  const struct slave_unrecorded_row *row);
 

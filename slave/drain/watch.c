@@ -117,7 +117,7 @@ static int read_control_or_watch_for_it(struct slave_drain *d, int fd,
 }
 
 /* If the slave is in the initial pid namespace, stores its identity in the
- * run's control file: by that, programs know at once which namespace they are
+ * run's control file, so that programs know at once which namespace they are
  * in. */
 static void note_initial_namespace(const struct slave_drain *d,
                                    const char *name)
@@ -196,7 +196,8 @@ static bool is_segment_name(const char *name)
 static bool may_have_unread_records(const struct slave_segment *s)
 {
     switch (s->state) {
-    case SLAVE_SEG_NEW: /* in a ring, a segment is read at the end */
+    case SLAVE_SEG_NEW: /* --on-full=ring: segments stay NEW until their writer
+                           has ended */
         return s->stream != NULL || (s->stored && !s->row.done);
     case SLAVE_SEG_WAITING:
         return true;

@@ -32,8 +32,8 @@ static bool goes_local(const struct ips_end *e)
            e->kind == IPS_CHAN_UNIX_DGRAM;
 }
 
-/* Assigns a curve to every channel end: that of the machine to which the end is
- * joined or, if it is joined to none, one of this machine's own. */
+/* Assigns a curve to every channel end. An end joined to another machine gets
+ * that machine's curve; any other end gets one of this machine's own. */
 static int assign_curves_to_ends(struct slave_graph *g,
                                  const Ips__PeersAsk *ask, struct own own,
                                  struct ips_err *err)

@@ -1,9 +1,9 @@
 /*
- * Message times of a graph: PeersAsk brings curves (time by message length) for
- * the links of this machine. This module assigns them to channel ends; requests
- * whose scenario is `calibrated` then use them.
+ * Message times of a graph. A PeersAsk request brings a curve (time by message
+ * length) for each link of this machine. This module assigns the curves to
+ * channel ends; requests whose scenario is `calibrated` then use them.
  *
- * Thread: the worker's. Source: DPM-3.
+ * Runs on the worker thread. Source: DPM-3.
  */
 #ifndef IPS_SLAVE_GRAPHS_CALIBRATE_MAP_H
 #define IPS_SLAVE_GRAPHS_CALIBRATE_MAP_H
@@ -16,8 +16,9 @@
 int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err) IPS_MUST_USE;
 
-/* Makes *out, the graph under the weights of a scenario. IPS_E_PROTOCOL: the
- * scenario needs message times and no PeersAsk brought any. */
+/* Makes *out, a view of the graph with the arc lengths of the scenario.
+ * IPS_E_PROTOCOL: the scenario needs message times, but no PeersAsk brought
+ * any. */
 int slave_graph_view_of_scenario(const struct slave_graph *g,
                                  const struct ips_scenario *scenario,
                                  struct ips_view *out,

@@ -16,8 +16,8 @@
 
 #define MAGIC 0x32485052474c5653ULL /* the characters "SVLGRPH2" */
 
-/* All arrays of a built graph: X(name, element type, count, member of b,
- * part). */
+/* All arrays of a built graph: X(name, element type, number of elements, member
+ * of struct ips_built, part of the file). */
 #define SECTIONS(X)                                                            \
     X(CHAINS, struct ips_chain, g.chain_count, g.chains, TABLES)               \
     X(KIND, uint8_t, g.node_count, g.kind, PATH)                               \
@@ -321,7 +321,8 @@ static bool chains_ok(const struct ips_graph *g)
     return next == g->node_count;
 }
 
-/* Checks the indices between tables; ips_graph_check checks those of nodes. */
+/* Checks that the indices from one table into another are valid;
+ * ips_graph_check() checks the indices of nodes. */
 static bool tables_ok(const struct ips_built *b, const struct file_header *h)
 {
     const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,

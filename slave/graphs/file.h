@@ -2,7 +2,7 @@
  * A closed run's built graph on disk, STATE/slave-MACHINE/runs/RUN/graph, so
  * that a query about an old run does not read its records again. The file is a
  * header, then every array as in memory (struct of arrays), each on an 8-byte
- * boundary. It is mapped when it is next used.
+ * boundary. The slave maps the file when a question next needs the graph.
  *
  * The file is a cache. It is written once under another name and renamed. Its
  * key is the snapshot (archive length, streams), a format version and the sizes
@@ -12,7 +12,7 @@
  * slave_graphfile_check_part(). So a query pays only for the parts that it
  * reads.
  *
- * Thread: the worker's.
+ * Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_GRAPHS_FILE_H
 #define IPS_SLAVE_GRAPHS_FILE_H
@@ -38,7 +38,8 @@ struct slave_graphfile { /* map NULL: no file is mapped */
     void *map;
     size_t length;
     bool checked[SLAVE_PARTS];
-    uint64_t last_ns; /* slave_last_event_ns() of the graph */
+    /* time of the graph's last event, from slave_last_event_ns() */
+    uint64_t last_ns;
 };
 
 /* Data that the file holds in addition to the graph. */
@@ -48,7 +49,7 @@ struct slave_graphfile_more {
     uint32_t peer_count;
     /* the joins computed with these peers; all 0: none */
     struct slave_joins_cached joins;
-    uint64_t join_bound; /* slave_graph.join_bound */
+    uint64_t join_bound; /* see slave_graph.join_bound */
 };
 
 /* Writes DIR/graph. If it succeeds, *bytes is set to the file's size. */
@@ -59,13 +60,14 @@ int slave_graphfile_write(const char *dir, uint64_t key,
 
 /* Maps DIR/graph if it exists, is intact and has this key; fills *b (b->more
  * NULL) and *more with pointers into the map, which the caller must not change
- * or free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: build instead. */
+ * or free. IPS_E_NOT_FOUND, IPS_E_CORRUPT, IPS_E_VERSION: the caller must build
+ * the graph instead. */
 int slave_graphfile_read(const char *dir, uint64_t key,
                          struct slave_graphfile *f, struct ips_built *b,
                          struct slave_graphfile_more *more,
                          struct ips_err *err) IPS_MUST_USE;
-/* Whether the part of the file is as it was written; true if no file is mapped.
- * Reads the part only the first time. `g`: the graph in the file. */
+/* Returns true if the part of the file is as it was written, or if no file is
+ * mapped. Reads the part only the first time. `g`: the graph in the file. */
 bool slave_graphfile_check_part(struct slave_graphfile *f,
                                 const struct ips_graph *g,
                                 enum slave_graphfile_part part);

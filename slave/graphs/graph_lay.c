@@ -1,4 +1,4 @@
-/* Lays a graph out for the wire; see graph_lay.h. */
+/* Converts a graph to the form in which it is sent; see graph_lay.h. */
 #include "slave/graphs/graph_lay.h"
 
 #include <stdlib.h>

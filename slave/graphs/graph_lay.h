@@ -1,8 +1,8 @@
 /*
- * Lays a graph out for the wire (proto/graph_wire.h): the arrays of nodes are
- * borrowed; chains, ins and outs are copied to arrays of their own. This module
- * belongs to the slave because proto/ and analysis/ do not know each other's
- * structures.
+ * Converts a graph to the form in which it is sent (proto/graph_wire.h). The
+ * arrays of nodes are borrowed. Chains, remote receives (`in`) and remote sends
+ * (`out`) are copied to arrays of their own. This module belongs to the slave
+ * because proto/ and analysis/ do not know each other's structures.
  */
 #ifndef IPS_SLAVE_GRAPHS_GRAPH_LAY_H
 #define IPS_SLAVE_GRAPHS_GRAPH_LAY_H

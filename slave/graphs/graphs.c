@@ -49,14 +49,15 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     *gs = (struct slave_graphs){.permille = 1000};
-    /* Larger than any generation that an earlier slave used. */
+    /* Generations start at the time in us, which is larger than any generation
+     * of an earlier slave. */
     gs->next_generation =
         (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     snprintf(gs->db, sizeof(gs->db), "%s", db);
     snprintf(gs->helper, sizeof(gs->helper), "%s", helper);
 }
 
-/* Frees what was built or mapped; the snapshot stays. */
+/* Frees the graph's data, whether built or mapped, but not its snapshot. */
 static void empty_graph(struct slave_graph *g)
 {
     slave_joins_drop(&g->joins);
@@ -145,7 +146,8 @@ static uint64_t now_ns(void)
 }
 
 /* Whether a question uses the graph now or probably will soon. `number`:
- * position of the graph in the list of the last used, counted from 1. */
+ * position of the graph in the list, which is in order of last use; 1 is the
+ * latest. */
 static bool is_in_use(const struct slave_graph *g, unsigned number,
                       uint64_t now)
 {
@@ -196,8 +198,8 @@ static void free_memory_for_build(struct slave_graphs *gs)
     } while (last);
 }
 
-/* Drops the other graphs of the run of `newest`: no client asks for them any
- * more. */
+/* Drops the older graphs of the run of `newest` that no job uses. A client that
+ * still asks for one of them gets IPS_E_BUSY. */
 static void drop_other_graphs_of_run(struct slave_graphs *gs,
                                      const struct slave_graph *newest)
 {
@@ -349,7 +351,8 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     struct ips_wait_rows rows = {0};
     ips_large_restart_peaks();
     int rc = slave_input_make(gs, g->snap, &in, err);
-    /* only a whole build can make waits, not an incremental one */
+    /* an incremental build cannot make waits, but a closed run always gets a
+     * whole build */
     if (g->snap->waits && g->snap->closed)
         in.in.waits = &rows;
     if (rc == 0) {
@@ -378,7 +381,7 @@ struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
 }
 
 /* Stores the build's tables (IRT: processes, threads, waits, channels, traffic)
- * in the database, unless they are there. A failure is only logged. */
+ * in the database, unless they are stored already. A failure is only logged. */
 static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
 {
     struct ips_err err = {0};
@@ -491,8 +494,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (!kept)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < count; i++) {
-        /* Copies field by field, so that the padding stays zero: it is written
-         * to a file. */
+        /* Copy field by field, so that the padding stays zero: it is written to
+         * the graph's file, too. */
         kept[i].end = rows[i].end;
         kept[i].traced = rows[i].traced;
         kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;

@@ -6,7 +6,8 @@
  * The graph of a closed run is stored in a file once its peers are set
  * (graphs/file.h); it gets a new generation whenever it is loaded.
  *
- * Thread: the worker's. The loop makes a snapshot and hands it over.
+ * Runs on the worker thread. The event loop makes each snapshot and hands it
+ * over.
  */
 #ifndef IPS_SLAVE_GRAPHS_GRAPHS_H
 #define IPS_SLAVE_GRAPHS_GRAPHS_H
@@ -29,10 +30,10 @@
 
 #define SLAVE_GRAPHS_MAX 8
 /* A question uses its graph in several requests, and requests of other
- * questions come in between. So the SLAVE_GRAPHS_HELD graphs used last are kept
- * for SLAVE_GRAPHS_HELD_NS after their use even if memory is short (arrays
- * beyond the limit are in files): else two questions about two runs would evict
- * each other's graphs. */
+ * questions come in between. Two questions about two runs must not evict each
+ * other's graphs. So the SLAVE_GRAPHS_HELD graphs used last stay for
+ * SLAVE_GRAPHS_HELD_NS after their use, even if memory is short (arrays beyond
+ * the limit are in files). */
 #define SLAVE_GRAPHS_HELD 3u
 #define SLAVE_GRAPHS_HELD_NS (20 * 1000000000ull)
 /* Graphs with this many nodes or more are written to their files only after the
@@ -61,12 +62,13 @@ struct slave_snapshot {
     uint32_t unrecorded_count;
     /* the machine's load during the run; not part of the key */
     struct slave_load_row load;
-    bool waits; /* the waits will be asked for next; not part of the key */
+    /* the next request will ask for the waits; not part of the key */
+    bool waits;
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
-/* The run's CPU costs by code location, with names: made when first needed. */
+/* The run's CPU costs by code location, with names. Made when first needed. */
 struct slave_profile_cache {
     struct ips_procs p;
     struct slave_symbols names; /* names of the code locations of p.map */
@@ -84,7 +86,7 @@ struct slave_graph {
     struct ips_built b;
     /* records read and nodes made by the build */
     struct ips_build_effort effort;
-    /* peak memory while it was built; 0 if it was mapped */
+    /* peak memory use of the build; 0: the graph was mapped from its file */
     struct ips_large_use built_in;
     /* the graph's file; if it is mapped, the arrays of `b` are in it */
     struct slave_graphfile file;
@@ -99,7 +101,7 @@ struct slave_graph {
     /* message times from the last PeersAsk; calibrate_map.h */
     struct ips_mtime_map mtimes;
     struct ips_est est;   /* longest path of the last FinishAsk */
-    struct ips_view view; /* the graph under the weights of `scenario` */
+    struct ips_view view; /* the graph with the arc lengths of `scenario` */
     struct ips_scenario scenario;
     bool has_est;
     struct slave_joins_cached joins;
@@ -109,8 +111,8 @@ struct slave_graph {
     struct slave_profile_cache *profile_cache;
     /* waits with call sites; NULL: not needed yet */
     struct slave_waits *waits;
-    /* upper bound for the graph's joins, ips_joins_size_bound() + 1; 0: not
-     * computed */
+    /* upper bound for the size of the graph's joins (ips_joins_size_bound()),
+     * plus 1; 0: not computed */
     uint64_t join_bound;
     /* incremented when the peers change: answers in progress then fail */
     uint64_t revision;
@@ -176,8 +178,8 @@ struct slave_input {
     struct ips_stream_in *streams;
 };
 /* Fills *out with the data of the snapshot, which must outlive it; reads the
- * records that are not in memory yet. Release *out with slave_input_release(),
- * which also does no harm after a failure. */
+ * records that are not in memory yet. Release *out with slave_input_release();
+ * this is allowed after a failure, too. */
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
 /* Fills *to from the row of a stream, without the records. */
@@ -185,8 +187,8 @@ void slave_input_fill_stream(struct ips_stream_in *to,
                              const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
-/* Makes g->profile_cache (profile/profile_cache.c). The first call is
- * O(records) and reads symbol files. */
+/* Makes g->profile_cache if it is missing (profile/profile_cache.c). The first
+ * call is O(records) and reads symbol files. */
 int slave_graph_make_profile_cache(struct slave_graphs *gs,
                                    struct slave_graph *g,
                                    struct ips_err *err) IPS_MUST_USE;
@@ -202,6 +204,9 @@ int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
                            struct slave_symbols *names,
                            struct ips_err *err) IPS_MUST_USE;
 
+/* Sets the peers of the graph's channel ends to rows[count] and updates the
+ * graph to match. Does nothing if the peers are the same as before. After an
+ * error the graph cannot be used any more. */
 int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
                           const struct ips_peer_row *rows, uint32_t count,
                           struct ips_err *err) IPS_MUST_USE;

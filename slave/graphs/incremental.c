@@ -1,4 +1,4 @@
-/* Chooses the run whose build continues; see graphs/incremental.h. */
+/* Starts, continues and drops incremental builds; see graphs/incremental.h. */
 #include "slave/graphs/incremental.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@ void slave_incremental_free(struct slave_incremental *w)
     w->build = NULL;
 }
 
-/* If the state `w` is of another run or archive than the snapshot, drops it and
- * begins an empty state for the snapshot's run. */
+/* If `w` belongs to another run or archive than the snapshot, drops its state
+ * and begins an empty state for the snapshot's run. */
 static void reset_if_other_run(struct slave_incremental *w,
                                const struct slave_snapshot *s,
                                const struct slave_records *r)

@@ -1,20 +1,21 @@
 /*
- * Continues the build of one open run, the one asked about last, with the
+ * Continues the graph build of one open run, the run asked about last, with the
  * records that came since (build/incremental/grow.h). Part of graphs.h.
  *
  * The first question about an open run does not start an incremental build,
  * because its beginning takes 1.5 times as long as a normal build. The second
- * question does, or precomputing while no request waits (serve/precompute.h),
- * if the archive has SLAVE_GROWING_BYTES. If it fails or ends, it is tried
- * again only after the archive has grown by a quarter. It is dropped when half
- * of the memory limit (common/large.h) is used; then each question needs a
- * whole build.
+ * question starts one, or precomputing does while no request waits
+ * (serve/precompute.h), if the archive has at least SLAVE_GROWING_BYTES. After
+ * an incremental build fails or ends, the slave starts another only when the
+ * archive has grown by a quarter. It drops the incremental build when half of
+ * the memory limit (common/large.h) is used; then each question needs a whole
+ * build.
  *
  * Invariant: the state kept from one question to the next was read from the
  * archive that exists now: another file of that name would have another inode
  * or another first block.
  *
- * Thread: the worker's.
+ * Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_GRAPHS_INCREMENTAL_H
 #define IPS_SLAVE_GRAPHS_INCREMENTAL_H
@@ -22,8 +23,8 @@
 #include "slave/build/incremental/grow.h"
 #include "slave/graphs/records.h"
 
-/* size of the archive from which on a build may be incremental; smaller
- * archives are built quickly anyway */
+/* minimum archive size for an incremental build; a whole build of a smaller
+ * archive is fast */
 #define SLAVE_GROWING_BYTES (16u << 10)
 
 struct slave_incremental {
@@ -36,10 +37,10 @@ struct slave_incremental {
     uint64_t tried;
 };
 
-/* Makes what ips_build() makes, with the least work: continues the incremental
- * build if there is one of this run, else builds all. `begin`: an incremental
- * build may be started here. `out` NULL: no graph is needed yet, so only an
- * incremental build is continued or started. */
+/* Builds the same graph as ips_build(), with the least work: continues the
+ * incremental build if there is one of this run, else builds everything.
+ * `begin`: an incremental build may be started here. `out` NULL: no graph is
+ * needed yet, so only an incremental build is continued or started. */
 int slave_incremental_build(struct slave_incremental *w,
                             const struct slave_snapshot *s,
                             const struct slave_records *records,

@@ -1,5 +1,5 @@
-/* Stores the IRT (intermediate results) of a build in tables: process, thread,
- * wait, channel, traffic. */
+/* Stores the results of a build in the database tables `process`, `thread`,
+ * `wait`, `channel` and `traffic`, together called IRT. */
 #include <stdlib.h>
 
 #include "common/types.h"
@@ -98,7 +98,7 @@ static int put_threads(struct slave_store *s, int64_t run,
         const struct ips_thread_row *t = &b->threads[i];
         uint64_t wait_ns = 0;
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
-            /* only causes that also get a row in table `wait` */
+            /* add up only the causes that get a row in table `wait`, too */
             if (t->wait_count[c])
                 wait_ns += t->wait_ns[c];
         (void)sqlite3_bind_int64(q, 1, run);

@@ -1,15 +1,16 @@
 /*
- * Caches the joins of a graph (analysis/distributed/joins.h) for the last
- * scenario asked for, in memory and in the graph's file, so that repeated
- * questions are answered without computing them, also after a restart. They
- * take a twentieth of the graph's size.
+ * Caches the joins of a graph: the part that matters to other machines
+ * (analysis/distributed/joins.h). The cache has the joins of the last scenario
+ * asked for, in memory and in the graph's file, so that a repeated question
+ * need not compute them, even after a restart. They take a twentieth of the
+ * graph's size.
  *
  * Invariants: the cached joins belong to the peers that are set (setting others
  * drops them) and to one scenario. Nothing is cached for a scenario with
- * message times from PeersAsk (`calibrated`). While a reply is being sent from
- * the cache, it is not replaced.
+ * message times from PeersAsk (`calibrated`). The joins of another scenario do
+ * not replace the cached ones while a reply is being sent from the cache.
  *
- * Thread: the worker's.
+ * Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_GRAPHS_JOINS_CACHE_H
 #define IPS_SLAVE_GRAPHS_JOINS_CACHE_H
@@ -29,21 +30,23 @@ struct slave_joins_cached { /* if all 0, nothing is cached */
     bool there;
     /* the joins are in the mapped graph file, so they are not freed here */
     bool mapped;
-    /* number of replies being sent from the cached joins, or from earlier
-     * ones */
+    /* number of jobs that send the cached joins, or joins that were cached
+     * before */
     uint32_t users;
     struct slave_scenario_words of;
     struct ips_joins joins;
 };
+/* Empties the cache. */
 void slave_joins_drop(struct slave_joins_cached *k);
 
 struct slave_graph;
-/* Gets the joins of `g` in that scenario. *out points to the cached ones, after
- * making and caching them if needed; if they cannot be cached, to *own. If
- * *used is set, call slave_joins_end_use afterwards. */
+/* Gets the joins of `g` for this scenario. Sets *out to the cached joins, which
+ * it makes first if needed. If they cannot be cached, makes them in *own and
+ * sets *out to `own`. If *used is set, call slave_joins_end_use afterwards. */
 int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
                     struct ips_joins *own, const struct ips_joins **out,
                     bool *used, struct ips_err *err) IPS_MUST_USE;
+/* Call when the job no longer needs the cached joins. */
 void slave_joins_end_use(struct slave_joins_cached *k);
 
 #endif

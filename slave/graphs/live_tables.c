@@ -24,9 +24,9 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* If the state `f` is of another run or archive than the snapshot, drops it and
- * begins an empty state for the snapshot's run. Returns false if there is no
- * archive. */
+/* If `f` belongs to another run or archive than the snapshot, drops its state
+ * and begins an empty state for the snapshot's run. Returns false if there is
+ * no archive. */
 static bool reset_if_other_run(struct slave_live_tables *f,
                                const struct slave_snapshot *s)
 {
@@ -103,8 +103,8 @@ static bool make_entries_of_streams(struct news *n,
     return true;
 }
 
-/* Returns the next frame, NULL at the end, of batches that were handed over, or
- * of one batch that was unpacked from the archive. */
+/* Returns the next frame of the list of batches *b, or NULL at the end. The
+ * batches were handed over by the drain, or unpacked from the archive. */
 static const struct slave_frame *next_frame(const struct slave_batch **b,
                                             size_t *at)
 {

@@ -1,18 +1,18 @@
 /*
- * Keeps the tables of one open run, the one asked about last, up to date in
- * SQLite while it goes on: processes, threads with their waits, channels,
- * traffic. The ingest hands the new records over (archive/record_queue.h).
- * Memory is needed only for what is not final yet (build/incremental/grow.h).
+ * Keeps the tables of one open run, the run asked about last, up to date in
+ * SQLite while the run goes on: processes, threads with their waits, channels,
+ * traffic. The drain hands new records over (archive/record_queue.h). Only data
+ * that may still change is kept in memory (build/incremental/grow.h).
  *
- * New records that were not handed over are read from the archive. If the
- * tables cannot be continued with them, because something began, ended or was
- * named (build/incremental/grow.h has the list), the whole archive is read
- * again, but only once it is twice as large; so each record is read at most
- * three times in all. Until then only a question updates the tables, as for any
- * run.
+ * New records that were not handed over are read from the archive. Some
+ * records, such as those that start, end or name something, cannot be added to
+ * existing tables (build/incremental/grow.h has the list). Then the whole
+ * archive is read again, but only when it is twice as large; so each record is
+ * read at most three times in all. Until then only a question updates the
+ * tables, as for any run.
  *
  * Invariant: the rows equal those of a whole build of the same snapshot; its
- * key is stored with them. Thread: the worker's.
+ * key is stored with them. Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_GRAPHS_LIVE_TABLES_H
 #define IPS_SLAVE_GRAPHS_LIVE_TABLES_H
@@ -35,12 +35,13 @@ struct slave_live_tables {
     int64_t run_id;
     uint64_t dev, ino; /* device and inode of the run's archive */
     uint64_t at;       /* number of archive bytes that the tables contain */
-    uint64_t tried;    /* archive bytes when the tables were last started */
-    uint64_t key;      /* key of the snapshot that the tables correspond to */
+    uint64_t tried; /* size of the archive when the tables were last started */
+    uint64_t key;   /* key of the snapshot that the tables correspond to */
     uint64_t stored, store_due_ns;
     /* Counters since this run was chosen: */
-    /* number of turns that started the tables, that read new records from the
-     * archive, and that used handed-over records */
+    /* number of turns that started the tables (begun), that read new records
+     * from the archive (unpacked), and that used records from the queue
+     * (queued) */
     uint64_t begun, unpacked, queued;
 };
 

@@ -95,8 +95,8 @@ static int find_or_add_name(struct making *m, const char *text, size_t len,
 
 enum edge { BEGIN, END, NEXT };
 
-/* Returns the text after its first word `word` and the blanks; NULL: it begins
- * with another word. */
+/* If the first word of `text` is `word`, returns the text after that word and
+ * the blanks; else returns NULL. */
 static const char *after_word(const char *text, const char *word)
 {
     size_t n = strlen(word);

@@ -12,8 +12,8 @@
  * independent; if a name begins again before it ended, the later beginning
  * counts.
  *
- * A moment is given as the last node of its chain that was passed by then, plus
- * the ns since. Pure. Source: IPS-13.
+ * A point in time is given as the last node that the thread had passed by then,
+ * plus the ns since that node. Pure. Source: IPS-13.
  */
 #ifndef IPS_SLAVE_GRAPHS_MARKED_SPANS_H
 #define IPS_SLAVE_GRAPHS_MARKED_SPANS_H

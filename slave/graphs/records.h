@@ -2,12 +2,13 @@
  * Keeps unpacked records of runs from one question to the next, so that only
  * the new blocks of a grown archive are unpacked. Part of graphs.h.
  *
- * Invariants: the kept records of a run are the first part of its archive as it
- * is on disk now; another file of that name (the archive was repacked, or the
- * run removed and recorded again) is read from its start. Memory comes from
- * common/large.h; the records are dropped when half of the limit is used.
+ * Invariant: the kept records of a run are the first part of its archive as it
+ * is on disk now. If another file has taken the archive's name (because the
+ * archive was repacked, or the run was removed and recorded again), it is read
+ * from its start. Memory comes from common/large.h; the records are dropped
+ * when half of its limit is used.
  *
- * Thread: the worker's.
+ * Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_GRAPHS_RECORDS_H
 #define IPS_SLAVE_GRAPHS_RECORDS_H
@@ -19,8 +20,8 @@ struct slave_snapshot;
 
 struct slave_records {
     struct slave_records *next; /* list in order of last use, latest first */
-    /* the records may be kept in the list after use; else they are only for
-     * their current user */
+    /* true: the records go back into the list after use; false: they have one
+     * user and are freed after use */
     bool is_shared;
     char run[64];
     uint64_t dev, ino; /* device and inode of the archive */

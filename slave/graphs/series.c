@@ -112,7 +112,7 @@ static void on_io(struct making *m, uint32_t type, const uint8_t *data)
     m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
 }
 
-/* Handles a record of a single moment, in which `cpu` follows the head. */
+/* Handles a record of one point in time, whose head is followed by `cpu`. */
 static void on_moment(struct making *m, const uint8_t *data)
 {
     struct {
@@ -123,7 +123,8 @@ static void on_moment(struct making *m, const uint8_t *data)
     add_reading(m, b_stamp_to_ns(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
-/* Handles a FORK, JOIN, ACQUIRE or RELEASE; `r` is their common beginning. */
+/* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of them begin like `r`.
+ */
 static void on_interval(struct making *m, const uint8_t *data)
 {
     struct {

@@ -1,6 +1,6 @@
 /*
- * CPU, messages and waits of a run's threads over time, in bins of one
- * machine's clock, from the records. Pure.
+ * Computes CPU time, messages and waits of a run's threads over time, in bins
+ * of one machine's clock, from the records. Pure.
  *
  * A thread's CPU clock is interpolated between its readings (calls, returns,
  * samples, marks ...): its growth between two readings is spread evenly over

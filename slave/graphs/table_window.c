@@ -13,7 +13,8 @@ static bool contains_time(const struct window *w, uint64_t t)
     return t >= w->from && t < w->to;
 }
 
-/* Returns the part before t of `ns` that are spread evenly from t0 to t1. */
+/* Spreads `ns` evenly over the time from t0 to t1, and returns the part before
+ * t. */
 static uint64_t ns_passed(uint64_t ns, uint64_t t0, uint64_t t1, uint64_t t)
 {
     if (t <= t0)

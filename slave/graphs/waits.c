@@ -8,11 +8,12 @@ struct making {
     struct slave_waits *w;
     struct ips_wait_rows *rows;
     const struct slave_input *in;
-    /* [of_code_capacity] index + 1 of the site of each code location; 0: none
-     * yet */
+    /* [of_code_capacity] index + 1 of the call site of each code location; 0:
+     * none yet */
     uint32_t *of_code;
     uint32_t of_code_capacity;
-    /* [rows.stack_count] index + 1 of the site of each stack; 0: none yet */
+    /* [rows.stack_count] index + 1 of the call site of each stack; 0: none yet
+     */
     uint32_t *of_stack;
     struct ips_err *err;
 };

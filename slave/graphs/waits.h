@@ -1,12 +1,12 @@
 /*
  * Every wait of a run's graph, and the code location where it happened. The
- * waits are made during the build if they will be asked for next; else when
- * first needed, by building the graph again with waits (build/waits.h). They
- * are kept with the graph. Thread: the worker's.
+ * build makes the waits if the next request will ask for them. Else the graph
+ * is built again with waits when they are first needed (build/waits.h). They
+ * are kept with the graph. Runs on the worker thread.
  *
- * The location of a wait is the innermost frame of its stack that is not in the
- * C or C++ library. Without a stack (waits of up to 50 us) it is the call's
- * return address. Source: IPS-15.
+ * The location of a wait is the innermost frame of its stack that is neither in
+ * a system library (C, C++, threads) nor in IPS. Without a stack (waits of up
+ * to 50 us) it is the call's return address. Source: IPS-15.
  */
 #ifndef IPS_SLAVE_GRAPHS_WAITS_H
 #define IPS_SLAVE_GRAPHS_WAITS_H
@@ -17,7 +17,7 @@
 #define SLAVE_PAGE_FAULTS (IPS_NONE - 1)
 struct slave_wait_site {
     /* code location, index into slave_waits.map.locations; IPS_NONE: unknown;
-     * SLAVE_PAGE_FAULTS: the wait was no call */
+     * SLAVE_PAGE_FAULTS: the wait was for page faults, not in a call */
     uint32_t code_location;
     /* the stack, as a range of slave_waits.frame; count 0: no stack */
     uint32_t first, count;
@@ -47,7 +47,8 @@ struct slave_waits {
     struct slave_symbols names;
 };
 
-/* Makes g->waits. The first call is O(records) and reads symbol files. */
+/* Makes g->waits if they are missing. The first call is O(records) and reads
+ * symbol files. */
 int slave_graph_make_waits(struct slave_graphs *gs, struct slave_graph *g,
                            struct ips_err *err) IPS_MUST_USE;
 /* Makes g->waits from rows that the build of `g` from `in` made. Takes arrays

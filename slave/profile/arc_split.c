@@ -19,7 +19,7 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->first = b_calloc((size_t)a->pool_count + 1, sizeof(*out->first), err);
-    /* [symbols + 1] index + 1 of the symbol's entry in the current pool; the
+    /* [symbols + 1] index + 1 of each symbol's entry in the current pool; the
      * last element is for samples without a symbol */
     uint32_t *part =
         b_calloc((size_t)names->symbol_count + 1, sizeof(*part), err);
@@ -104,8 +104,8 @@ void slave_arc_split(const struct slave_profile_cache *costs,
     struct slave_arc_view v = slave_arc_source_of(a, g, chain, node);
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
-    /* An exact arc's remainder is unsampled, so the whole is the arc's
-     * weight. */
+    /* If the thread has entries and exits, its time outside instrumented code
+     * has no procedure; so the whole is the arc's weight. */
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
     struct slave_share share;
     uint64_t in = own ? slave_arc_own_ns_in_window(a, g, &v, node, window) : 0;
@@ -140,7 +140,7 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         put(arg, IPS_NONE, rest);
 }
 
-/* maximum number of procedures of one arc that are distinguished */
+/* maximum number of procedures compared in one arc; further ones are ignored */
 #define MAIN_OF 64u
 
 uint32_t slave_arc_main_procedure(const struct slave_profile_cache *costs,

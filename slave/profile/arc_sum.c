@@ -87,7 +87,8 @@ uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
 
 /* ---- adding ---- */
 
-/* Divides `ns` among the arc's own samples by their parts in the window. */
+/* Divides `ns` among the arc's own samples, in proportion to the parts of their
+ * weights that are in the window. */
 static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
                     uint32_t node, uint64_t ns, struct slave_window window)
 {
@@ -257,8 +258,8 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
     return 0;
 }
 
-/* Returns the chain that contains `node`; `chain` is a chain before it or the
- * same. */
+/* Returns the chain that contains `node`. The search starts at `chain`, which
+ * must not be a later one. */
 static uint32_t advance_to_chain_of(const struct ips_graph *g, uint32_t chain,
                                     uint32_t node)
 {

@@ -29,6 +29,7 @@ struct slave_arc_sum {
     uint64_t exact_ns;
 };
 
+/* Begins an empty sum. `costs` and `b` must outlive *s. */
 int slave_arc_sum_init(struct slave_arc_sum *s,
                        const struct slave_profile_cache *costs,
                        const struct ips_built *b,
@@ -42,9 +43,9 @@ uint64_t slave_arc_cpu_within(const struct slave_arcs *a,
                               const struct ips_graph *g, uint32_t chain,
                               uint32_t node, struct slave_window window);
 
-/* Adds the part of the arc into `node` of `chain` that lies in the window;
- * returns its ns. `node` must not be the chain's first. Add each arc only
- * once. */
+/* Adds the part of the arc into `node` of `chain` that is in the window, and
+ * returns its CPU time in ns. `node` must not be the chain's first. Add each
+ * arc only once. */
 uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window);
 /* Adds `ns` of the arc into `node`, instead of its whole part in the window;
@@ -53,10 +54,10 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
                           uint32_t node, uint64_t ns,
                           struct slave_window window);
 
-/* Makes costs from the added arcs, for slave_proc_table_make. Names, map and
- * stacks are shared with s->profile_cache; free with slave_arc_profile_free.
- * Totals by thread are not set (p.threads is all 0): use
- * slave_arc_sum_totals. */
+/* Makes the costs of the added arcs, as input for slave_proc_table_make. Names,
+ * map and stacks are shared with s->profile_cache; free with
+ * slave_arc_profile_free. Totals by thread are not set (p.threads is all 0):
+ * use slave_arc_sum_totals. */
 int slave_arc_sum_profile(struct slave_arc_sum *s,
                           struct slave_profile_cache *out,
                           struct ips_err *err) IPS_MUST_USE;
@@ -67,7 +68,8 @@ struct slave_arc_totals {
     uint64_t alike_ns; /* part of sampled_ns that was taken from similar arcs */
     double squares;
 };
-/* Call after slave_arc_sum_profile. */
+/* Sets *out to the sums over all added arcs. Call after slave_arc_sum_profile.
+ */
 void slave_arc_sum_totals(const struct slave_arc_sum *s,
                           struct slave_arc_totals *out);
 

@@ -112,8 +112,8 @@ static bool make_lock_room(struct making *m)
     return true;
 }
 
-/* Adds the sample to the lock times if its stack takes or releases a lock, or
- * yields the CPU. */
+/* Adds the sample to the lock times if its stack takes or releases a lock,
+ * yields the CPU, or loops until memory changes. */
 static void add_lock_time(struct making *m, const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];

@@ -1,9 +1,9 @@
 /*
  * Finds the callers of procedures in the stacks of samples. For each pair of a
  * sampled procedure (the leaf) and a procedure that called it, directly or not,
- * there is the leaf's time under that caller (recursion counted once) and the
- * number of calls between the two. Covers the whole run, all threads together.
- * Pure. Source: IPS-12.
+ * it gives the leaf's time under that caller (recursion counted once) and the
+ * number of calls between the two. It covers the whole run, all threads
+ * together. Pure. Source: IPS-12.
  */
 #ifndef IPS_SLAVE_PROFILE_CALLERS_H
 #define IPS_SLAVE_PROFILE_CALLERS_H
@@ -27,7 +27,7 @@ struct slave_lock_time {
     uint64_t ns;
 };
 /* Rows sorted by (leaf, caller). Each leaf also has a row with itself as the
- * caller, which is all of its time. */
+ * caller; that row has all of the leaf's time. */
 struct slave_callers {
     uint32_t *leaf, *caller; /* symbol indexes */
     uint64_t *ns;
@@ -37,8 +37,8 @@ struct slave_callers {
     uint32_t lock_count;
 };
 
-/* O(frames of all stacks). At most SLAVE_CALLERS_MOST pairs, and as many lock
- * times, are kept; further ones are left out. */
+/* Makes the pairs and lock times. Keeps at most SLAVE_CALLERS_MOST pairs, and
+ * as many lock times; leaves further ones out. O(frames of all stacks). */
 #define SLAVE_CALLERS_MOST (1u << 22)
 int slave_callers_make(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,

@@ -100,7 +100,7 @@ int slave_window_tops(const struct slave_profile_cache *costs,
 
 /* ---- one window ---- */
 
-/* Fills the thread rows: samples and times of the window. */
+/* Sets each thread's samples and times to those in the window. */
 static void fill_thread_rows(struct slave_profile_cache *c,
                              const struct ips_thread_cost *whole)
 {

@@ -1,6 +1,6 @@
 /*
  * Finds the procedures that ran within windows of time, from samples and
- * entries. Pure, but needs costs that were made before. Source: IPS-16 (a phase
+ * entries. The run's costs must have been made. Pure. Source: IPS-16 (a phase
  * as the focus of other questions).
  */
 #ifndef IPS_SLAVE_PROFILE_CODE_WINDOW_H
@@ -14,10 +14,10 @@ struct slave_top {
     uint32_t bin, symbol; /* symbol: index into the names' symbols */
     uint64_t ns;
 };
-/* Finds, for each bin, the `most` procedures with the greatest self time,
- * greatest first; bins in order. Bin i is the time from edges[i] to edges[i +
- * 1]. A sample counts with its whole weight in the bin in which it was taken.
- * Free *out with ips_free_large. */
+/* Finds, for each bin, the `most` procedures with the greatest self time, the
+ * greatest first. The rows in *out are in the order of bins. Bin i is the time
+ * from edges[i] to edges[i + 1]. A sample counts with its whole weight in the
+ * bin in which it was taken. Free *out with ips_free_large. */
 int slave_window_tops(const struct slave_profile_cache *costs,
                       const struct ips_built *b,
                       const struct slave_proc_names *names,

@@ -1,4 +1,4 @@
-/* Names sites and stacks of events; see event_sites.h. */
+/* Names call sites and stacks of events; see event_sites.h. */
 #include "slave/profile/event_sites.h"
 
 #include <inttypes.h>
@@ -96,7 +96,8 @@ int slave_sites_note_site(struct slave_sites *s, Ips__EventRow *row,
     return rc == 0 ? add_location(s, head, address, t_ns, err) : rc;
 }
 
-/* Finds the last stack of a site. Stacks of another stream are dropped. */
+/* Returns the last stack of a call site of this stream, or NULL. Drops the
+ * stacks of any other stream first. */
 static struct slave_recent_stack *find_recent(struct slave_sites *s,
                                               uint32_t stream, uint64_t site)
 {
@@ -202,8 +203,9 @@ char *slave_location_text(const struct ips_codemap *map,
                      (int)(f.at_file_len - cut), f.at_file + cut, f.at_line);
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
-    } else if (module != IPS_NONE) { /* unnamed code: print its address, not the
-                                        start of its procedure */
+        /* code without a name: print its address, not the start of its
+         * procedure */
+    } else if (module != IPS_NONE) {
         n = asprintf(&text, "%s+0x%" PRIx64, base,
                      map->locations[place].address);
     } else {

@@ -1,7 +1,7 @@
 /*
  * Names of the code locations from which events were called, for EventsAsk. The
  * addresses of one reply's rows are collected first and named together, because
- * names may have to be read from files. Thread: the worker's.
+ * names may have to be read from files. Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_PROFILE_EVENT_SITES_H
 #define IPS_SLAVE_PROFILE_EVENT_SITES_H
@@ -9,14 +9,16 @@
 #include "proto/frame.h"
 #include "slave/graphs/graphs.h"
 
-/* frames kept of one stack; outer frames are left out */
+/* maximum number of frames kept of a stack, the innermost ones */
 #define SLAVE_SITE_FRAMES 32u
-/* stacks kept of one stream; beyond that, the oldest is replaced */
+/* maximum number of stacks kept of one stream; a further one replaces the
+ * oldest */
 #define SLAVE_SITES_KEPT 512u
 
 struct slave_noted;
 struct slave_recent_stack;
-/* zero before use; with both flags false nothing is collected */
+/* Must be zeroed before use. If the flags `sites` and `stacks` are both false,
+ * nothing is collected. */
 struct slave_sites {
     bool sites, stacks;
     bool begun;
@@ -26,8 +28,8 @@ struct slave_sites {
     uint32_t noted_count, noted_capacity;
     uint32_t *locations;
     uint32_t location_count, location_capacity;
-    /* The last stack of each site of one stream. A later wait at that site that
-     * has no stack of its own gets this one. */
+    /* The last stack of each call site of one stream. A later wait at that site
+     * without a stack of its own gets this stack. */
     struct slave_recent_stack *recent;
     uint32_t recent_count, recent_next, recent_stream;
 };

@@ -33,11 +33,11 @@ struct known {
     const char *name;
     size_t len;
     enum slave_lock_code code;
-    bool prefix; /* matches all names that start with `name` */
+    bool prefix; /* true: matches all names that start with `name` */
 };
 
-/* Names without their leading underscores, "GI_" and "libc_". The first match
- * counts. */
+/* Names of procedures, without the prefixes that strip_prefixes() removes. The
+ * first match counts. */
 static const struct known known[] = {
     {TEXT_AND_LENGTH("lll_lock_wait"), SLAVE_LOCK_SLEEPS, true},
     {TEXT_AND_LENGTH("lll_lock_wake"), SLAVE_LOCK_WAKES, true},
@@ -54,7 +54,8 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("pthread_mutex_trylock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_timedlock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_clocklock"), SLAVE_LOCK_TAKES, true},
-    /* The recording library calls this function only after a failed attempt. */
+    /* The recording library calls this function only after an attempt to take
+     * the spin lock has failed. */
     {TEXT_AND_LENGTH("pthread_spin_lock"), SLAVE_LOCK_SLEEPS, false},
     {TEXT_AND_LENGTH("sched_yield"), SLAVE_LOCK_YIELDS, false},
     {TEXT_AND_LENGTH("mtx_lock"), SLAVE_LOCK_TAKES, false},

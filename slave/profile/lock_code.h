@@ -14,22 +14,24 @@
 
 enum slave_lock_code {
     SLAVE_LOCK_NONE,
-    SLAVE_LOCK_FUTEX,  /* a helper of locks, conditions and semaphores */
-    SLAVE_LOCK_COND,   /* a condition: takes its mutex and an internal lock */
+    /* a helper function of locks, conditions and semaphores */
+    SLAVE_LOCK_FUTEX,
+    /* a function of condition variables: takes the mutex and an internal lock
+     */
+    SLAVE_LOCK_COND,
     SLAVE_LOCK_TAKES,  /* takes a lock, contended or not */
     SLAVE_LOCK_GIVES,  /* releases a lock, contended or not */
     SLAVE_LOCK_SLEEPS, /* called only if another thread holds the lock */
     SLAVE_LOCK_WAKES,  /* called only if another thread waits for the lock */
-    SLAVE_LOCK_YIELDS  /* yields the CPU, as threads do that wait for a variable
-                          to change */
+    /* yields the CPU, as a thread does that waits for a variable to change */
+    SLAVE_LOCK_YIELDS
 };
 
 /* Returns the class of procedure `name` in `module` (a path). */
 enum slave_lock_code slave_lock_code(const char *name, size_t len,
                                      const char *module);
-/* slave_lock_is_library: whether `module` is the C library or its loader.
- * slave_lock_is_recorder: whether it is the library that records, which does
- * not count as the C library. */
+/* slave_lock_is_library: whether `module` (a path) is the C library or its
+ * loader. slave_lock_is_recorder: whether it is IPS's recording library. */
 bool slave_lock_is_library(const char *module);
 bool slave_lock_is_recorder(const char *module);
 
@@ -44,8 +46,8 @@ struct slave_lock_use {
     bool contended, gives, library, yields;
 };
 struct slave_proc_names;
-/* Finds the use of a lock in a stack: `symbols` [count], innermost first.
- * Returns false if the stack shows none. */
+/* Finds the use of a lock in a stack, given as `count` symbols, innermost
+ * first. Returns false if the stack shows none. */
 bool slave_lock_use(const struct slave_proc_names *names,
                     const uint32_t *symbols, uint32_t count,
                     struct slave_lock_use *out);

@@ -31,8 +31,8 @@ int slave_proc_names_make(const struct slave_profile_cache *costs,
                           struct ips_err *err) IPS_MUST_USE;
 void slave_proc_names_release(struct slave_proc_names *n);
 
-/* slave_proc_of_sample: the procedure to whose self time a sample at this
- * location counts. slave_proc_of_entry: the procedure that was entered at this
+/* slave_proc_of_sample: the procedure whose self time includes a sample at this
+ * location. slave_proc_of_entry: the procedure that was entered at this
  * location; an entry's address is that of the outermost procedure, not of one
  * inlined at its start. IPS_NONE: none. */
 static inline uint32_t slave_proc_of_sample(const struct slave_proc_names *n,

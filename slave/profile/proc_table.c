@@ -1,4 +1,4 @@
-/* Combines costs and names to rows; see proc_table.h. */
+/* Combines costs and names into rows; see proc_table.h. */
 #include "slave/profile/proc_table.h"
 
 #include "slave/base/wordhash.h"
@@ -16,7 +16,7 @@ struct making {
     /* `seen` [symbols]: `serial` of the last stack that has the symbol, so that
      * recursion counts once */
     uint32_t *seen, serial;
-    bool *in; /* by chain: whether the thread belongs to the object */
+    bool *in; /* [chains] whether the thread belongs to the object */
 };
 
 static bool same_row(const void *arg, uint32_t number)
@@ -160,8 +160,8 @@ void slave_proc_table_scale_to_cpu(struct slave_proc_table *t, uint64_t cpu_ns)
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
         uint64_t self = slave_share_next(&share, r->sampled_self_ns);
-        /* Rounded up, so that a procedure's total time is not less than the
-         * self times that it contains. */
+        /* Round up, so that a procedure's total time is not less than the sum
+         * of the self times in it. */
         uint64_t total =
             (uint64_t)(((ips_u128)covered * r->sampled_total_ns + raw - 1) /
                        raw);

@@ -3,10 +3,10 @@
  * (slave/symbols/symbols.h): CPU time of each process by procedure or by line.
  * Pure.
  *
- * A row is one (process, procedure, module, file, line). `self` is the time in
- * which this procedure was the innermost of the stack, inlined procedures
- * included; `total` is the time in which it was anywhere in the stack, counted
- * once even in recursion.
+ * There is one row for each (process, procedure, module, file, line). `self` is
+ * the time in which this procedure was the innermost of the stack, inlined
+ * procedures included; `total` is the time in which it was anywhere in the
+ * stack, counted once even in recursion.
  */
 #ifndef IPS_SLAVE_PROFILE_PROC_TABLE_H
 #define IPS_SLAVE_PROFILE_PROC_TABLE_H
@@ -38,9 +38,10 @@ struct slave_proc_table {
     struct slave_proc_totals totals;
 };
 
-/* Makes the table of the threads that `object` contains (slave_chain_in). The
- * costs must outlive the table. Samples are scaled to the CPU of these threads
- * (slave_proc_table_scale_to_cpu), except for costs of a part of a run. */
+/* Makes the table of the threads that match `object` (slave_chain_in). The
+ * costs must outlive the table. Samples are scaled to the CPU time of these
+ * threads (slave_proc_table_scale_to_cpu), unless the costs are those of a
+ * window. */
 int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,

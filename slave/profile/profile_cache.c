@@ -1,5 +1,5 @@
-/* Makes a graph's costs by code, with names, once, and keeps them with the
- * graph. */
+/* Makes the CPU costs of a graph by code location, with names, when they are
+ * first needed, and keeps them with the graph. */
 #include <stdlib.h>
 
 #include "common/large.h"
@@ -23,7 +23,8 @@ int slave_graph_make_names(struct slave_graphs *gs, const struct slave_graph *g,
     return slave_symbols_fill(names, map, &from, err);
 }
 
-/* Stores the procedure rows of the whole run. A failure is only logged. */
+/* Stores the procedure rows of the whole run in the database. A failure is only
+ * logged. */
 static void store_procedure_rows(struct slave_graphs *gs,
                                  const struct slave_graph *g)
 {

@@ -53,8 +53,7 @@ static uint64_t overlap_ns(uint64_t begin, uint64_t ns, struct slave_window w)
                        ips_min_u64(ns, ips_sub_sat(w.from_ns, begin)));
 }
 
-/* Returns the part before t of `ns` that are spread evenly over [begin,
- * end]. */
+/* Spreads `ns` evenly over [begin, end], and returns the part before t. */
 static uint64_t ns_spread_before(uint64_t ns, uint64_t begin, uint64_t end,
                                  uint64_t t)
 {

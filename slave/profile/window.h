@@ -3,16 +3,16 @@
  * weighting. Pure.
  *
  * Position of a chain arc on the time axis:
- *   cpu    its CPU time lies between its two nodes as its samples say
+ *   cpu    its CPU time is spread between its two nodes as its samples show
  *          (arc_sum.h)
  *   sched  the same, plus its run delay, spread evenly over the time between
  *          the two nodes minus the time blocked
  *   wall   it starts when the preceding node was passed, and is as long as its
  *          weight
- * An arc between two threads (or from outside) lies just before the node that
- * it reaches. So adjacent windows together contain a whole path, each ns once.
- * For a path in `wall`, whose nodes lie at their clock times, a window contains
- * as much as it is long.
+ * An arc between two threads (or from outside) is placed directly before the
+ * node that it reaches. So adjacent windows together contain a whole path, each
+ * ns once. In `wall` each node is at its clock time, so a window of N ns
+ * contains N ns of the path.
  *
  * A window is from < t <= to. In `cpu` and `sched` it is given in ns since this
  * machine's first event, because clocks are not compared there; in `wall`,
@@ -45,21 +45,21 @@ int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
                    uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
 void slave_cut_release(struct slave_cut *c);
 
-/* Length in ns of the part of the chain arc into `node` that is in the window.
- * `node` must not be the chain's first. */
+/* Returns the length in ns of the part of the chain arc into `node` that is in
+ * the window. `node` must not be the chain's first. */
 uint64_t slave_cut_arc_ns(const struct slave_cut *c, uint32_t chain,
                           uint32_t node);
-/* Run delay in ns, within the window, of the chain arc into `node`; 0 if
- * unknown. */
+/* Returns the run delay in ns, within the window, of the chain arc into `node`;
+ * 0 if unknown. */
 uint64_t slave_cut_run_delay_ns(const struct slave_cut *c, uint32_t node);
-/* Length in ns of the part in the window of an interval of `ns` that ends at
- * `node`: a cross arc or, in `wall`, the time before a chain that no recorded
- * thread started. */
+/* Returns the length in ns of the part that is in the window, of an interval of
+ * `ns` that ends at `node`. The interval is a cross arc or, in `wall`, the time
+ * before a chain that no recorded thread started. */
 uint64_t slave_cut_cross_arc_ns(const struct slave_cut *c, uint32_t node,
                                 uint64_t ns);
-/* For a caller that learns the length `ns` of the interval later: the part of
- * it that is in the window is max(ns - *past, 0) - max(ns - *since, 0), as from
- * slave_cut_cross_arc_ns. */
+/* Does the work of slave_cut_cross_arc_ns for a caller that learns the length
+ * `ns` of the interval later: its part in the window is max(ns - *past, 0) -
+ * max(ns - *since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
 /* Whether the node's time is in the window. */

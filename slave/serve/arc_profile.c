@@ -1,7 +1,8 @@
 /* Answers PortionsAsk: divides the time of every arc of a graph by procedure.
- * The symbols come first, then callers and lock times if they were asked for,
- * then the shares by node. For a window (window.h): only the part of the arcs
- * in it, and the position of nodes relative to it. */
+ * The replies have the symbols first, then callers and lock times if they were
+ * asked for, then the shares of each node's arc. If the request has a window
+ * (window.h), only the parts of arcs in the window count, and the replies also
+ * have the position of nodes relative to the window. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "slave/serve/procs.h"
 #include "slave/symbols/arc_procs.h"
 
-/* symbols in a reply; a symbol has at most 5.1 KB */
+/* maximum number of symbols in a reply; a symbol has at most 5.1 KB */
 #define PIECE_SYMBOLS 1024u
 
 struct arc_profile {
@@ -22,7 +23,7 @@ struct arc_profile {
                                      request asks for them */
     uint32_t sent_callers;
     bool sent_locks;
-    uint32_t *locks; /* four columns of the page, one after the other */
+    uint32_t *locks; /* four columns of the reply, one after the other */
     uint64_t *lock_ns;
     uint32_t chain, node; /* the arc to send next leads to `node` */
     char *texts;          /* symbol texts of the page */
@@ -33,8 +34,8 @@ struct arc_profile {
     /* windowed: the request has a window; cpu: only CPU time is wanted */
     bool windowed, cpu;
     struct slave_cut cut;
-    /* Only if `windowed`: the nodes after the window's start, with the ns from
-     * the window's end and start to each (PortionsAnswer). */
+    /* Set only if `windowed`: the nodes after the window's start, and the ns
+     * from the window's end and start to each node (see PortionsAnswer). */
     B_ARRAY(uint32_t) window_node;
     B_ARRAY(uint64_t) ns_after_window_end;
     B_ARRAY(uint64_t) ns_after_window_start;
@@ -134,8 +135,8 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-/* Sends the lock times in one page, at most IPS_PIECE_ITEMS / 2: there are only
- * a few for each procedure that takes a lock. */
+/* Sends the lock times in one page, and at most IPS_PIECE_ITEMS / 2 of them:
+ * there are only a few for each procedure that takes a lock. */
 static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     const struct slave_callers *c = &p->callers;
@@ -176,9 +177,8 @@ static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
     p->ns.v[p->ns.n++] = ns;
 }
 
-/* Callback of slave_arc_split: adds a share of the current arc. A procedure for
- * which it is called several times gets one share.
- */
+/* Callback of slave_arc_split: adds a procedure's share of the current arc.
+ * Several calls for one procedure add up to one share. */
 static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {
     struct arc_profile *p = arg;

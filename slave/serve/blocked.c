@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of queues and descriptors are smaller than this, addresses are
- * not. */
+/* Values below this are numbers of queues or descriptors; others are addresses.
+ */
 #define LEAST_ADDRESS 65536u
 
 static const char *sync_name(uint32_t kind)

@@ -1,4 +1,4 @@
-/* Describes a thread that is in a call that has not ended (struct
+/* Describes threads that are in a call that has not ended (struct
  * ips_blocked_row). */
 #ifndef IPS_SLAVE_SERVE_BLOCKED_H
 #define IPS_SLAVE_SERVE_BLOCKED_H

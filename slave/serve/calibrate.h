@@ -1,10 +1,10 @@
 /*
- * ReadyAsk, EchoAsk and TripAsk: the slave's part in measuring message times
- * (calibrate/net.h). These jobs concern no run. A TripAsk runs one step for
- * each message length, so that other questions run in between; it ends when the
- * client cancels it or disconnects.
+ * Answers ReadyAsk, EchoAsk and TripAsk: the slave's part in measuring message
+ * times (calibrate/net.h). These jobs concern no run. A TripAsk runs one step
+ * for each message length, so that other questions run in between; it ends when
+ * the client cancels it or disconnects.
  *
- * Thread: the loop's.
+ * Runs on the event loop's thread.
  */
 #ifndef IPS_SLAVE_SERVE_CALIBRATE_H
 #define IPS_SLAVE_SERVE_CALIBRATE_H

@@ -14,11 +14,12 @@
 #define STRANGERS_MAX 1024u
 
 enum link_state {
-    LINK_IDLE, /* no message for that machine yet, or that machine must connect
-                */
+    /* no message for that machine yet, or it is that machine's turn to connect
+     */
+    LINK_IDLE,
     LINK_CALLING, /* this slave is connecting to the other one */
-    LINK_DIRECT,
-    LINK_RELAY,
+    LINK_DIRECT,  /* letters go over a connection between the two slaves */
+    LINK_RELAY,   /* letters go through the master */
 };
 
 struct wire { /* a connection with another slave */
@@ -91,7 +92,9 @@ unsigned slave_cm_count(const struct slave_serve *v)
 static void deliver_letter(struct slave_comp *c, struct slave_letter *letter)
 {
     if (!letter)
-        return; /* no memory: the computation will end by its time limit */
+        /* out of memory: the letter is lost, and the computation ends at its
+         * time limit */
+        return;
     slave_box_deliver(c->box, letter);
     slave_serve_continue_job(c->v, c->job);
 }

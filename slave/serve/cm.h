@@ -1,15 +1,16 @@
 /*
- * Connections between slaves, for cm-async and cm-sync: knows the computations
- * in progress, connects to the other slaves of each, and moves messages
- * ("letters") between mailboxes and connections.
+ * Connections between slaves, for the engines cm-async and cm-sync, which
+ * compute the critical path by messages between slaves. This module knows the
+ * computations in progress, connects to the other slaves of each, and moves
+ * messages ("letters") between mailboxes and connections.
  *
- * Of two slaves the one with the lower number connects to the other's address
- * and sends LINK; the other replies LINKED once it knows the computation's key.
- * If the connection fails, messages go through the master, and RELAY tells the
- * other slave so. Messages are held back until one of the two ways is open. A
- * connection belongs to one computation and ends with it.
+ * The slave with the lower number connects to the other slave's address and
+ * sends LINK. The other slave replies LINKED once it knows the computation's
+ * key. If the connection fails, messages go through the master, and the message
+ * RELAY informs the other slave. Messages are held back until one of the two
+ * ways is open. A connection belongs to one computation and ends with it.
  *
- * Thread: the loop's.
+ * Runs on the event loop's thread.
  */
 #ifndef IPS_SLAVE_SERVE_CM_H
 #define IPS_SLAVE_SERVE_CM_H
@@ -37,8 +38,8 @@ void slave_cm_flush(struct slave_serve *v, const struct slave_job *job);
 void slave_cm_on_master_drain(struct slave_serve *v);
 /* Handles a message from the master, or from a slave through the master. */
 void slave_cm_on_master_message(struct slave_serve *v, const Ips__CmMessage *m);
-/* Drops incoming connections that in 10 s have not named a computation known
- * here. */
+/* Drops incoming connections that have not named a computation known here
+ * within 10 s. */
 void slave_cm_drop_unattached_wires(struct slave_serve *v, uint64_t now_ns);
 /* Number of computations in progress. */
 unsigned slave_cm_count(const struct slave_serve *v);

@@ -3,7 +3,8 @@
  * received letters in and takes letters to send out; the worker does the
  * reverse. A letter belongs to the list that it is in.
  *
- * Threads: both; every function takes the lock.
+ * Threads: both. slave_box_deliver, _has_mail, _take_outgoing, _read and _send
+ * take the lock.
  */
 #ifndef IPS_SLAVE_SERVE_CM_BOX_H
 #define IPS_SLAVE_SERVE_CM_BOX_H
@@ -13,7 +14,7 @@
 #include "analysis/graph/graph.h"
 #include "proto/message.h"
 
-/* Maximum bytes of received letters that one job has not read yet. Letters
+/* Maximum bytes of received letters that wait for the job to read them. Letters
  * beyond the limit are lost, and the job fails. */
 #define SLAVE_BOX_BYTES (512u << 20)
 /* Maximum bytes of data in one letter. Longer data is sent in several letters,
@@ -47,8 +48,9 @@ struct slave_box {
     struct slave_letters in, out;
     size_t in_bytes;
     bool overflow;
-    /* How many links this slave has switched to the master as relay, and why
-     * the first one; set by the loop, for the worker's answer. */
+    /* Number of links that this slave has switched to relaying through the
+     * master, and the reason for the first one. The event loop sets both, for
+     * the worker's answer. */
     uint32_t relayed;
     char relayed_why[200];
 };
@@ -64,6 +66,7 @@ struct slave_letter *slave_letters_get(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
 /* Functions that the loop calls: */
+/* Puts a received letter into the mailbox; takes ownership of it. */
 void slave_box_deliver(struct slave_box *b, struct slave_letter *letter);
 bool slave_box_has_mail(struct slave_box *b);
 /* Moves all letters to send to the end of `to`. */

@@ -25,19 +25,20 @@ struct slave_cm {
     uint64_t match_bytes;
     uint32_t scenario_number;
     struct ips_scenario scenario;
-    struct ips_view view; /* the graph under the weights of `scenario` */
+    struct ips_view view; /* the graph with the arc lengths of `scenario` */
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
     /* number of a machine that sent an invalid message, or IPS_CM_NONE */
     uint32_t blamed;
-    bool gave_up;  /* the failure was reported; the job waits to be cancelled */
-    bool reported; /* cm-sync: the root was told that no chain is unfinished */
+    bool gave_up; /* the failure was reported; the job waits to be cancelled */
+    /* cm-sync: reported to the root that no chain is unfinished */
+    bool reported;
     /* number of batches received when `reported` was set */
     uint64_t reported_batches;
     char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
-    /* path of the WALK that is being answered */
+    /* path for the WALK letter that is being answered */
     struct ips_path path;
     bool has_path;
     uint64_t path_left;

@@ -1,9 +1,9 @@
 /*
  * CmAsk on the worker: runs the state machines of
  * analysis/distributed/cm_async.h and cm_sync.h, driven by received letters,
- * and answers the root. A step reads its mail until a letter needs an answer,
- * runs the computation, and puts the letters to send into the mailbox. All
- * state belongs to the job and ends with it.
+ * and answers the root (the master). A step reads its mail until a letter needs
+ * an answer, runs the computation, and puts the letters to send into the
+ * mailbox. All state belongs to the job and ends with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,8 +216,8 @@ static void send_blame(struct slave_graph_ask *j)
     drop_engine(c);
 }
 
-/* Stores the computed values in the graph, as FinishAsk does, for phase II: the
- * walk along the path. */
+/* Stores the computed values in the graph, as FinishAsk does; the walk along
+ * the path (WALK letters) then uses them. */
 static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -281,8 +281,9 @@ static int start_scenario(struct slave_graph_ask *j,
     return rc;
 }
 
-/* Appends a letter to its list. Returns true when the list is complete, in
- * *whole, or when it failed (*whole stays empty). */
+/* Appends a letter to the list that peer `p` sends in parts. Returns true when
+ * the list is complete (*whole is set to it) or has failed (*whole stays
+ * empty). */
 static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
                           const struct slave_letter *l,
                           struct ips_cm_bytes *whole)
@@ -356,7 +357,8 @@ static int handle_peer_letter(struct slave_graph_ask *j,
                        l->kind);
 }
 
-/* Handles a letter from the root. 1: send j's answer now. */
+/* Handles a letter from the root (the master). Returns 1 if j's answer must be
+ * sent now, 0 if not, and < 0 on error. */
 static int handle_root_letter(struct slave_graph_ask *j,
                               const struct slave_letter *l)
 {
@@ -373,7 +375,8 @@ static int handle_root_letter(struct slave_graph_ask *j,
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
         rc = slave_cm_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
-        /* run first, so that the reported counts are final for this state */
+        /* compute first, so that the reported counts include all letters
+         * received so far */
         rc = run_cm(j);
         send_progress(j);
         j->answer.cm.asked = true;

@@ -1,4 +1,5 @@
-/* WALK: follows the path backwards within this machine, for the root. */
+/* Answers WALK letters: follows the critical path backwards within this
+ * machine, for the master. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
- * EventsAsk: sends the raw events of a run as IPS-2 defines them, stream by
- * stream, in the order of each stream. A record of an interval becomes the two
- * events it stands for: a receive becomes receive-call and receive, a wait
- * becomes block and resume.
+ * Answers EventsAsk: sends the raw events of a run, as IPS-2 defines them,
+ * stream by stream, in the order of each stream. A record of an interval
+ * becomes the two events it stands for: a receive becomes receive-call and
+ * receive, a wait becomes block and resume.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
-/* rows in a reply if they have call sites, which makes them longer */
+/* rows with call sites or stacks are longer, so a reply has fewer of them */
 #define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
 /* the agent records stacks only of calls longer than this */
@@ -35,7 +35,8 @@ struct stream_entry {
     uint64_t stamp_ns;
 };
 struct channel_entry {
-    uint32_t image; /* index of the first stream of the channel's image */
+    /* index of the first stream of the program image that has the channel */
+    uint32_t image;
     uint32_t id;
     const struct ips_rec_chan *rec; /* the CHAN record, in the run's records */
 };
@@ -54,14 +55,14 @@ struct events_job {
     uint32_t *image_of;
     bool begun;
     uint32_t at_entry, at_chunk;
-    /* state for expanding short records of the current stream */
+    /* state from which short records of the current stream are expanded */
     struct slave_proc_line proc_line;
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
     uint32_t row_count, piece_rows;
     struct slave_sites sites;
-    /* row of the preceding record; NULL: it has no row */
+    /* row of the preceding record; NULL: that record has no row */
     struct event_row *last;
     uint64_t last_t; /* time stamp of the preceding record */
     /* arrival time of the datagram that is received next; 0: unknown */
@@ -146,7 +147,7 @@ static int compare_streams_by_image(const void *a, const void *b, void *arg)
     return c ? c : (*x > *y) - (*x < *y);
 }
 
-/* Sets image_of of each stream to the first stream of its image. */
+/* Sets j->image_of of each stream to the first stream of the same image. */
 static int find_images(struct events_job *j)
 {
     const struct slave_snapshot *s = j->graph->snap;
@@ -487,7 +488,8 @@ static void add_rows_of_process_record(struct events_job *j,
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
         add_plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
-    default: /* handled in add_rows_of_record, or defined by a later version */
+    /* types that add_rows_of_record handles, or that a later version defines */
+    default:
         break;
     }
 }
@@ -593,7 +595,7 @@ static void add_rows_of_record(struct events_job *j,
     case IPS_REC_RELEASE_SHORT:
         add_uncontended_lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
-    /* all other types; those that only a later version defines are ignored */
+    /* all other types; types that only a later version defines are ignored */
     default:
         add_rows_of_process_record(j, p, h, rec);
     }
@@ -620,7 +622,8 @@ static bool fill_page(struct events_job *j)
             const struct ips_rec_head *rec =
                 (const struct ips_rec_head *)(const void *)(c->data +
                                                             j->at_byte);
-            /* a STACK belongs to the preceding row, even on a full page */
+            /* a STACK record belongs to the row before it: handle it even if
+             * the page is full */
             if (ips_rec_type(rec) != IPS_REC_STACK) {
                 if (j->row_count >= j->piece_rows)
                     return true;

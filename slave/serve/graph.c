@@ -151,7 +151,7 @@ int slave_graph_use_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     } else {
         const Ips__Request *r = slave_graph_request(j);
         snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
-        j->snap = NULL; /* slave_graphs_get() takes the snapshot over */
+        j->snap = NULL; /* slave_graphs_get() takes ownership of the snapshot */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
     return rc < 0 ? rc : verify_sections_of_request(j);
@@ -270,8 +270,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     j->state->processes = b->proc_count;
     j->state->threads = b->g.chain_count;
     j->state->untraced = b->counts.untraced;
-    /* Segments that were given up may be those of the missing threads. While
-     * the run goes on, those may be found yet. */
+    /* Segments that were given up may belong to the missing threads. While the
+     * run is open, the missing threads may still appear. */
     if (!j->state->open)
         j->state->torn = ips_max_u64(j->state->torn, b->counts.missing_threads);
     a->state = j->state;

@@ -68,8 +68,9 @@ struct slave_graph_ask {
     struct slave_path_sums sums;
     uint32_t sums_sent;
     uint64_t path_at;
-    /* expand: ten columns of IPS_PIECE_ITEMS: kind, xkind, chain, from, to and
-     * part of the segments; from, its chain, to and its chain of the pairs */
+    /* expand: ten columns of IPS_PIECE_ITEMS entries. Six describe the
+     * segments: kind, xkind, chain, from, to, pair. Four describe the pairs:
+     * from, its chain, to, its chain. */
     uint32_t *columns;
     uint64_t *ns;
     /* procedures, profile: state in serve/procs.h */

@@ -26,6 +26,8 @@ struct slave_job *slave_events_job(const Ips__Request *request,
  * exit status. */
 int slave_sql_main(FILE *in, FILE *out);
 
+/* Converts a scenario from its wire form, in which NULL is the default
+ * scenario. Invalid values become defaults. */
 struct ips_scenario slave_scenario_of(const Ips__Lane *l);
 
 #endif

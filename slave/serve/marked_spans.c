@@ -1,4 +1,5 @@
-/* BracketsAsk: sends the spans of threads' time that the program marked. */
+/* Answers BracketsAsk: sends the spans of threads' time that the program
+ * marked. */
 #include <stdlib.h>
 #include <string.h>
 

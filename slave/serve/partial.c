@@ -1,5 +1,6 @@
-/* Joins lists that do not fit into one frame. They come in several requests
- * with one id, all but the last marked `more`; they become one request. */
+/* Collects requests whose list does not fit into one frame. Such a list comes
+ * in several requests with the same id, all but the last marked `more`; this
+ * module makes one request of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +26,8 @@ static bool has_more_requests(const Ips__Request *q)
            (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
-/* Returns about how much memory a request takes: a value of one byte on the
- * wire may take eight in memory. */
+/* Estimates the memory that a request takes, in bytes: a value of one byte on
+ * the wire may take eight in memory. */
 static size_t memory_of(const Ips__Request *q)
 {
     size_t bytes = ips__request__get_packed_size(q);
@@ -46,8 +47,8 @@ static size_t memory_of(const Ips__Request *q)
     return bytes;
 }
 
-/* Appends a list to another. Elements are moved: the caller must not free them
- * twice. */
+/* Appends the list `from` to the list `into`. The elements then belong to
+ * `into`: the caller must not free those of `from`. */
 static bool join_lists(void *into, size_t *n, const void *from, size_t more,
                        size_t size)
 {

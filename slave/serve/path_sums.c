@@ -12,8 +12,8 @@ void slave_path_sums_release(struct slave_path_sums *s)
 
 struct adding {
     struct slave_path_sums *s;
-    /* The segment seen last. Segments come in backward order, so on the path it
-     * follows the segment that comes next. */
+    /* The segment handled last. Segments come in backward order, so on the path
+     * this one is after the segment that is handled next. */
     struct ips_path_segment later;
     bool has_later;
 };
@@ -32,8 +32,8 @@ static bool is_same_sum(const void *arg, uint32_t number)
            x->chain == y->chain;
 }
 
-/* Adds segment a->later to its sum. `before`: chain of the segment that
- * precedes it on the path. */
+/* Adds segment a->later to the sum for segments of its kind. `before`: chain of
+ * the segment that precedes it on the path. */
 static int add_piece(const struct adding *a, uint32_t before,
                      struct ips_err *err)
 {

@@ -1,4 +1,4 @@
-/* Work before questions come; see serve/precompute.h. */
+/* Prepares data before questions come; see serve/precompute.h. */
 #include "slave/serve/precompute.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void step_build(struct slave_job *job, struct slave_graphs *gs)
     struct slave_snapshot *s = precompute_of(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
-    /* slave_graphs_get takes the snapshot over */
+    /* slave_graphs_get takes ownership of the snapshot */
     precompute_of(job)->snap = NULL;
     if (slave_graphs_get(gs, s, &g, &err) < 0) {
         /* only logged: a question will report the error */

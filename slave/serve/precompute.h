@@ -2,7 +2,7 @@
  * Prepares data for likely questions while no request waits:
  *
  *   follow  updates the tables of the open run asked about last
- *           (graphs/live_tables.h), from records that the ingest hands over
+ *           (graphs/live_tables.h), from records that the drain hands over
  *   unpack  unpacks new records of open runs asked about recently
  *           (graphs/records.h), and continues the build of one of them
  *           (graphs/incremental.h)
@@ -10,11 +10,11 @@
  *   keep    writes the files of graphs that questions left unwritten
  *           (graphs/graphs.h)
  *
- * One job at a time, and none while a request is in progress; a request that
- * comes meanwhile waits for that one step. A private slave does none of this:
- * it serves one run and ends soon.
+ * Only one such job runs at a time, and none starts while a request is in
+ * progress. A request that comes meanwhile waits until the job's step has
+ * ended. A private slave does not precompute: it serves one run and ends soon.
  *
- * Thread: the loop's; the steps run on the worker.
+ * Runs on the event loop's thread; the steps run on the worker.
  */
 #ifndef IPS_SLAVE_SERVE_PRECOMPUTE_H
 #define IPS_SLAVE_SERVE_PRECOMPUTE_H

@@ -1,6 +1,6 @@
 /* Shared by serve.c (connection, syncs), serve/run.c (reports, jobs, snapshots)
- * and serve/partial.c (lists that span several requests). Thread: the
- * loop's. */
+ * and serve/partial.c (lists that span several requests). Runs on the event
+ * loop's thread. */
 #ifndef IPS_SLAVE_SERVE_PRIVATE_H
 #define IPS_SLAVE_SERVE_PRIVATE_H
 
@@ -43,7 +43,7 @@ struct slave_serve {
     /* the job of serve/precompute.c that the worker has; NULL: none */
     struct slave_job *precompute;
     int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
-    /* true: questions were answered since graph files were last written */
+    /* true: questions were answered after graph files were last written */
     bool needs_write;
     struct partial *partials;
     struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */
@@ -76,12 +76,13 @@ void slave_serve_unpark(struct slave_serve *v);
 /* Makes a deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
-/* serve/partial.c. If `q` belongs to a list that spans several requests,
- * returns true: it was stored, or it completed the list, which was dispatched,
- * or an error was sent. Returns false for any other request. */
+/* If the list of `q` spans several requests, returns true: `q` was stored, or
+ * it completed the list and the whole request was dispatched, or an error was
+ * sent. Returns false for any other request. In serve/partial.c, like the next
+ * two. */
 bool slave_serve_collect_partial(struct slave_serve *v, const Ips__Request *q);
-/* Call when request `id` is cancelled: drops the part of its list that has
- * come. */
+/* Call when request `id` is cancelled: drops the part of its list that was
+ * received. */
 void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);
 

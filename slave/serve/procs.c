@@ -1,4 +1,5 @@
-/* ProceduresAsk: sends each process's CPU time by procedure, in pieces. */
+/* Answers ProceduresAsk: sends each process's CPU time by procedure, in pieces.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ void slave_procs_release(struct slave_graph_ask *j)
 }
 
 /* Sets the totals of the table to the CPU of the object's threads in the
- * window, and scales the table to it. The part that no sample stands for is
+ * window, and scales the table to it. CPU time that no sample represents is
  * unsampled. */
 static int set_window_cpu_totals(struct slave_graphs *gs,
                                  struct slave_graph_ask *j,
@@ -75,8 +76,8 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     return rc < 0 ? rc : set_window_cpu_totals(gs, j, ask, edges);
 }
 
-/* Adds up the calls of all rows. Not for lines: a procedure's calls cannot be
- * divided among its lines. */
+/* Adds up the calls of all rows, unless the rows are lines: a procedure's calls
+ * cannot be divided among its lines. */
 static void count_calls(struct proc_answer *p, bool by_line)
 {
     for (uint32_t i = 0; i < p->t.row_count && !by_line; i++) {

@@ -6,12 +6,14 @@
 #include "slave/profile/proc_table.h"
 #include "slave/serve/graph.h"
 
-#define PIECE_ROWS 2048u /* rows in a page; a row has at most 2.6 KB */
+/* maximum number of rows in a page; a row has at most 2.6 KB */
+#define PIECE_ROWS 2048u
 
 struct proc_answer { /* state of a job that sends procedures: j->procs */
     struct slave_proc_table t;
     char *texts; /* names and files of the page, NUL-terminated */
-    /* calls: sum of counted calls; called: number of rows that have a count */
+    /* calls: sum of the counted calls of all rows; called: number of rows whose
+     * calls were counted */
     uint64_t calls, called;
     Ips__ProcedureTotals totals;
 };

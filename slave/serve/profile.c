@@ -1,5 +1,6 @@
-/* ProfileAsk: CPU time of pieces of chains within a window, by procedure, and
- * as a sequence of steps. */
+/* Answers ProfileAsk: the CPU time of pieces of chains within a window, by
+ * procedure, and as a sequence of steps (successive arcs spent in one
+ * procedure). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 #include "slave/profile/window.h"
 #include "slave/serve/procs.h"
 
-#define PIECE_CODES 1024u /* codes in a reply; a code has at most 5.1 KB */
+/* maximum number of codes (procedures) in a reply; a code has at most 5.1 KB */
+#define PIECE_CODES 1024u
 
 struct step {
     /* code: 1 + number of the procedure among the codes of the answer; 0:

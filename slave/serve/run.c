@@ -18,7 +18,8 @@
 
 #define BACKLOG_BYTES (16u << 20)
 #define TAGS_MAX 32
-/* Interval of full reports, which repair what a master failed to store. */
+/* Interval of full reports, which list all runs: a master may have failed to
+ * store an earlier report. */
 #define FULL_REPORT_NS (10 * SLAVE_SECOND_NS)
 
 /* ---- reports ---- */
@@ -74,7 +75,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     }
 }
 
-/* Returns a hash over all fields that may change; never 0. */
+/* Returns a hash of all fields of a run's state that may change; never 0. */
 static uint64_t hash_of(const Ips__RunState *st)
 {
     const uint64_t fields[] = {
@@ -195,8 +196,8 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     slave_work_drop(v->s->work, job);
 }
 
-/* Gives a new job to the worker. `run`: the run that the job is about, pinned
- * until the job ends; NULL: none. */
+/* Gives a new job to the worker. `run`: the run that the job is about, or NULL;
+ * it stays pinned (in memory) until the job ends. */
 static void start_job(struct slave_serve *v, struct slave_job *job,
                       struct slave_run *run)
 {
@@ -353,7 +354,8 @@ static void *copy_rows(const void *rows, size_t bytes)
     return copy;
 }
 
-/* Copies a snapshot and opens the archive again. NULL: out of memory. */
+/* Copies a snapshot; the copy has its own descriptor of the archive. NULL: out
+ * of memory. */
 static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 {
     struct slave_snapshot *copy = copy_rows(s, sizeof(*s));

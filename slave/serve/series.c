@@ -1,5 +1,5 @@
-/* SeriesAsk: sends CPU, messages and waits over time, in bins that the master
- * chose. */
+/* Answers SeriesAsk: sends CPU time, messages and waits over time, in bins that
+ * the master chose. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define EDGES_MAX 4097u
 #define TOPS_MAX 64u
-/* limit for the number of bins times processes */
+/* maximum product of the number of bins and the number of processes */
 #define CELLS_MAX (1u << 24)
 
 struct series_answer {

@@ -2,10 +2,10 @@
  * The slave's side of the connection to the master: it connects, sends Hello,
  * reports every second and on changes, and hands requests to the worker.
  *
- * A Sync is answered only after everything that had been published when it came
- * was read from the pool. If all processes of the run are dead, it also waits
- * until the run is closed, so that an answer right after the program's end is
- * final.
+ * A Sync request is answered only after the slave has read from the pool all
+ * records that were published before the request came. If all processes of the
+ * run are dead, it also waits until the run is closed, so that an answer right
+ * after the program's end is final.
  */
 #include <event2/event.h>
 #include <sched.h>
@@ -135,7 +135,8 @@ static void on_scan(struct slave_serve *v, const Ips__Request *q)
         slave_serve_report(v);
     reply.id = q->id;
     reply.last = true;
-    /* id 0: no reply wanted, the request only keeps a private slave alive */
+    /* id 0: the client wants no reply; the request only keeps a private slave
+     * alive */
     if (v->peer && q->id)
         ips_send_reply(v->peer, &reply);
 }

@@ -49,10 +49,10 @@ struct slave {
      * (serve/precompute.h); NULL: none yet */
     struct slave_record_queue *record_queue;
     struct slave_serve *serve;
-    struct ips_lock pool_lock, state_lock; /* held */
+    struct ips_lock pool_lock, state_lock; /* locks that this slave holds */
     int wake_fd; /* eventfd that the worker signals when it has a result */
     bool stopping;
-    bool had_run;     /* a run has been in the pool since the start */
+    bool had_run;     /* the pool has had a run since this slave started */
     uint64_t busy_ns; /* monotonic time at which there last was a request or an
                          open run */
     unsigned sched_class; /* current scheduling class, base/sched_class.h */

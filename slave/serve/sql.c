@@ -1,11 +1,11 @@
 /*
- * SqlAsk: answers an SQL question about the run's IRT, in pieces. An error in
- * the question is an answer, not a failure of this slave.
+ * Answers SqlAsk: an SQL question about the run's result tables (IRT), in
+ * pieces. An error in the question is an answer, not a failure of this slave.
  *
- * SQLite checks no limit inside one call of an SQL function, so a helper
- * process (`ips-slave --sql`), which a timer kills, answers. The worker never
- * blocks on the helper, so other requests are answered meanwhile. The helper's
- * input is
+ * SQLite checks no limit inside one call of an SQL function. So a helper
+ * process (`ips-slave --sql`), which a timer can kill, runs the query. The
+ * worker never blocks on the helper, so it answers other requests meanwhile.
+ * The helper's input is
  *
  *   database \n run \n ns it may take \n rows \n 1 (there are procedures) or 0
  *   \n the question
@@ -30,7 +30,7 @@
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)
-/* after this time a piece is sent with the rows that it has */
+/* after this time the rows read so far are sent as a piece */
 #define PIECE_SQL_NS (200 * SLAVE_MS_NS)
 #define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 /* The timer expires this long after the question's time limit. So where SQLite
@@ -97,8 +97,8 @@ static int rows_allocate(struct sql_rows *a, struct ips_err *err)
     return 0;
 }
 
-/* Copies a text of the row, because the statement's own becomes invalid at its
- * next step. The copies follow each other, each up to its first zero byte. */
+/* Appends a copy of a row's text to a->texts, up to its first zero byte:
+ * SQLite's own text becomes invalid at the statement's next step. */
 static bool put_text(struct sql_rows *a, const char *text, size_t bytes)
 {
     size_t len = text ? strnlen(text, bytes) : 0;
@@ -179,8 +179,8 @@ static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
         r->error = a->error.msg;
 }
 
-/* Reads the next rows. *last: these are the last ones, or there was an
- * error. */
+/* Reads the next rows into *r. Sets *last if these are the last ones, or if
+ * there was an error. */
 static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
                      struct ips_err *err)
 {
@@ -244,7 +244,8 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     free(data);
 }
 
-/* Starts a timer whose SIGALRM ends this process after `ns`; 0: stops it. */
+/* Starts a timer whose SIGALRM ends this process after `ns`; 0 stops the timer.
+ */
 static void set_timer(uint64_t ns)
 {
     const struct itimerval t = {
@@ -556,7 +557,7 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
     if (!a)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    /* copied now, because a build takes the snapshot over */
+    /* copied now, because a build takes ownership of the snapshot */
     a->run = j->snap->run_id;
     int rc = ensure_tables(j, gs);
     if (rc < 0)

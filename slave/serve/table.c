@@ -1,4 +1,5 @@
-/* TableAsk: sends processes, threads and channels of a graph, in pieces. */
+/* Answers TableAsk: sends processes, threads and channels of a graph, in
+ * pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +162,8 @@ static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
 }
 
 /* Returns the number of the peer end + 1 if several processes use that end,
- * else 0. The rows of these processes then show the master which of them
- * received what. */
+ * else 0. The master then sees from the rows of these processes how much each
+ * of them received. */
 static uint32_t shared_peer_end(const struct slave_graph_ask *j, uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];

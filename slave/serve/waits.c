@@ -1,5 +1,5 @@
-/* WaitRowsAsk: sends all waits of a graph: first the call sites, then the waits
- * by node, then the lock operations. */
+/* Answers WaitRowsAsk: sends all waits of a graph. First come the call sites,
+ * then the waits by node, then the lock operations. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +10,8 @@
 #include "slave/serve/graph.h"
 #include "slave/serve/procs.h"
 
-/* call sites in a reply; a site has at most 32 frames of 600 bytes each */
+/* maximum number of call sites in a reply; a site has at most 32 frames of 600
+ * bytes each */
 #define PIECE_PLACES 128u
 #define BLOCKED_MOST 1024u /* maximum number of blocked threads in a reply */
 
@@ -99,7 +100,7 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
 }
 
 /* Takes over a malloc'd text, which is freed when the next page is made, and
- * returns it. NULL (out of memory) is returned as it is. */
+ * returns it. If `text` is NULL (out of memory), returns NULL. */
 static char *keep_text(struct wait_rows *w, char *text)
 {
     if (text && w->text_count < w->text_capacity)
@@ -248,7 +249,8 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         const struct ips_lock_row *r = &w->lock[p->sent_locks];
         p->lock[n] = r->lock;
         p->lock_node[n] = r->node;
-        /* IPS_LOCK_AT_NODE, the greatest value of `w`, becomes 0 */
+        /* send `w` plus 1, so that IPS_LOCK_AT_NODE, the greatest value,
+         * becomes 0 */
         p->lock_after[n] = r->w + 1;
         p->lock_at_ns[n] = r->t;
         p->lock_does[n] = (r->gives ? 1u : 0u) + r->units * 2u;

@@ -42,7 +42,7 @@ struct slave_store {
     sqlite3_stmt *stmt[SLAVE_STMT_COUNT];
 };
 
-/* Sets IPS_E_DB with SQLite's message. */
+/* Sets *err to IPS_E_DB with SQLite's message. Returns IPS_E_DB. */
 int slave_store_error(struct slave_store *s, struct ips_err *err,
                       const char *what) IPS_MUST_USE;
 /* Runs a bound statement that returns no rows, then resets it. */
@@ -61,7 +61,7 @@ static inline uint64_t slave_col_u64(sqlite3_stmt *q, int at)
 {
     return (uint64_t)sqlite3_column_int64(q, at);
 }
-/* SQLite copies the text. */
+/* Binds `text`; SQLite makes a copy of it. */
 static inline void slave_bind_text(sqlite3_stmt *q, int at, const char *text)
 {
     (void)sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT);

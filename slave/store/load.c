@@ -1,4 +1,5 @@
-/* Table load: what drain/load.c measured for each run. */
+/* Stores and reads the table `load`: the load of the machine during each run,
+ * which drain/load.c measures. */
 #include <string.h>
 
 #include "slave/store/db.h"

@@ -9,8 +9,8 @@
 
 #include "common/paths.h"
 
-/* SQLite virtual machine operations between two checks of the limits: about 20
- * us. */
+/* Number of operations of SQLite's virtual machine between two checks of the
+ * limits: about 20 us. */
 #define PROGRESS_OPS 1000
 
 /* part of the view `threads`: each thread with its process */
@@ -165,9 +165,9 @@ static bool is_secret(const struct slave_sql *q, const char *name)
 
 /* Decides whether a question may read a column of a table. `inner`: name of the
  * view or common table expression from which the table is read. A question can
- * choose that name, so it proves something only if it begins with the secret.
- * If a statement reads no column of a table, SQLite passes the column "" and
- * the schema as written in the statement: only our views can write the secret
+ * choose that name, so the name counts only if it begins with the secret. If a
+ * statement reads no column of a table, SQLite passes the column "" and the
+ * schema as written in the statement: only our views can write the secret
  * schema. */
 static int authorize_read(struct slave_sql *q, const char *table,
                           const char *column, const char *schema,

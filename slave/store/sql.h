@@ -52,7 +52,8 @@ int slave_sql_prepare(struct slave_sql *q, const char *text,
                       struct ips_err *err) IPS_MUST_USE;
 /* Whether the prepared statement reads the procedures view. */
 bool slave_sql_wants_procedures(const struct slave_sql *q);
-/* The statement, for reading columns and values of the current row. */
+/* Returns the statement, for reading the columns and values of the current
+ * row. */
 struct sqlite3_stmt *slave_sql_stmt(const struct slave_sql *q);
 
 /* Returns 1: a row; 0: no more rows; IPS_E_USAGE: the question cannot be

@@ -80,7 +80,7 @@ struct slave_stream_row {
     uint64_t records;
     uint64_t bytes;
     bool dead;
-    /* exit status of its process, coded as in struct ips_stream_in */
+    /* exit status of the stream's process, coded as in struct ips_stream_in */
     uint32_t dead_status;
     uint64_t dead_t_ns;
     uint64_t lost[IPS_LOST_COUNT];
@@ -93,10 +93,10 @@ struct slave_segment_row {
     uint32_t at; /* offset of the first byte not yet read */
     bool done;   /* the whole segment was read */
     bool given_up;
-    /* a reservation was skipped: its writer may still store into it, so the
-     * segment is never handed back to be reused */
+    /* A reservation was skipped. Its writer may still store into it, so the
+     * segment is never handed back to be reused. */
     bool skipped;
-    /* losses in this segment, included in the stream's */
+    /* losses in this segment, also counted in the stream's losses */
     uint64_t lost[IPS_LOST_COUNT];
 };
 

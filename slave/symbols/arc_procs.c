@@ -5,7 +5,7 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-/* number of levels at which arcs count as similar, the closest first */
+/* number of levels of similarity of arcs; level 0 is the closest */
 #define LEVELS 3u
 #define NOWHERE UINT32_MAX
 
@@ -46,8 +46,8 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
         step_to(w, c->first + 1);
 }
 
-/* Moves to the arc that contains `cpu`; `cpu` must not decrease between
- * calls. */
+/* Moves to the arc in which the thread's CPU clock showed `cpu`; `cpu` must not
+ * decrease between calls. */
 static void walk_to(struct slave_arc_walk *w, uint64_t cpu)
 {
     while (cpu > w->end_ns && w->node + 1 < w->end)
@@ -177,8 +177,8 @@ static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
     return 0;
 }
 
-/* Makes the pools; sets of[LEVELS * sample + level] to the pool of each
- * sample. */
+/* Makes the pools. Sets of[LEVELS * sample + level] to the number of the
+ * sample's pool at that level. */
 static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
                       uint32_t *of, struct ips_err *err)
 {
@@ -235,8 +235,8 @@ static int compare_exacts_by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Sorts the samples and exacts by node, unless they are sorted. Streams come in
- * any order, but the rows of one stream are in order. */
+/* Sorts the samples and the exact rows by node, unless they are sorted. Streams
+ * come in any order, but the rows of one stream are in order. */
 static void sort_rows(struct slave_arcs *a)
 {
     bool samples = true, exacts = true;
@@ -290,8 +290,9 @@ void slave_arcs_release(struct slave_arcs *a)
 
 /* ---- one arc ---- */
 
-/* Binary search: the first of `n` rows, sorted by node, whose node is at least
- * `node`. The rows are samples or exacts: their first member is the node. */
+/* Returns the index of the first row whose node is at least `node`, by binary
+ * search in `n` rows sorted by node. The rows are samples or exact rows; the
+ * first member of both is the node. */
 static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
                             uint32_t node)
 {

@@ -10,7 +10,7 @@
  *    procedure.
  *  - own: the samples taken in the arc divide w in proportion to their weights.
  *    A sample counts only for the arc in which it was taken, although the CPU
- *    time that it stands for may have begun in the arc before: neighbouring
+ *    time that it represents may have begun in the arc before: neighbouring
  *    arcs may run different code, and one of them may not be on the path.
  *  - alike: an arc shorter than the sampling period mostly has no sample. Then
  *    the samples of similar arcs divide w: arcs of the same thread between the
@@ -37,11 +37,13 @@ struct slave_arc_sample {
     uint64_t ns; /* weight of the sample, at least 1 */
     /* thread's CPU since the start of the arc, without spinning */
     uint64_t cpu_ns;
-    uint64_t t_ns; /* time of the sample, raw clock of this machine */
+    /* time of the sample on this machine's CLOCK_MONOTONIC_RAW */
+    uint64_t t_ns;
 };
 struct slave_arc_exact { /* time of one procedure in one arc */
     uint32_t node, code_location;
-    /* the sum of `ns` over all exacts of an arc is at most the arc's weight */
+    /* the sum of `ns` over all exact rows of an arc is at most the arc's weight
+     */
     uint64_t ns;
 };
 struct slave_arc_pool { /* the samples of similar arcs */
@@ -66,8 +68,7 @@ struct slave_arcs {
 
 /* ---- making: called by procs.c, stream by stream ---- */
 
-/* Position of a stream on its chain. Zero it, then call
- * slave_arc_walk_begin. */
+/* Position of a stream on its chain, set up by slave_arc_walk_begin. */
 struct slave_arc_walk {
     const struct ips_built *b;
     /* the current arc leads to `node`; `end`: index after the chain's last
@@ -87,14 +88,14 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err) IPS_MUST_USE;
 /* Adds the CPU time between the clock readings `from` and `to` to the code
- * location `place`. *last: a cursor that the caller keeps for each place of
+ * location `place`. *last: a cursor that the caller keeps for each location of
  * each chain; 0 at first. */
 int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err) IPS_MUST_USE;
-/* Call after the last stream: sorts the samples and exacts, and groups the
+/* Call after the last stream: sorts the samples and exact rows, and groups the
  * samples of similar arcs into pools. exact[chain]: whether the chain has
- * entries. */
+ * entries and exits. */
 int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
                       const bool *exact, struct ips_err *err) IPS_MUST_USE;
 void slave_arcs_release(struct slave_arcs *a);
@@ -109,19 +110,19 @@ enum slave_arc_source {
 };
 struct slave_arc_view {
     enum slave_arc_source source;
-    /* range of exacts (may be empty) or samples, for EXACT and OWN */
+    /* for EXACT and OWN: the range of exact rows (may be empty) or samples */
     uint32_t first, count;
-    uint32_t pool; /* index of the pool, for ALIKE */
-    uint64_t ns;   /* sum of the ns of the samples or exacts in the range */
+    uint32_t pool; /* for ALIKE: the index of the pool */
+    uint64_t ns;   /* sum of the ns of the samples or exact rows in the range */
 };
-/* Returns the source by which the CPU time of an arc is divided: the arc that
- * leads to `node` of `chain`. `node` must not be the chain's first. O(log
- * samples). */
+/* Returns the source that decides how the CPU time of the arc to `node` of
+ * `chain` is divided. `node` must not be the chain's first. O(log samples). */
 struct slave_arc_view slave_arc_source_of(const struct slave_arcs *a,
                                           const struct ips_graph *g,
                                           uint32_t chain, uint32_t node);
 
-/* A window to which an arc is cut: local raw ns, from < t <= to. */
+/* A window of time, from_ns < t <= to_ns, in ns of this machine's
+ * CLOCK_MONOTONIC_RAW. */
 struct slave_window {
     uint64_t from_ns, to_ns;
 };
@@ -129,15 +130,15 @@ struct slave_window {
 
 /* Returns the part, in ns, of the weight of the arc's k-th own sample that is
  * in the window. The weight is spread evenly over the time since the preceding
- * sample (or the arc's start); that of the last sample, up to the arc's end. */
+ * sample or the arc's start; for the arc's last sample, up to the arc's end. */
 uint64_t slave_arc_sample_ns_in_window(const struct slave_arcs *a,
                                        const struct ips_graph *g,
                                        const struct slave_arc_view *v,
                                        uint32_t node, uint32_t k,
                                        struct slave_window window);
 
-/* Sum of slave_arc_sample_ns_in_window over all samples of the arc; 0: none
- * lies in the window. */
+/* Returns the sum of slave_arc_sample_ns_in_window over all samples of the arc;
+ * 0: no part is in the window. */
 uint64_t slave_arc_own_ns_in_window(const struct slave_arcs *a,
                                     const struct ips_graph *g,
                                     const struct slave_arc_view *v,

@@ -9,11 +9,11 @@
  *
  *   grade SPACE index \n the symbol's lines \n an empty line
  *
- * and, at the end, "! code why" if it could not read everything. Root's helper
- * takes the rights of that user before it opens anything, so that users learn
- * nothing about files that they may not read. The helper limits its own CPU and
- * memory, and the slave kills it after HELPER_WALL_MS; answers that came before
- * count.
+ * and, at the end, "! code why" if it could not read everything. The helper of
+ * root's slave takes the rights of `user` before it opens anything, so that
+ * users learn nothing about files that they may not read. The helper limits its
+ * own CPU and memory, and the slave kills it after HELPER_WALL_MS; answers that
+ * came before count.
  */
 #include <errno.h>
 #include <grp.h>
@@ -65,8 +65,8 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-/* Reads the helper's output up to its end (*whole), the time limit or the size
- * limit. */
+/* Reads the helper's output until it ends (then *whole is true), or until the
+ * time limit or size limit. Returns the text, malloc'd; NULL: out of memory. */
 static char *read_answer(int fd, size_t *len, bool *whole)
 {
     uint64_t until = now_ms() + HELPER_WALL_MS;
@@ -176,7 +176,8 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        /* the request has no form for this: the names stay unknown */
+        /* the request's format cannot express this, so the names stay unknown
+         */
         return 0;
     FILE *f = write_ask(ask, err);
     int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)

@@ -1,12 +1,12 @@
-/* Modules over time, and numbers of code locations; rules in codemap.h. */
+/* Keeps modules over time and numbers code locations; rules in codemap.h. */
 #include "slave/symbols/codemap.h"
 
 #include "common/paths.h"
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-/* how many ancestors of an image are searched for the one that loaded a module
- */
+/* maximum number of fork ancestors that are searched for the module at an
+ * address */
 #define PARENTS_MAX 256
 #define MEMO_SLOTS 4096u
 
@@ -99,9 +99,9 @@ static int compare_images_by_stamp(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* Finds the parent of an image that is in another pid namespace than the parent
- * (ppid is then 0, or the pid in another namespace). Returns the only image
- * with the stamp `stamp`; IPS_NONE: there is none, or there are several. */
+/* Finds the parent of an image whose parent is in another pid namespace (its
+ * ppid is then 0, or the pid in another namespace). Returns the only image with
+ * the stamp `stamp`; IPS_NONE: there is none, or there are several. */
 static uint32_t find_parent_by_stamp(const struct ips_codemap *m,
                                      const uint32_t *order, uint64_t stamp)
 {
@@ -334,9 +334,9 @@ void ips_codemap_release(struct ips_codemap *m)
 
 /* ---- lookup ---- */
 
-/* Finds, among an image's own spans that cover `address`, the newest one valid
- * at t_ns. Of those that have a module and begin after t_ns, sets *later to the
- * first; leaves *later if there is none. */
+/* Returns the newest of the image's own spans that cover `address` at t_ns, or
+ * NULL. Sets *later to the earliest span that covers `address`, has a module
+ * and begins after t_ns; leaves *later unchanged if there is none. */
 static const struct code_span *find_own_span(const struct ips_codemap *m,
                                              const struct code_image *im,
                                              uint64_t address, uint64_t t_ns,
@@ -437,7 +437,7 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
     if (s)
         key = (struct ips_code_location){s->module, at - s->bias};
     int rc = intern_location(m, key, place, err);
-    /* The validity period is known only for an image's own span. */
+    /* Only an image's own span says how long this lookup stays valid. */
     if (rc == 0 && s && s->image == image && s->from_ns <= t_ns)
         *memo = (struct code_memo){.address = at,
                                    .from_ns = s->from_ns,

@@ -1,7 +1,8 @@
 /*
- * Finds the code that was at an address of an image at a given time: has the
- * modules of every image of a run over time, and numbers the code locations
- * (module, address in its file). Pure.
+ * Finds the code that was at an address of a program image at a given time. (A
+ * process has a new image after each fork and exec.) The map has the modules of
+ * every image of a run over time, and numbers the code locations (module,
+ * address in its file). Pure.
  *
  * Rules:
  *  - an image's modules are those of its MODULE records, from the record's time
@@ -28,9 +29,9 @@ struct ips_code_module {
     uint8_t build_id_bytes; /* length of the build id; 0: none */
     /* the module is IPS's own code, loaded into the program */
     bool recording;
-    /* the user whose records name the file; see symbols.h */
+    /* user whose records name the file; see symbols.h */
     uint32_t uid;
-    uint64_t loaded_ns; /* raw clock: last time it was loaded */
+    uint64_t loaded_ns; /* time of its last loading, on CLOCK_MONOTONIC_RAW */
 };
 struct ips_code_location {
     uint32_t module; /* IPS_NONE: no module covered the address */
@@ -64,8 +65,8 @@ uint32_t ips_codemap_image(const struct ips_codemap *m,
                            const struct ips_segment_header *head);
 
 /* Sets *place to the number of the code location that was at `address` of the
- * image at t_ns (this machine's raw clock); adds the location if it is new.
- * `ret`: `address` is a return address. */
+ * image at t_ns (on this machine's CLOCK_MONOTONIC_RAW); adds the location if
+ * it is new. `ret`: `address` is a return address. */
 int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
                        uint64_t t_ns, bool ret, uint32_t *place,
                        struct ips_err *err) IPS_MUST_USE;
@@ -78,7 +79,7 @@ static inline bool ips_code_belongs_to_ips(const struct ips_codemap *m,
     return module != IPS_NONE && m->modules[module].recording;
 }
 
-/* The file name in a path: "libc.so.6" of "/lib/libc.so.6". */
+/* Returns the file name in a path: "libc.so.6" of "/lib/libc.so.6". */
 const char *ips_code_file_name(const char *path);
 
 #endif

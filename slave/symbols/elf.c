@@ -178,7 +178,8 @@ static uint64_t start_at(const struct reader *r, size_t i)
     return r->starts_base + (uint64_t)(int64_t)offset;
 }
 
-/* Finds the start of the procedure that contains `at`; false: none does. */
+/* Finds the start of the procedure that contains `at`. Returns false if no
+ * procedure does. */
 static bool find_procedure_start(const struct reader *r, uint64_t at,
                                  uint64_t *start)
 {
@@ -357,8 +358,8 @@ static const char *linkage_name(Dwarf_Die *die)
                : NULL;
 }
 
-/* Replaces an instance, inlined or not, by its declaration. Returns false if
- * the chain of references cannot be followed. */
+/* Replaces the DIE of an instance, inlined or not, by that of its declaration.
+ * Returns false if the chain of references cannot be followed. */
 static bool follow_to_declaration(Dwarf_Die *die)
 {
     for (int i = 0; i < 4; i++) {
@@ -428,8 +429,8 @@ static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
 }
 
 /* Builds the name of a procedure without a linkage name: a lambda, or a member
- * of a local class. `out` is "" if there is none. *at is set to the DIE that
- * has the declaration line: for a lambda, the DIE of its class. */
+ * of a local class. `out` is "" if there is no such name. *at is set to the DIE
+ * that has the declaration line: for a lambda, the DIE of its class. */
 static void build_scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out,
                               size_t size, Dwarf_Die *at)
 {
@@ -468,9 +469,9 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* Finds the innermost scope below `die` that contains `at`; false: there is
- * none. Also searches procedures within types within procedures, which libdw
- * does not find. */
+/* Finds the innermost scope below `die` that contains `at`; returns false if
+ * there is none. Unlike libdw, also finds procedures within types within
+ * procedures. */
 static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
                                  Dwarf_Die *out)
 {
@@ -508,14 +509,14 @@ static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
                      Dwarf_Die **own)
 {
     Dwarf_Die *scopes = NULL, local;
-    /* Take the innermost scope, then the scopes that physically contain it:
-     * after an inlined scope dwarf_getscopes continues with the scopes of its
-     * declaration. */
+    /* Use only the innermost scope of dwarf_getscopes, and then the scopes that
+     * physically contain it: after an inlined scope, dwarf_getscopes continues
+     * with the scopes of its declaration. */
     int count = dwarf_getscopes(unit, at, &scopes);
     const struct symbol *s = count > 0 ? NULL : find_symbol(r, at);
     if (count > 0)
         count = dwarf_getscopes_die(&scopes[0], own);
-    /* mangled name of a procedure inside another procedure */
+    /* "_ZZ" begins the mangled name of a procedure inside another procedure */
     else if (s && strncmp(s->name, "_ZZ", 3) == 0 &&
              find_innermost_scope(unit, at, 64, &local))
         count = dwarf_getscopes_die(&local, own);

@@ -1,4 +1,4 @@
-/* Texts for events; see event_text.h. */
+/* Makes texts for events; see event_text.h. */
 #include "slave/symbols/event_text.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* Texts for events, as `ipsq events` shows them. The numbers come from files,
- * so unknown ones have a text, too. Pure. */
+ * so unknown numbers have a text, too. Pure. */
 #ifndef IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 #define IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 

@@ -12,8 +12,9 @@
 #include "common/paths.h"
 
 #define FILE_MAX_BYTES ((off_t)2 << 30)
-/* Debug files without a build id are checked by a checksum over the whole file;
- * larger ones are not used. */
+/* A debug file without a build id is verified by a checksum over the whole
+ * file. So debug files without a build id are not used if they are larger than
+ * this. */
 #define CRC_MAX_BYTES ((off_t)512 << 20)
 
 /* ---- files ---- */

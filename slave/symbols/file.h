@@ -1,8 +1,9 @@
 /*
- * One ELF file of a measured program, and its separate debug file. The latter
- * is found by build id in DEBUG_ROOT/.build-id/xx/yyy.debug, else by
- * .gnu_debuglink: beside the file, in .debug beside it, and in DEBUG_ROOT/its
- * directory. For symbols/elf.c; runs only in the helper process.
+ * Opens an ELF file of a measured program, and its separate debug file. The
+ * debug file is found by build id in DEBUG_ROOT/.build-id/xx/yyy.debug, else by
+ * its name in .gnu_debuglink: in the directory DIR of the ELF file, in
+ * DIR/.debug, or in DEBUG_ROOT/DIR. For symbols/elf.c; runs only in the helper
+ * process.
  */
 #ifndef IPS_SLAVE_SYMBOLS_FILE_H
 #define IPS_SLAVE_SYMBOLS_FILE_H

@@ -11,7 +11,7 @@
 /* maximum depth of nested calls; deeper ones are not timed */
 #define DEPTH_MAX 100000u
 
-struct call { /* a call that was entered and not left yet */
+struct call { /* a call of a procedure that has not returned yet */
     uint32_t exact;
     uint64_t enter_cpu;
 };
@@ -25,7 +25,8 @@ struct making {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    const uint32_t *index; /* index of the chains, from slave_chain_index */
+    /* lookup table of the chains, from slave_chain_index */
+    const uint32_t *index;
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct call) calls;
     B_ARRAY(struct entered) entered; /* one entry for each row of p->exact */
@@ -36,9 +37,11 @@ struct making {
     bool begun;        /* an earlier CPU clock reading is known */
     uint64_t cpu;      /* CPU clock at the last sample or at START */
     uint64_t exact_ns; /* CPU of this thread that was attributed to calls */
-    /* CPU clock up to which entries and exits have attributed the time */
+    /* reading of the CPU clock up to which entries and exits have attributed
+     * the CPU time */
     uint64_t last_cpu;
-    /* CPU clock when the timers started, and at the end */
+    /* readings of the CPU clock when the sampling timers started, and at the
+     * end */
     uint64_t timers_cpu, end_cpu;
     bool timers;
 };
@@ -195,8 +198,8 @@ static int add_sample_record(struct making *m, const uint8_t *data,
                                     &places[kept], m->err);
         if (rc < 0)
             return rc;
-        /* Skip the agent's own frames: its wrappers stand between the program
-         * and libc. */
+        /* Skip the agent's own frames: its wrappers are between the program and
+         * libc. */
         if (i == 0 || !ips_code_belongs_to_ips(&m->p->map, places[kept]))
             kept++;
     }
@@ -368,7 +371,7 @@ static int add_costs_of_stream(struct making *m)
             memcpy(&r, data, sizeof(r));
             m->cpu = m->last_cpu = ips_max_u64(m->cpu, r.cpu);
             /* With --on-full=ring START is kept, but records after it may be
-             * overwritten: then the CPU time up to the first sample tells
+             * overwritten: then the CPU time up to the first sample says
              * nothing about its weight. */
             m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
@@ -378,8 +381,8 @@ static int add_costs_of_stream(struct making *m)
         } else if (type == IPS_REC_COUNT) {
             rc = add_count_record(m, data, t);
         } else if (type == IPS_REC_LOST) {
-            /* the lost records may include samples: the next gap has no known
-             * start */
+            /* the lost records may include samples, so the CPU time since the
+             * preceding sample is unknown */
             m->begun = false;
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;

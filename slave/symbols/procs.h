@@ -11,13 +11,14 @@
  * depend on that moment, too. A sample after a gap of three periods or more
  * weighs all whole periods of the gap (the kernel's ticks were late, or there
  * was no space in between), but not after a LOST record. `unsampled` of a
- * thread is CPU that no sample stands for. That is CPU before its sampling
- * timers existed, for example in an image's loader (a SAMPLE record without
- * frames says when they started); CPU after its last record; and CPU by which
- * the rest exceeds the sum of the weights plus one period, because samples are
- * missing. A thread shorter than a period has a sample or none by chance; the
- * sum over many threads is right, so a table scales the weights to the CPU of
- * all its threads (proc_table.h).
+ * thread is the CPU time that no sample represents. It has three parts: the CPU
+ * time before the thread's sampling timers existed, for example in the
+ * program's loader (a SAMPLE record without frames says when they started); the
+ * CPU time after its last record; and, if samples are missing, the amount by
+ * which the rest exceeds the sum of the weights plus one period. A thread
+ * shorter than a period has a sample or none by chance; the sum over many
+ * threads is right, so a table scales the weights to the CPU of all its threads
+ * (proc_table.h).
  *
  * Exact: for a thread with ENTER records the call stack is tracked. Its samples
  * do not count, and `unsampled` is the time outside instrumented code. An EXIT
@@ -47,15 +48,15 @@ struct ips_sampled { /* samples of one thread in one call stack */
      * times */
     double squares;
 };
-/* The program may always be at the same place when a sample is late
- * (IPS_REC_F_LATE). So the confidence interval is as wide as if there were only
- * a quarter as many late samples. */
+/* All late samples (IPS_REC_F_LATE) may find the program at the same place. So
+ * the confidence interval is as wide as if there were only a quarter as many
+ * late samples. */
 #define IPS_LATE_SQUARES 4.0
 struct ips_exact { /* calls of one thread to one procedure */
     uint32_t chain, code_location;
     uint64_t self_ns, total_ns, calls;
-    /* time, on this machine's raw clock, from which on calls were only counted;
-     * 0: entries and exits were recorded throughout */
+    /* time, on this machine's CLOCK_MONOTONIC_RAW, from which on calls were
+     * only counted; 0: entries and exits were recorded throughout */
     uint64_t counted_from_ns;
     bool timed; /* self_ns and total_ns were measured */
 };

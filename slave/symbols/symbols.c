@@ -17,9 +17,9 @@
 /* After this many seconds slave_symbols_fill reads no further files; the code
  * in them stays without names. */
 #define FILL_MAX_S 60
-/* A file that reached a limit is not tried again for LIMIT_AGAIN_S. Another
- * failure (file missing, I/O error) may be temporary and costs little to retry,
- * so it is tried after AGAIN_S. */
+/* If reading a file reached a limit, the file is not tried again for
+ * LIMIT_AGAIN_S. Another failure (file missing, I/O error) may be temporary and
+ * costs little to retry, so it is tried after AGAIN_S. */
 #define LIMIT_AGAIN_S 3600
 #define AGAIN_S 60
 #define FAILURES_MAX 1024u
@@ -67,7 +67,7 @@ bool slave_symbol_next(const char **at, struct slave_frame_name *f)
 
 /* ---- locations of one module ---- */
 
-struct batch { /* locations of one module that have no name yet */
+struct batch { /* code locations of one module that have no name yet */
     uint32_t *location;
     uint64_t *address;
     struct slave_symbol *symbol;
@@ -104,7 +104,7 @@ static void module_key(const struct ips_code_module *m, const char *run,
 
 struct slave_symbol_failure {
     char *key;      /* the module's key and its path */
-    time_t retry_s; /* no further try before this time */
+    time_t retry_s; /* the file is not tried again before this time */
     uint64_t why;   /* hash of the last error message */
 };
 
@@ -150,8 +150,8 @@ static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
     return &f->of[f->count++];
 }
 
-/* Remembers until when the helper does not try the file again, and logs why it
- * could not read it, once for each new reason. */
+/* Remembers when the file may be tried again. Logs why the helper could not
+ * read the file, unless the reason is the same as last time. */
 static void log_and_remember_failure(struct slave_symbol_failures *f,
                                      const char *key, const char *path,
                                      const struct ips_err *why)
@@ -179,8 +179,9 @@ static void log_and_remember_failure(struct slave_symbol_failures *f,
     old->retry_s = time(NULL) + wait_s;
 }
 
-/* Returns, or begins, the time account of this hour for user `uid`, in root's
- * slave. NULL for root's own files, and in the slave of any other user. */
+/* In root's slave, returns the account of the time spent on the files of user
+ * `uid` in this hour; begins it if needed. Returns NULL for root's own files,
+ * and in the slave of any other user. */
 static struct slave_symbol_user *
 time_account_of_user(struct slave_symbol_failures *f, uint32_t uid)
 {

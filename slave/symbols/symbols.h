@@ -1,5 +1,5 @@
 /*
- * Names of code: (module, address) -> procedures, files and lines.
+ * Finds the procedures, files and lines of code at (module, address).
  *
  * A symbol is a text with one line a procedure, the innermost first. There are
  * several lines if the compiler inlined one procedure into another. A line is
@@ -19,7 +19,7 @@
  *
  * Files: symbols/file.c finds and symbols/elf.c reads files (in the helper),
  * symbols/ask.c runs the helper, symbols.c stores known names in SQLite, so
- * that later answers do not need the binary. Thread: the worker's.
+ * that later answers do not need the binary. Runs on the worker thread.
  */
 #ifndef IPS_SLAVE_SYMBOLS_SYMBOLS_H
 #define IPS_SLAVE_SYMBOLS_SYMBOLS_H
@@ -55,11 +55,11 @@ enum slave_symbol_grade {
     SLAVE_SYMBOL_TABLE = 1,
     SLAVE_SYMBOL_DEBUG = 2, /* the name is from debug information */
 };
-/* Calls `put` for each address of which something is known, at most twice; the
- * second text is better. IPS_E_NOT_FOUND: no such file, or not the one that was
- * mapped; IPS_E_REFUSED: no permission to read it, or not a regular file;
- * IPS_E_LIMIT: too large. Returns 0 with `err` set to IPS_E_INCOMPLETE if its
- * debug file is too large to be read. */
+/* Calls `put` for each address about which something is known, at most twice an
+ * address; the second text is better. IPS_E_NOT_FOUND: no such file, or not the
+ * one that was mapped; IPS_E_REFUSED: no permission to read it, or not a
+ * regular file; IPS_E_LIMIT: too large. Returns 0 with `err` set to
+ * IPS_E_INCOMPLETE if its debug file is too large to be read. */
 int slave_symbols_read(const struct slave_symbol_ask *ask,
                        void (*put)(void *arg, size_t index, const char *text,
                                    enum slave_symbol_grade grade),

@@ -80,9 +80,9 @@ static int copy_stream_names(struct b_incremental *k)
     return 0;
 }
 
-/* Did fork `f` wait for a child that is still running and has no node for the
- * start of its program? A later whole build may make an arc from the child's
- * END to the return of the fork, so the state cannot be kept. */
+/* Whether fork `f` waited for a child that is still running and has no node for
+ * the start of its program. A later whole build may make an arc from the
+ * child's END to the return of the fork, so the state cannot be kept. */
 static bool may_get_spawn_arc_later(const struct build *b,
                                     const struct b_fork *f)
 {
@@ -131,7 +131,7 @@ int g_init_state(struct b_incremental *k)
 /* The chain that was looked up last: a cache, because most arcs of a chain come
  * from few other chains. */
 struct near {
-    uint32_t chain, first, end; /* end 0: empty */
+    uint32_t chain, first, end; /* end is 0 while the cache is empty */
 };
 
 static inline uint32_t find_chain_cached(const struct b_incremental *k,
@@ -311,9 +311,9 @@ static void find_limits(struct b_incremental *k)
     } while (sum_limits(k) != before);
 }
 
-/* Can the nodes after the border be made again from the saved columns? Not if
- * an operation there is on an end that is `shut`, or if an arc comes from the
- * END of a chain that goes on. */
+/* Whether the nodes after the border can be made again from the saved columns.
+ * They cannot if an operation there is on an end that is `shut`, or if an arc
+ * comes from the END of a chain that goes on. */
 static bool can_be_made_again(const struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;

@@ -128,7 +128,7 @@ static bool same_control(const struct ips_control *a,
     x.spare_bytes = y.spare_bytes = 0;
     x.released_bytes = y.released_bytes = 0;
     x.has_pty_master = y.has_pty_master = 0;
-    /* If only padding differs, a whole build is made needlessly. */
+    /* If only padding differs, the result is a needless whole build. */
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
     return memcmp(&x, &y, sizeof(x)) == 0;
 }
@@ -166,8 +166,8 @@ static bool replace_input_if_continued(struct b_incremental *k,
 
 /* ---- new records ---- */
 
-/* Did a thread send (receive) at the end for the first time, while another
- * thread receives (sends) there? Then a whole build may order the traffic rows
+/* Whether a thread sent (received) at the end for the first time while another
+ * thread receives (sends) there. Then a whole build may order the traffic rows
  * differently. */
 static bool has_new_user_thread(const struct b_end *e, const struct g_end *x)
 {
@@ -176,7 +176,7 @@ static bool has_new_user_thread(const struct b_end *e, const struct g_end *x)
     return (sends || reads) && e->send_op_chain != e->read_chain;
 }
 
-/* Did only records come that the incremental build can add? */
+/* Whether only records came that the incremental build can add. */
 static bool has_only_expected_changes(const struct b_incremental *k)
 {
     const struct build *b = &k->b;
@@ -253,7 +253,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     int rc = g_scan_more(k);
     if (rc == 0 && !b->broken)
         rc = g_make_more_nodes(k);
-    /* only a whole build makes the arcs of polls */
+    /* Only a whole build makes the arcs of polls, so a new poll forces one. */
     b->broken |= b->polls.n > 0;
     if (rc < 0 || b->broken || !has_only_expected_changes(k)) {
         b->broken = true;

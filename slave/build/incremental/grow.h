@@ -39,7 +39,7 @@
 
 struct b_incremental;
 
-/* The effort of one call. */
+/* How much work one call did. */
 struct ips_build_effort {
     uint64_t records; /* records read */
     uint64_t nodes;   /* nodes made, or made again */
@@ -75,7 +75,7 @@ void ips_build_incremental_free(struct b_incremental *kept);
  * ms, and sends whose bytes were not read yet.
  */
 /* Builds the tables from the start of the run. If *kept is NULL afterwards,
- * tables of these records cannot be continued. */
+ * later records cannot be added to these tables. */
 int ips_tables_begin(struct b_incremental **kept,
                      const struct ips_build_input *in, uint64_t lag_ns,
                      struct ips_build_effort *took,

@@ -2,7 +2,7 @@
  * (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* Does the chain's last stream start with the chunks that were read before?
+/* Whether the chain's last stream starts with the chunks that were read before.
  * Only their number and total length are compared. */
 static bool has_same_chunks_so_far(const struct b_incremental *k,
                                    const struct g_chain *x)
@@ -106,8 +106,7 @@ static int add_chain_end_node(struct b_incremental *k, uint32_t c)
 static int add_all_chain_end_nodes(struct b_incremental *k)
 {
     int rc = keep_rows(k);
-    /* the unended waits that making an END adds are dropped before the next
-     * call */
+    /* Making the ENDs adds unended waits. The next call drops them. */
     k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = k->chains[c].goes_on ? add_chain_end_node(k, c) : 0;
@@ -137,8 +136,9 @@ static uint32_t capacity_of(const struct build *b, uint32_t c)
     return (uint32_t)(room + room / 2 + B_GROW_ROOM - 1);
 }
 
-/* Returns the first node whose columns are saved as raw: the last eighth of the
- * chain, at least 8192 nodes. The border may not be before them. */
+/* Returns the first node whose columns are saved as raw: the saved nodes are
+ * the last eighth of the chain, at least 8192. The border cannot be before this
+ * node. */
 static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
 {
     uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;
@@ -310,8 +310,7 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
-    /* 2: END, and one spare number; the stream's node_capacity had END from the
-     * start */
+    /* 2 more: one for END, which is in both capacities, and one spare number */
     uint64_t need = s->node_capacity - room + 2;
     x->need = (uint32_t)ips_min_u64(need, UINT32_MAX);
     b->broken |= !k->tables && x->nodes + need > x->space;

@@ -19,15 +19,16 @@ struct slide {
     struct b_incremental *k;
     B_ARRAY(uint32_t)
     pins;    /* final nodes that stay; sorted once all are found */
-    struct { /* per chain */
+    struct { /* one element for each chain */
         /* node numbers before the move. first: first node of the chain;
          * first_open: its first node that is not final; end: after its last
          * node */
         uint32_t first, first_open, end;
-        /* pin: index of its first pin; to: new number of its first node */
+        /* pin: index of the chain's first pin; to: new number of the chain's
+         * first node */
         uint32_t pin, to;
     } * at;
-    uint32_t chain; /* the chain looked up last */
+    uint32_t chain; /* the chain that chain_at() found last */
 };
 
 typedef int seen(struct slide *s, uint32_t *node);
@@ -185,7 +186,7 @@ static int find_pins(struct slide *s)
     X(built.g.wait)                                                            \
     X(built.g.delay) X(built.g.probe) X(b.cpu_at) X(b.off) X(b.coord)
 
-/* Bytes per node over all columns. */
+/* Returns the size of one node in all columns together, bytes. */
 static size_t node_bytes(void)
 {
     const struct b_incremental *k = NULL;
@@ -387,7 +388,7 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     struct b_sending s = b_first_send(was, &old);
     e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
     x->sends = 0;
-    if (x->shut) /* a new send here forces a whole build */
+    if (x->shut) /* a new send on this end forces a whole build */
         return 0;
     for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
         struct b_op *op;

@@ -19,7 +19,7 @@ struct g_raw {
 
 /* Sums over the nodes of a chain before `node`. */
 struct g_sums {
-    uint32_t node; /* 0: not computed */
+    uint32_t node; /* the number of that node; 0: the sums are not computed */
     uint64_t at, cpu_ns, probe_ns, unknown_ns;
     ips_u128 xlen;
 };
@@ -30,17 +30,17 @@ struct g_chain {
     bool goes_on;
     uint32_t space; /* node numbers reserved */
     uint32_t nodes; /* nodes made; without END while goes_on is true */
-    uint32_t had;   /* nodes made before this call */
-    /* most nodes that the new records can need, with END */
+    uint32_t had;   /* number of nodes of the chain before this call */
+    /* upper limit of the nodes that the new records need, with END */
     uint32_t need;
     struct maker m;     /* state of pass `node` after the chain's last record */
-    struct b_walk walk; /* position after its last record */
+    struct b_walk walk; /* position after the chain's last record */
     uint64_t bytes;     /* total length of the chunks before the current one */
     uint64_t off_ns, probe_ps;
     struct g_raw raw;
     /* windows of the run delay that began after the border */
     B_ARRAY(struct b_window) windows;
-    /* nodes before this one are old enough to be final */
+    /* nodes with lower numbers than this are old enough to be final */
     uint32_t old;
     /* sums over the nodes before `old`, from g_make_table_weights() */
     struct g_sums sums;
@@ -68,25 +68,26 @@ struct g_end {
     /* several threads use the end, or it is no stream: a new send or receive
      * here forces a whole build */
     bool shut;
-    uint32_t sends, read_count; /* at the start of this call */
-    /* the receives here; those before reads.v[open] are final */
+    uint32_t sends, read_count; /* number of sends and of receives at the start
+                                   of this call */
+    /* the receives on this end; those before reads.v[open] are final */
     B_ARRAY(struct b_read) reads;
     uint32_t open;
     /* the first receive whose send is not known yet; reads.n: there is none */
     uint32_t waits;
-    /* the state, from g_match(), before the first receive that is not old
-     * enough to be final */
+    /* the matching state, from g_match(), before the first receive that is not
+     * old enough to be final */
     struct g_mark mark;
     /* bytes of the receives that were dropped: those before reads.v[0] */
     uint64_t got;
     uint32_t got_last; /* node of the last dropped receive, or IPS_NO_NODE */
-    /* The state of struct inflow after the final receives here; the send at
-     * `at` is the peer's. */
+    /* The state of struct inflow after the final receives on this end; the send
+     * at `at` is the peer's. */
     struct g_at at;
     bool at_send; /* `sent` includes the send at `at` */
     uint64_t read, sent;
-    /* For the sends here: the first that is not final, the bytes sent before
-     * it, and the latest return of a final send that blocked. */
+    /* For the sends on this end: the first that is not final, the bytes sent
+     * before it, and the latest return of a final send that blocked. */
     struct g_at first;
     uint64_t first_sent, room_ns;
     uint32_t seen;    /* reads.n at the start of this call */
@@ -100,7 +101,7 @@ struct g_roomless {
     uint64_t slept;
 };
 
-#define G_BENT_MOST (1u << 22) /* limit; more of them mean damaged records */
+#define G_BENT_MOST (1u << 22) /* limit; damaged records may exceed it */
 /* Node `node` got the time of node `by`, which depends on it: it is final only
  * if `by` is. */
 struct g_bent {
@@ -134,14 +135,16 @@ struct b_incremental {
     uint64_t *traffic_last;
     struct ips_build_counts counts;
     uint32_t traffic_count;
-    /* [traffic_count] time of the last use, at the end of the last call */
+    /* [traffic_count] when each row was last used, as of the end of the last
+     * call */
     uint64_t *used;
     uint8_t *names;
     /* [traffic_count] 1: a close counted as the end's release, because the
      * process did not use the end later */
     uint8_t *let_go;
-    /* matched: counts of pass `match` and later passes for final nodes. The
-     * others: all counts before and after the passes that make arcs. */
+    /* `matched`: counts of pass `match` and later passes, for final nodes only.
+     * `before_match` and `behind_match`: all counts before and after the passes
+     * that make arcs. */
     struct ips_build_counts matched, before_match, behind_match;
     B_ARRAY(struct ips_spun) spun;
     B_ARRAY(struct g_roomless) roomless;
@@ -156,7 +159,7 @@ struct b_op *g_send_at(const struct build *b, const struct b_end *e,
                        struct g_at *at);
 struct inflow g_resume_inflow(const struct build *b, const struct g_end *k,
                               uint32_t to);
-/* a += b, or a -= b if `minus`, for each count. */
+/* Adds each count of *b to *a, or subtracts it if `minus`. */
 void g_add_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
                   bool minus);
 /* memcpy() must not get NULL, not even for 0 bytes. */

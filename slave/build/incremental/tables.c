@@ -19,7 +19,7 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
         return false;
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
-        return false; /* rare: b_scan_more() handles it */
+        return false; /* rare records: b_scan_more() handles them */
     if (block && (b_ready_needs_search(r->ready) || b_is_of_tries(r->op) ||
                   (s->try_count && !r->result)))
         return false;

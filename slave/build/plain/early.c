@@ -1,14 +1,13 @@
-/*
- * Matches receives with their sends already while nodes are made, chain by
- * chain. This is possible if the bytes come from a chain that has all its
- * nodes already, and no other chain sends or reads on that channel. Then the
- * columns of the receive are still in the cache. Pass `match` matches all
- * other receives. If a chain has receives of both kinds, pass `match` gets all
- * of them, because the processor could not predict which kind is next.
+/* Matches receives with their sends while nodes are made, chain by chain,
+ * instead of in pass `match`. This is possible if the bytes come from a chain
+ * that has all its nodes already, and no other chain sends or reads on that
+ * channel. Then the columns of the receive are still in the cache. Pass `match`
+ * matches all other receives. If a chain has receives of both kinds, pass
+ * `match` gets all of them, because the processor could not predict which kind
+ * is next.
  *
  * Pass `scan` collects the channels on which each stream sends and receives
- * (b->uses).
- */
+ * (b->uses). */
 #include "slave/build/match.h"
 
 #define AT_ONCE 8u
@@ -72,8 +71,8 @@ static void find_only_users(struct build *b)
     }
 }
 
-/* Is chain `c` the only reader of end `to`, and has the chain that sends to it
- * a lower number, so that its nodes are made first? */
+/* Whether chain `c` is the only reader of end `to`, and the chain that sends to
+ * it has a lower number, so that its nodes are made first. */
 static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
 {
     const struct b_end *e = &b->ends[to];

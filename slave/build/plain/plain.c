@@ -26,7 +26,7 @@ static void count_sends_of_slot(struct maker *m, struct b_plain_slot *x)
     x->put = x->messages;
 }
 
-/* Brings the slot's flow up to date: to the send of the slot's last receive. */
+/* Moves the slot's flow forward to the send of the slot's last receive. */
 static void advance_flow_to_slot(struct b_plain_slot *x)
 {
     struct inflow *f = x->flow;
@@ -206,7 +206,7 @@ struct run {
      * a signal */
     uint64_t last_ret, no_signal_after;
     uint64_t off_ns, probe_ps, cost_ps, call_ps, cold_ps;
-    uint64_t wait_ns, waits; /* waits for peers */
+    uint64_t wait_ns, waits; /* time and number of waits for peers */
     struct b_gaps gaps;
     bool with_costs, goes_on;
 };

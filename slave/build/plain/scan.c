@@ -29,7 +29,7 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
     uint64_t first = to->first, last = to->last, sends = 0, one_node = 0;
-    uint64_t here = 0; /* latest return among these records */
+    uint64_t here = 0; /* latest return among the records of this call */
     uint32_t used_top = to->used_top;
     const uint8_t *from = p;
     for (; (size_t)(end - p) >= bytes; p += bytes) {
