@@ -18,7 +18,7 @@ struct span {
 /* State of an iteration over one chain, span by span. A span is "reported" when
  * the iteration has returned it. */
 struct teller {
-    uint32_t first, end;  /* first node of the chain, one past its last */
+    uint32_t first, end;  /* first node of the chain; one past its last node */
     uint32_t node;        /* the current arc is the arc into this node */
     uint64_t wait;        /* index of the arc's next wait to report */
     uint64_t reported_ns; /* everything up to this moment is reported */

@@ -68,7 +68,7 @@ struct ips_order_ask {
 };
 
 struct ips_find_order_dependence {
-    /* number of nodes that show the pattern; EMPTY: number of polls */
+    /* number of nodes that show the pattern; for EMPTY number of polls */
     uint64_t count[IPS_ORDER_PATTERN_COUNT];
     uint32_t chains[IPS_ORDER_PATTERN_COUNT];
     /* [chain_count] bits 1 << pattern: the chain is concerned. WRITERS concerns

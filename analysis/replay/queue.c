@@ -27,8 +27,8 @@ struct worker {
 struct dispatcher {
     uint32_t turn;        /* the next turn */
     uint32_t first, last; /* list of blocks whose results have arrived */
-    /* takes_result: the dispatcher is receiving a result; waits: it waits
-     * for one */
+    /* takes_result: the dispatcher is receiving a result. waits: the dispatcher
+     * waits for a result. */
     bool takes_result, waits;
 };
 struct rp_queues {

@@ -1,5 +1,6 @@
 /*
- * Slack by feature: how near each feature is to the longest path.
+ * Computes the slack of each feature: how near the feature is to the longest
+ * path.
  *
  * An arc is near-critical if its slack is at most `near_ns`: an improvement of
  * the path makes such arcs critical next. For each feature:

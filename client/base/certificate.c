@@ -95,7 +95,7 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* Writes how exact the CPU times are. */
+/* Writes how much CPU time was estimated, and how wrong the estimates were. */
 static void put_cpu_guesses(struct ipsq_json *j, const Ips__Certificate *c)
 {
     put_count(j, "cpu_ns", c->cpu_ns);

@@ -213,12 +213,12 @@ struct ipsq_options {
     bool per_machine, verbose, wide;
     uint64_t options_set; /* IPSQ_HAS bits of the options that were given */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    /* --for; NULL: not given, the kind of program decides */
+    /* value of --for; NULL: not given, so the kind of program decides */
     const char *answer;
     const char *by;   /* value of the last --by; NULL: none */
     unsigned by_mask; /* bits of all values given to --by */
-    /* --sort: a column, or "-" and a column for the opposite order; NULL: not
-     * given */
+    /* value of --sort: a column, or "-" and a column for the opposite order;
+     * NULL: not given */
     const char *sort;
     enum ipsq_format format;
     uint64_t top; /* --top; 0: all rows */

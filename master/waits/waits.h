@@ -117,7 +117,7 @@ void waits_release(struct waits *w);
 /* ---- grouping waits ----------------------------------------------------- */
 
 enum waits_by {
-    WAITS_BY_PLACE, /* process, call site, cause, peer's process */
+    WAITS_BY_PLACE, /* by process, call site, cause and peer's process */
     WAITS_BY_CAUSE,
     WAITS_BY_PEER,
     WAITS_BY_PROCESS,

@@ -68,7 +68,8 @@ struct why_wait {
     uint32_t machine, of, why;
     uint64_t ns;
 };
-struct why_ballot { /* votes for waits; zero at first; the owner frees `wait` */
+struct why_ballot { /* votes for waits; zeroed before use; the owner frees
+                       `wait` */
     struct why_wait *wait;
     size_t count, cap;
 };

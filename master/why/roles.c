@@ -49,9 +49,9 @@ static void append_program_name(char *out, size_t room, const char *name,
 }
 
 /* Returns for each process the process with the same program name that writes
- * to the pipe from which it reads, or -1. Such a process is the next stage of a
- * pipeline and does different work (`gzip -9 | gzip -d`). Returns NULL if
- * memory runs out. */
+ * to the pipe from which it reads, or -1. A process that reads from such a pipe
+ * is the next stage of a pipeline and does different work (`gzip -9 | gzip
+ * -d`). Returns NULL if memory runs out. */
 static int64_t *stages_before(const struct machine_share *p)
 {
     int64_t *before = calloc((size_t)p->t.proc_count + 1, sizeof(*before));

@@ -113,7 +113,7 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
 }
 
 /* Whether each request is expensive and at least half of the path's computing
- * is in one procedure and what it calls. */
+ * is in one procedure and its callees. */
 static bool is_each_request_expensive(const struct why_facts *f)
 {
     const struct why_common *c = &f->common;
