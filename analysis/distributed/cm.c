@@ -6,7 +6,7 @@
 #include "analysis/graph/kernel.h"
 #include "analysis/graph/view.h"
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- reading and writing messages --------------------------------------- */
 
 void ips_cm_bytes_release(struct ips_cm_bytes *b)
 {
@@ -161,7 +161,8 @@ static int find_peers(struct ips_cm_links *l, uint32_t self,
     return rc;
 }
 
-/* Channel order: by the sender's end, then by position. */
+/* Sorts remote receives in channel order: by the sender's end, then by
+ * position. */
 static int by_channel(const void *a, const void *b, void *arg)
 {
     const struct ips_cm_links *l = arg;
@@ -235,8 +236,9 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
 
 /* ---- agreeing on the links ----------------------------------------------- */
 
-/* The message has, for each end of the sender: the step from the previous
- * end, the number of positions, and the positions as steps. */
+/* For each channel end of the sender, the message has the difference from the
+ * previous end, the number of positions, and the differences between the
+ * positions. */
 int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
                        struct ips_cm_bytes *out, struct ips_err *err)
 {
@@ -324,8 +326,8 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     if (to->asked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice what messages it awaits");
-    /* A position takes at least one byte, so a false count cannot make us
-     * allocate much. */
+    /* Each position takes at least one byte, so a false count cannot cause a
+     * large allocation. */
     if (r.bad || left > len)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");
@@ -348,7 +350,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
 {
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
-    bool linked = false; /* the previous position has a link */
+    bool linked = false; /* true: the previous position belongs to a link */
     int rc = ips_cm_open_checked(&r, data, len, err);
     if (rc < 0)
         return rc;
@@ -394,7 +396,7 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
     return n;
 }
 
-/* Number of links from this part. */
+/* Returns the number of links from this part to its peers. */
 static uint64_t links_out(const struct ips_cm_links *l)
 {
     uint64_t n = 0;
@@ -430,7 +432,7 @@ int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
     return 0;
 }
 
-/* ---- shared by the two engines ------------------------------------------- */
+/* ---- functions shared by the two engines -------------------------------- */
 
 static int by_node(const void *a, const void *b)
 {

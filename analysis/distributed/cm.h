@@ -3,24 +3,24 @@
  * between the subgraphs of two machines, the batches that travel over them, and
  * the counters.
  *
- * A *link* is one message from one machine to another that is awaited there: an
- * out of the sender's graph and the ins of the receiver's graph that it serves
- * (one send may serve many receives of a byte stream). Both sides number the
- * links of a direction alike, in channel order: by the sender's channel end,
- * then by position. So a value is sent without a name, only with the step from
- * the previous link. The numbering is agreed once for a graph, for all
- * scenarios:
+ * A *link* is one message from one machine to another that is awaited there: a
+ * remote send ("out") of the sender's graph and the remote receives ("ins") of
+ * the receiver's graph that it serves (one send may serve many receives of a
+ * byte stream). Both sides number the links of a direction in the same way, in
+ * channel order: by the sender's channel end, then by position. So a value is
+ * sent with only the difference of its link's number from the previous one. The
+ * two sides agree on the numbering once for a graph, for all scenarios:
  *  - wants: the receiver sends the positions that it awaits.
- *  - matches: the sender answers which of them are one link, how long the
- *    message was (for MTIME), and which positions nobody wrote.
+ *  - matches: the sender answers which of them belong to one link, how long the
+ *    message was (for MTIME), and which positions no node wrote.
  *
  * Matching obeys the rules of ips_graph_merge(): same links, same unmatched
- * ins.
+ * receives.
  *
  * Messages are strings of varints (7 bits a byte, low first) and a checksum of
- * 4 bytes. All that comes from a peer is checked: a message that is damaged,
- * has bytes left over, names an unknown link, repeats one, comes twice or out
- * of order returns IPS_E_PROTOCOL, with the reason in the error text.
+ * 4 bytes. Everything that a peer sends is checked. A message that is damaged,
+ * has bytes left over, names an unknown link, repeats a link, or comes twice or
+ * out of order returns IPS_E_PROTOCOL, with the reason in the error text.
  *
  * Pure: no I/O, no clock. Parts (machines) are numbered 0..part_count-1 in
  * order of machine name; `peer` is an index into the list of parts to which
@@ -39,7 +39,7 @@
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- reading and writing messages --------------------------------------- */
 
 struct ips_cm_bytes {
     uint8_t *data; /* allocated with malloc() */
@@ -53,8 +53,8 @@ void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to);
 
 struct ips_cm_reader {
     const uint8_t *at, *end;
-    bool bad; /* the bytes were cut short, or were no varint; all numbers
-                 read since then are 0 */
+    bool bad; /* the bytes ended too early or were no varint; all later reads
+                 return 0 */
 };
 /* Appends the checksum of all of `b`. */
 int ips_cm_append_checksum(struct ips_cm_bytes *b,
@@ -70,16 +70,19 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 struct ips_cm_peer {
     uint32_t machine;
-    /* The next members are about what this part awaits from the peer. */
+    /* The next members describe the messages that this part awaits from the
+     * peer. */
     uint32_t want_count;
-    uint32_t *want;      /* [want_count] indices into g->in, in channel order */
-    bool matched;        /* the peer's matches have arrived */
-    uint32_t in_count;   /* number of links from the peer */
-    uint32_t *in_first;  /* [in_count] index in `want` of the first in that the
-                            link serves */
-    uint32_t *in_served; /* [in_count] number of ins that the link serves */
-    uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
-    /* The next members are about what the peer awaits from this part. */
+    uint32_t *want;     /* [want_count] indices into g->in, in channel order */
+    bool matched;       /* the peer's matches have arrived */
+    uint32_t in_count;  /* number of links from the peer */
+    uint32_t *in_first; /* [in_count] index in `want` of the first receive that
+                           the link serves */
+    /* [in_count] number of receives that the link serves */
+    uint32_t *in_served;
+    uint64_t *in_len; /* [in_count] length of the message in bytes, or ns */
+    /* The next members describe the messages that the peer awaits from this
+     * part. */
     bool asked; /* the peer's wants have arrived */
     uint32_t out_count;
     uint32_t *out_node; /* [out_count] sending node of each link to the peer */
@@ -94,7 +97,8 @@ struct ips_cm_links {
     /* [g->in_count] index into `peer`; IPS_CM_NONE: no node wrote the awaited
      * position (final once all peers have matched) */
     uint32_t *in_peer;
-    uint32_t *in_link; /* [g->in_count] link from peer in_peer[k] */
+    uint32_t *in_link; /* [g->in_count] number of the link from peer in_peer[k]
+                          that serves the receive */
 };
 
 /* Finds the peers: the machines to which a channel end of ours is connected.
@@ -105,34 +109,35 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
                       const struct ips_peer_end *end, uint32_t end_count,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_cm_links_release(struct ips_cm_links *l);
-/* Index into l->peer of a part, or IPS_CM_NONE. */
+/* Returns the index into l->peer of a part, or IPS_CM_NONE. */
 uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part);
 
-/* Writes the message to peer p (an index) that lists what we await from it.
- * `out` must be empty. */
+/* Writes the message to peer p (an index) that lists the positions that we
+ * await from that peer. `out` must be empty. */
 int ips_cm_write_wants(const struct ips_cm_links *l, uint32_t p,
                        struct ips_cm_bytes *out,
                        struct ips_err *err) IPS_MUST_USE;
-/* Takes the wants of peer p: determines the links to it and writes our
+/* Reads the wants of peer p: determines the links to that peer and writes our
  * matches into `matches`, which must be empty. Called once for each peer. */
 int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                       size_t len, struct ips_cm_bytes *matches,
                       struct ips_err *err) IPS_MUST_USE;
-/* Takes the matches of peer p: determines the links from it. Called once for
- * each peer. */
+/* Reads the matches of peer p: determines the links from that peer. Called once
+ * for each peer. */
 int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                         size_t len, struct ips_err *err) IPS_MUST_USE;
 /* Whether the wants and matches of every peer have arrived. */
 bool ips_cm_links_ready(const struct ips_cm_links *l);
-/* Number of ins whose position no node wrote. */
+/* Returns the number of remote receives whose position no node wrote. */
 uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
-/* Number of links to this part. */
+/* Returns the number of links to this part. */
 uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 
-/* The sender of a remote in, for following a path back to its machine. */
+/* The sender of a remote receive, to follow a path back to the sender's
+ * machine. */
 struct ips_cm_sender {
     uint32_t peer; /* index into l->peer */
-    uint32_t link; /* the path goes on at out_node of this link at the peer */
+    uint32_t link; /* the path continues at out_node of this link at the peer */
 };
 int ips_cm_find_sender(const struct ips_cm_links *l, uint32_t node,
                        struct ips_cm_sender *out,
@@ -146,8 +151,9 @@ struct ips_cm_counts {
     uint64_t received; /* batches received */
     uint64_t acks;     /* acknowledgements sent; only cm-async */
     uint64_t bytes;    /* bytes of the batches sent */
-    uint64_t passes;   /* how often the slave computed */
-    uint64_t computed; /* nodes computed; cm-async computes nodes repeatedly */
+    uint64_t passes;   /* number of times that the slave computed values */
+    uint64_t computed; /* nodes computed; cm-async may compute a node several
+                          times */
 };
 
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
@@ -161,13 +167,13 @@ struct ips_cm_message {
     size_t len;
 };
 
-/* Default of the greatest number of values in a batch. */
+/* Default limit for the number of values in a batch. */
 #define IPS_CM_BATCH_VALUES 65536u
 
-/* ---- shared by the two engines ------------------------------------------- */
+/* ---- functions shared by the two engines -------------------------------- */
 
-/* Links to peers sorted by node, so that a run along a chain meets them in
- * order. */
+/* Links to peers sorted by node, the order in which a run along a chain meets
+ * them. */
 struct ips_cm_outs {
     uint32_t count;
     struct ips_cm_out {
@@ -178,10 +184,10 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct ips_arcs;
-/* Weight of the arc into remote in k of `g` (a view of the scenario). The
- * link has `len` bytes; `at` is when its sending node was passed, used only
- * in `wall`. The result equals the weight in ips_graph_merge() and the
- * kernel (path.c). */
+/* Returns the weight of the arc into remote receive k of `g` (a view of the
+ * scenario). The link has `len` bytes; `at` is when its sending node was
+ * passed, used only in `wall`. The result equals the weight in
+ * ips_graph_merge() and in path.c. */
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
@@ -190,8 +196,8 @@ uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
 int ips_cm_check_view(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
-/* In `wall` each value in a batch is followed by the step from the value to
- * the time at which its node was passed, by the aligned clock. The step is
+/* In `wall` each value in a batch is followed by a difference: the time at
+ * which its node was passed, by the aligned clock, minus the value. It is
  * mostly 0, because in `wall` a node's EST is that time. */
 void ips_cm_put_pass_time(struct ips_cm_bytes *b, const struct ips_graph *g,
                           const struct ips_scenario *scenario, uint32_t node,

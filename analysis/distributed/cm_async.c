@@ -16,7 +16,7 @@ struct label {
 struct traffic {     /* state of one peer */
     uint32_t *link;  /* [out_count] links whose values improved since they were
                         last sent */
-    uint8_t *listed; /* [out_count] 1: the link is in `link` */
+    uint8_t *listed; /* [out_count] 1: the link is in the list `link` */
     uint32_t count;
     /* numbers of the next batches from and to the peer */
     uint64_t next_in, next_out;
@@ -34,8 +34,8 @@ struct ips_cm_async {
         hops; /* [node_count] machine changes of the path that `est` measures */
     uint8_t *first;     /* [node_count + 1] whether the node is the first of
                            its chain; the last entry is 1 */
-    uint64_t *in_value; /* [in_count] value that each in delivers, with the
-                           arc's weight; IPS_IN_ABSENT: none yet */
+    uint64_t *in_value; /* [in_count] value that each remote receive delivers,
+                           with the arc's weight; IPS_IN_ABSENT: none yet */
     uint32_t *in_hops;
     uint32_t *succ_start; /* [node_count + 1] index of each node's first local
                              cross successor in `succ` */
@@ -45,8 +45,10 @@ struct ips_cm_async {
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
-    uint32_t parent; /* the parent: a peer, IPS_CM_ROOT, or IPS_CM_NONE */
-    bool begun; /* the values that depend on no peer were listed for sending */
+    uint32_t parent; /* the parent (cm_async.h): a peer, IPS_CM_ROOT, or
+                        IPS_CM_NONE */
+    bool begun;      /* the values that depend on no peer have been listed for
+                        sending */
     uint64_t unacked, root_owed;
     uint64_t hop_limit;
     struct ips_cm_bytes bytes;
@@ -78,7 +80,7 @@ void ips_cm_async_free(struct ips_cm_async *a)
     free(a);
 }
 
-/* ---- making -------------------------------------------------------------- */
+/* ---- initialisation ----------------------------------------------------- */
 
 static int alloc_all(struct ips_cm_async *a, struct ips_err *err)
 {
@@ -124,9 +126,9 @@ static void fill_successors(struct ips_cm_async *a)
     }
 }
 
-/* Computes the values that hold without other machines: remote ins without a
- * value yet count as absent. Also finds cycles within the subgraph; without
- * them relaxing always ends. */
+/* Computes the values that hold without other machines: remote receives without
+ * a value yet count as absent. Also finds cycles within the subgraph; without
+ * cycles relaxing always ends. */
 static int compute_local_values(struct ips_cm_async *a, struct ips_err *err)
 {
     struct ips_est e;
@@ -176,7 +178,7 @@ int ips_cm_async_new(const struct ips_cm_links *links,
     return 0;
 }
 
-/* ---- relaxing ------------------------------------------------------------ */
+/* ---- relaxing nodes ----------------------------------------------------- */
 
 static int fail_with(struct ips_cm_async *a, int rc)
 {
@@ -213,7 +215,8 @@ static uint32_t dequeue_node(struct ips_cm_async *a)
     return node;
 }
 
-/* Index of the remote in of node i; g->in_count if it has none. */
+/* Returns the index in g->in of node i, or g->in_count if i is no remote
+ * receive. */
 static uint32_t find_in_of_node(const struct ips_graph *g, uint32_t i)
 {
     uint32_t low = 0, high = g->in_count;
@@ -302,7 +305,7 @@ int ips_cm_async_relax(struct ips_cm_async *a, struct ips_err *err)
     return fail_with(a, rc);
 }
 
-/* ---- messages ------------------------------------------------------------ */
+/* ---- receiving and sending messages ------------------------------------- */
 
 static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
                       struct label l, uint64_t at, struct ips_err *err)
@@ -377,7 +380,7 @@ int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
     if (rc < 0)
         return fail_with(a, rc);
     /* The first sender becomes the parent. Its message is acknowledged only
-     * when all messages that it caused are. */
+     * when all messages that it caused have been acknowledged. */
     if (a->parent == IPS_CM_NONE)
         a->parent = from;
     else if (from == IPS_CM_ROOT)
@@ -466,8 +469,8 @@ int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
         if (a->traffic[p].count)
             return fail_with(a, make_batch(a, p, out, err));
     }
-    /* Nothing is left to send or relax, and all our messages are
-     * acknowledged. */
+    /* Nothing is left to send or relax, and all our messages are acknowledged:
+     * acknowledge the parent's message. */
     if (a->parent != IPS_CM_NONE && a->unacked == 0 && a->waiting == 0 &&
         a->begun) {
         if (a->parent == IPS_CM_ROOT)
@@ -490,7 +493,7 @@ const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a)
     return &a->counts;
 }
 
-/* ---- phase II ------------------------------------------------------------ */
+/* ---- phase II: the final values ----------------------------------------- */
 
 int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
                         struct ips_err *err)

@@ -1,29 +1,31 @@
 /*
- * `cm-async`: Chandy & Misra's asynchronous distributed path algorithm
+ * `cm-async`: Chandy and Misra's asynchronous distributed path algorithm
  * ("Distributed Computation on Graphs: Shortest Path Algorithms", CACM 25(11),
  * 1982), applied to the longest path of a graph without cycles (IPS-11, first
- * variation). Their vertex is here a slave's whole subgraph. This is one
- * slave's side of it, as a state machine with messages in and messages out.
+ * variation). A vertex of their algorithm is here the whole subgraph of a
+ * slave. This file implements one slave's side, as a state machine that takes
+ * and returns messages.
  *
  * Phase I. A LEN message carries values: "there is a path of this length to
  * this message". The root, which stands for the start of every chain, sends
  * each slave one LEN without values. A slave without a parent takes the sender
  * of a LEN as its parent. It applies the values that are better than its own,
  * relaxes forward, and sends each peer one LEN with all links that improved. It
- * counts its messages that are not acknowledged yet. A LEN that made no parent
- * is acknowledged at once. The parent's LEN is acknowledged when that count is
- * zero and nothing is left to relax; the slave then has no parent again. When
- * all messages of the root are acknowledged, no message is in transit and no
- * slave has work: phase I is over (the argument of Dijkstra & Scholten). Phase
- * II. The root tells all slaves that the values are final.
+ * counts its messages that are not acknowledged yet. A LEN whose sender did not
+ * become the parent is acknowledged at once. The parent's LEN is acknowledged
+ * when that count is zero and nothing is left to relax; the slave then has no
+ * parent again. When all messages of the root are acknowledged, no message is
+ * in transit and no slave has work: phase I is over (the argument of Dijkstra &
+ * Scholten). Phase II. The root tells all slaves that the values are final.
  *
  * The algorithm speculates: it sends values that later ones replace.
  *
- * Cycles. In their algorithm a negative cycle shows in phase II. Here lengths
- * around a cycle through several machines would grow for ever, or not at all.
- * So each value also has the number of machine changes of its path (of paths of
- * equal length the greatest number). If that exceeds the number of links there
- * is a cycle: IPS_E_STALLED. Cycles within the subgraph are found at the start.
+ * Cycles. In their algorithm a negative cycle shows in phase II. Here the
+ * lengths around a cycle through several machines would grow for ever, or stay
+ * equal. So each value also carries the number of machine changes of its path
+ * (the greatest number, if several paths have that length). If that exceeds the
+ * number of links there is a cycle: IPS_E_STALLED. Cycles within the subgraph
+ * are found at the start.
  *
  * A batch consists of its number (from 0 for each sender), the number of
  * values, and for each value the step to its link, the step to its EST, in
@@ -38,10 +40,10 @@
 
 struct ips_cm_async;
 
-/* Makes the state of one slave. `links` must be ready and is borrowed. `g`
- * is the graph of the links, or the scenario's view of it, also borrowed.
- * `links_in_all`: the number of links of all machines, each
- * counted once. IPS_E_STALLED: the subgraph itself has a cycle. */
+/* Makes the state of one slave. `links` must be ready and is borrowed. `g` is
+ * the graph of the links, or the scenario's view of it, also borrowed.
+ * `links_in_all`: the number of links of all machines together. IPS_E_STALLED:
+ * the subgraph itself has a cycle. */
 int ips_cm_async_new(const struct ips_cm_links *links,
                      const struct ips_graph *g,
                      const struct ips_scenario *scenario, uint64_t links_in_all,
@@ -49,12 +51,12 @@ int ips_cm_async_new(const struct ips_cm_links *links,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_cm_async_free(struct ips_cm_async *a);
 
-/* Takes a LEN message, which carries values of links. `from`: the peer (an
- * index into links->peer), or IPS_CM_ROOT, whose LEN has no bytes. */
+/* Handles a received LEN message, which carries values of links. `from`: the
+ * peer (an index into links->peer), or IPS_CM_ROOT, whose LEN has no bytes. */
 int ips_cm_async_take_len(struct ips_cm_async *a, uint32_t from,
                           const uint8_t *data, size_t len,
                           struct ips_err *err) IPS_MUST_USE;
-/* Takes the acknowledgement by peer `from` of `count` of our messages. */
+/* Handles the acknowledgement by peer `from` of `count` of our messages. */
 int ips_cm_async_take_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
                           struct ips_err *err) IPS_MUST_USE;
 /* Relaxes the subgraph forward from all nodes that the last messages
@@ -67,9 +69,9 @@ int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
                       struct ips_err *err) IPS_MUST_USE;
 const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a);
 
-/* Phase II: the values are final. Moves them into *out, the result of
- * ips_longest_path() for this subgraph with its remote values. Computes that
- * result anew and returns IPS_E_CORRUPT if the values differ. */
+/* Called in phase II, when the values are final. Sets *out to the result of
+ * ips_longest_path() for this subgraph with its remote values. Returns
+ * IPS_E_CORRUPT if that result differs from the values found in phase I. */
 int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
                         struct ips_err *err) IPS_MUST_USE;
 

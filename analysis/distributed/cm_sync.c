@@ -1,7 +1,7 @@
 /*
- * The kernel of path.c in a form that can pause: a chain that needs a value of
- * another machine waits for it and continues when it has arrived. As in path.c,
- * a node without a value stores the list of its waiting chains in its EST.
+ * The algorithm of path.c in a form that can pause: a chain that needs a value
+ * from another machine waits until the value has arrived. As in path.c, a node
+ * without a value stores the list of its waiting chains in its EST.
  */
 #include "analysis/distributed/cm_sync.h"
 
@@ -16,13 +16,16 @@
 #define UNKNOWN UINT64_MAX
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
-#define IN_UNKNOWN (UINT64_MAX - 1) /* in `in_value`: not received yet */
+/* entry of `in_value`: the value was not received yet */
+#define IN_UNKNOWN (UINT64_MAX - 1)
 #define STALL_NAMED 10
 
 struct cursor {
-    uint32_t pos, end; /* next node to compute, one past the last */
-    uint32_t in, out;  /* next remote in, next link to a peer */
-    uint32_t next;     /* next chain waiting on the same node */
+    /* next node to compute; one past the chain's last node */
+    uint32_t pos, end;
+    /* the chain's next remote receive; its next link to a peer */
+    uint32_t in, out;
+    uint32_t next; /* next chain waiting on the same node */
 };
 
 struct traffic {    /* state of one peer */
@@ -42,11 +45,14 @@ struct ips_cm_sync {
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur;
-    uint32_t *ready; /* stack of chains; each at most once */
+    /* stack of chains that can run; each is in it at most once */
+    uint32_t *ready;
     uint32_t ready_count, unfinished;
-    uint64_t *in_value;  /* [in_count] value that each in delivers, with the
-                            arc's weight; or IPS_IN_ABSENT or IN_UNKNOWN */
-    uint32_t *in_waiter; /* [in_count] chain that waits for this in */
+    /* [in_count] value that each remote receive delivers, with the arc's
+     * weight; or IPS_IN_ABSENT or IN_UNKNOWN */
+    uint64_t *in_value;
+    uint32_t *in_waiter; /* [in_count] chain that waits for the value of this
+                            remote receive */
     struct ips_cm_outs outs;
     struct traffic *traffic; /* [peer_count] state of each peer */
     struct ips_cm_bytes bytes;
@@ -145,7 +151,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
     return 0;
 }
 
-/* ---- running ------------------------------------------------------------- */
+/* ---- running chains ----------------------------------------------------- */
 
 static int fail_with(struct ips_cm_sync *s, int rc)
 {
@@ -196,7 +202,8 @@ static bool apply_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
         uint8_t mode = s->arcs.mode[g->xkind[i]];
         if (mode == IPS_ARC_ABSENT)
             return true;
-        if (s->est[x] & WAITER_BIT) { /* UNKNOWN has this bit too */
+        /* no value yet; UNKNOWN has this bit too */
+        if (s->est[x] & WAITER_BIT) {
             wait_on(s, c, x);
             return false;
         }
@@ -256,7 +263,7 @@ int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err)
     return fail_with(s, rc);
 }
 
-/* ---- batches ------------------------------------------------------------- */
+/* ---- receiving and sending batches -------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -355,7 +362,7 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
     return fail_with(s, rc);
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s)
 {
@@ -425,7 +432,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     return 0;
 }
 
-/* ---- the root ------------------------------------------------------------ */
+/* ---- the root: detecting the end ---------------------------------------- */
 
 void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts)
 {

@@ -1,23 +1,23 @@
 /*
  * `cm-sync`, the second variation of Chandy & Misra's distributed longest path
  * (IPS-11): a value is forwarded only when all in-arcs of its node are known,
- * so each node is computed once and its value is final. This is one slave's
- * side of it, as a state machine with values in and values out:
+ * so each node is computed once and its value is final. This file implements
+ * one slave's side, as a state machine that takes and returns values:
  *  - run: every chain continues until it needs a value that is not known.
- *  - next: returns one batch at a time: values that a peer awaits and that are
- *    now known.
- *  - take: takes a batch of a peer; chains that awaited its values may run
+ *  - next: returns one batch at a time, with values that a peer awaits and that
+ *    are now known.
+ *  - take: reads a batch from a peer; chains that awaited its values may run
  *    again.
  *
  * There is exactly one value for each link (cm.h). A batch consists of its
  * number (from 0 for each sender), the number of values, and for each value the
  * step to its link and the step from the previous EST, both small in channel
- * order. In `wall` the step from that EST to the time of the send follows, from
- * which the arc's weight is computed.
+ * order. In `wall` the step from that EST to the time of the send follows; the
+ * receiver computes the arc's weight from it.
  *
  * The computation is over when no slave has unfinished chains. It has stalled
- * (a cycle or damaged data) if all slaves have run, as many batches were taken
- * as sent, and chains are unfinished. The root's struct ips_cm_tally detects
+ * (because of a cycle or damaged data) if all slaves have run, all batches sent
+ * were taken, and chains are unfinished. The root's struct ips_cm_tally detects
  * both; for a stall it needs two equal rounds of counts.
  *
  * After an error every further call fails except ips_cm_sync_free(). Pure.
@@ -45,11 +45,11 @@ int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err) IPS_MUST_USE;
  * batch is taken. */
 int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
                      struct ips_err *err) IPS_MUST_USE;
-/* Takes a batch of peer p (an index into links->peer). */
+/* Reads a batch from peer p (an index into links->peer). */
 int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
                      size_t len, struct ips_err *err) IPS_MUST_USE;
 
-/* Number of chains that are not computed to their end. */
+/* Returns the number of chains that are not computed to their end. */
 uint32_t ips_cm_sync_unfinished(const struct ips_cm_sync *s);
 /* Returns IPS_E_STALLED; the message names up to ten unfinished chains and what
  * they await. */
@@ -66,11 +66,11 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
 
 /* State of a computation, from what the slaves report when they are idle (they
  * have computed and sent all that the batches taken so far allow): batches sent
- * and taken, and unfinished chains. It is over when no chain is unfinished and
- * as many batches were taken as sent. Batches may be in transit while the
- * counts are collected, so one round does not prove a stall. Two rounds with
- * the same counts and with as many batches taken as sent do (four counters:
- * Mattern 1987). */
+ * and taken, and unfinished chains. The computation is over when no chain is
+ * unfinished and all batches sent were taken. Batches may be in transit while
+ * the counts are collected, so one round does not prove a stall. Two rounds
+ * with the same counts, and with all batches sent taken, do prove it (four
+ * counters: Mattern 1987). */
 enum ips_cm_state {
     IPS_CM_GOES_ON,
     IPS_CM_ASK_AGAIN,

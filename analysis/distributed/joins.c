@@ -1,5 +1,6 @@
-/* Makes a slave's joins in four passes over its graph (partial kernel; marking
- * awaited nodes; numbers and sums; arcs), and then the head with the counts. */
+/* Makes a slave's joins in four passes over its graph: the longest path as far
+ * as it depends on nothing remote; marking awaited nodes; numbers and sums;
+ * arcs. Then writes the head with the counts. */
 #include "analysis/distributed/joins.h"
 
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 #include "analysis/graph/varint.h"
 #include "common/large.h"
 
-/* a flag in `crossed`, which the kernel no longer needs: another node needs
- * this node's value */
+/* a flag in `crossed`, which path.c no longer needs: another node needs this
+ * node's value */
 #define AWAITED 2u
 /* the flag that replaces AWAITED if the value depends on a join of its chain */
 #define JOINED 4u
@@ -20,10 +21,10 @@ struct maker {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
     struct ips_arcs arcs;
-    struct ips_est e;  /* est: P (see joins.h); for folded nodes (computed
-                          locally) the EST itself */
+    struct ips_est e; /* est: P (see joins.h), the sum of chain arcs; for folded
+                         nodes (computed locally) the EST itself */
     uint32_t *reached; /* [chain_count] first node of each chain that depends on
-                          a remote in */
+                          a remote receive */
     uint32_t *join;    /* [node_count] the join on which a JOINED node
                           depends */
     uint32_t *last;    /* [chain_count] number of the chain's last join */
@@ -63,8 +64,7 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the joins");
 }
 
-/* ---- awaited nodes
- * --------------------------------------------------------- */
+/* ---- marking awaited nodes ---------------------------------------------- */
 
 static void mark_awaited(struct maker *m)
 {
@@ -81,10 +81,10 @@ static void mark_awaited(struct maker *m)
     }
 }
 
-/* ---- numbers and sums ---------------------------------------------------- */
+/* ---- numbering joins, summing chains ------------------------------------ */
 
-/* Whether node i has a remote in. If so, *in advances to the next in, in the
- * order of nodes. */
+/* Whether node i is a remote receive. If so, advances *in, an index in g->in,
+ * to the next remote receive. */
 static inline bool advance_if_remote_in(const struct ips_graph *g, uint32_t i,
                                         uint32_t *in)
 {
@@ -103,8 +103,8 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t i = m->reached[c], before = m->joins;
     uint64_t sum = i > first ? p[i - 1] : 0;
-    bool open = false; /* true: no value has been needed since the join's last
-                          arc, so the next arc continues the join */
+    bool open = false; /* true: no other node needs a value after the join's
+                          last arc, so the next arc continues the join */
     for (; i < end; i++) {
         sum += g->w[i];
         bits |= g->w[i] | sum;
@@ -126,7 +126,7 @@ static int number_joins_and_sum_chain(struct maker *m, uint32_t c, uint32_t *in,
     return 0;
 }
 
-/* ---- head ---------------------------------------------------------------- */
+/* ---- writing the head --------------------------------------------------- */
 
 static int put_chains(struct maker *m, struct ips_err *err)
 {
@@ -168,7 +168,7 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
     return at;
 }
 
-/* Writes the outs. `m` is NULL for ips_joins_make_moments(). */
+/* Writes the remote sends. `m` is NULL for ips_joins_make_moments(). */
 static int put_outs(const struct maker *m, const struct ips_graph *g,
                     unsigned flags, struct ips_joins_bytes *b,
                     struct ips_err *err)
@@ -227,8 +227,9 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
     return fine ? 0 : no_memory(err);
 }
 
-/* The best END of the folded chains (computed locally), which is the only
- * candidate of them. The ENDs of all other chains are candidates. */
+/* Returns the best END of the folded chains (computed locally), the only one of
+ * their ENDs that is a candidate. The ENDs of all other chains are
+ * candidates. */
 static uint32_t find_best_folded_end(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
@@ -320,7 +321,7 @@ static int put_head(struct maker *m, struct ips_err *err)
     return rc;
 }
 
-/* ---- arcs ---------------------------------------------------------------- */
+/* ---- writing the arcs --------------------------------------------------- */
 
 /* Computes the source and the addend of the cross arc into node i, which
  * must have one. */
@@ -384,7 +385,7 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
     return 0;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole encoding ------------------------------------------------- */
 
 static int make_all(struct maker *m, struct ips_err *err)
 {
@@ -393,8 +394,8 @@ static int make_all(struct maker *m, struct ips_err *err)
                                                 m->reached, err);
     if (rc < 0)
         return rc;
-    /* `crossed` of folded nodes is not needed here; clear it for AWAITED and
-     * JOINED. */
+    /* The values of `crossed` for folded nodes are not needed here. Clear them,
+     * so that AWAITED and JOINED can use the array. */
     for (uint32_t c = 0; c < g->chain_count; c++)
         memset(m->e.crossed + g->chains[c].first, 0,
                m->reached[c] - g->chains[c].first);

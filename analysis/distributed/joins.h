@@ -8,29 +8,30 @@
  * max(D before, D of the sender + P of the sender + the arc's weight - P here).
  * So nodes without a cross arc and the weights of chain arcs need not be sent.
  * Successive cross arcs of a chain form one *join* if no other node needs a
- * value between them: a join is one D and a list of candidates (the source of a
- * D, what is added to it). The slave itself computes what depends on nothing
- * remote; for others this is a constant.
+ * value between them: a join has one D and a list of candidates (the source of
+ * a D, and the addend). The slave itself computes all values that depend on
+ * nothing remote; for other machines they are constants.
  *
  * Ties: the candidates of a join are in the order of their nodes, after the
  * chain's own D, and only a greater one wins. This is the node-by-node rule of
  * path.h.
  *
- * Format. All numbers are as in varint.h; `~` marks a signed step from the
- * previous number of the same kind.
+ * Format. All numbers are varints (varint.h). `~` marks a signed difference
+ * from the previous number of the same kind.
  *  - head: flags, T, number of ends, chains, joins, ins, outs, candidates for
  *    the END
- *  - chains, those that have joins: number of joins, number of remote ins among
+ *  - chains that have joins: number of joins, number of remote receives among
  *    their arcs, bytes of these arcs, pid, tid
  *  - outs, by (end, pos) as in the graph: step of end, step of pos, len; then 0
  *    (depends on nothing) or 1 + ~join; ~P; [ns of len] [~at]
  *  - ins, by node as in the graph: end * 8 + xkind, ~pos of that end [~at,
  *    wait]
  *  - ENDs, by node: node; 0 or 1 + its join; P
- *  - arcs of the chains' joins: (what * 2 + 1 if it begins a join), ~added of
- *    the slot; `what` is 0: the chain's next remote in, 1: the constant 0, else
- *    2 + ~join. An arc's slot is its position in the join modulo
- *    IPS_JOIN_SLOTS: a thread that repeats itself then has small steps.
+ *  - arcs of the chains' joins: (what * 2 + 1 if the arc begins a join),
+ *    ~addend of the slot; `what` is 0: the chain's next remote receive, 1: the
+ *    constant 0, else 2 + ~join. An arc's slot is its position in the join
+ *    modulo IPS_JOIN_SLOTS, because a thread that repeats the same actions then
+ *    has small differences.
  *
  * The bytes of ips_joins_make_moments() have no joins, candidates and P; outs
  * and ins have ~t_ns instead.
@@ -50,7 +51,7 @@
  * values do not matter. */
 #define IPS_JOINS_PAD 64u
 
-/* ---- a slave ------------------------------------------------------------- */
+/* ---- functions for a slave ---------------------------------------------- */
 
 struct ips_joins_bytes {
     uint8_t *data; /* freed with ips_free_large() */
@@ -78,7 +79,7 @@ int ips_joins_make_moments(const struct ips_graph *full, struct ips_joins *out,
 int ips_joins_decode_values(const uint8_t *data, size_t len, uint32_t count,
                             uint64_t **value, struct ips_err *err) IPS_MUST_USE;
 
-/* ---- the master ---------------------------------------------------------- */
+/* ---- functions for the master ------------------------------------------- */
 
 struct ips_machine_joins {
     const uint8_t *data; /* [len + IPS_JOINS_PAD] the bytes of ips_joins */
@@ -88,8 +89,8 @@ struct ips_machine_joins {
     uint32_t end_count;
 };
 
-/* The joins of all parts, decoded and solved. Joins, ins and outs are numbered
- * consecutively over all parts. */
+/* The joins of all parts, decoded and solved. Joins, remote receives (ins) and
+ * remote sends (outs) are numbered consecutively over all parts. */
 struct ips_joined {
     uint32_t machine_count;
     struct ips_joined_machine *machine;
@@ -98,40 +99,41 @@ struct ips_joined {
                        join, plus 1; 0: not known yet */
     uint32_t *won;  /* [join_count] the candidate that won, encoded as in
                        joins_solve.c */
-    uint8_t *first; /* [join_count / 8 + 1] bit set: the join is the first of
-                       its chain */
-    uint32_t *in_out; /* [in_count] the out that wrote the awaited position;
-                         IPS_NO_NODE: none did */
-    uint32_t *in_src; /* [in_count] out_src of the out that in_out names */
+    uint8_t *first; /* [join_count / 8 + 1] one bit a join; 1: the join is the
+                       first of its chain */
+    uint32_t *in_out; /* [in_count] the remote send that wrote the awaited
+                         position; IPS_NO_NODE: none did */
+    uint32_t *in_src; /* [in_count] out_src of the remote send in_out */
     uint64_t *in_add; /* [in_count] P (defined at the top) of the sending node +
                          the arc's weight */
-    uint8_t *in_kind; /* [in_count] xkind; top bit: no out wrote it, or the arc
-                         is absent in this scenario */
+    uint8_t *in_kind; /* [in_count] xkind; top bit: no node wrote the position,
+                         or the arc is absent in this scenario */
     uint32_t *out_src; /* [out_count] join that sets D (defined at the top of
                           this file) of the sending node; IPS_NO_NODE: its D is
                           0 */
     uint64_t *out_p;   /* [out_count] P of the sending node: the sum of its
-                          chain's   arcs up to it */
+                          chain's arcs up to the node */
     uint64_t t_max;
     uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */
-    uint32_t end_join;  /* join that sets D (defined at the top) of the END;
-                           IPS_NO_NODE: its D is 0 */
-    uint64_t total;     /* T: the sum of the chain arcs of all parts */
-    uint64_t unmatched; /* remote ins that no out wrote */
+    uint32_t end_join; /* join that sets D (defined at the top) of the END;
+                          IPS_NO_NODE: its D is 0 */
+    uint64_t total;    /* T: the sum of the chain arcs of all parts */
+    /* number of remote receives whose position no node wrote */
+    uint64_t unmatched;
 };
 void ips_joined_release(struct ips_joined *j);
 
 /* Decodes and solves the joins. IPS_E_PROTOCOL if they are inconsistent, with
  * the part in *blame; for other errors *blame is part_count. IPS_E_STALLED: a
- * cycle; IPS_E_LIMIT: times of 2^62 ns or more. Memory: 12 bytes a join, 17 an
- * in, about 36 an out. */
+ * cycle; IPS_E_LIMIT: times of 2^62 ns or more. Memory: 12 bytes a join, 17 a
+ * remote receive, about 36 a remote send. */
 int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
                      const struct ips_scenario *scenario,
                      struct ips_joined *out, uint32_t *blame,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* The value of remote in k (from 0) of part p, as ips_longest_path() of that
- * part needs it in in_value. */
+/* Returns the value of remote receive k (from 0) of part p, which
+ * ips_longest_path() of that part needs in in_value. */
 uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p,
                              uint32_t k);
 uint32_t ips_joined_ins(const struct ips_joined *j, uint32_t p);
@@ -147,11 +149,11 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
  * ips_path_between() of its full graph. */
 struct ips_visit {
     uint32_t machine;
-    uint32_t in;  /* number within the part of the remote in by which the path
-                     enters; IPS_NO_NODE: the path starts here */
-    uint32_t out; /* number within the part of the out by which the path leaves;
-                     IPS_NO_NODE: it ends here */
-    uint8_t xkind;           /* kind of the in's arc */
+    uint32_t in;  /* number, within the part, of the remote receive by which the
+                     path enters; IPS_NO_NODE: the path starts here */
+    uint32_t out; /* number, within the part, of the remote send by which the
+                     path leaves; IPS_NO_NODE: the path ends here */
+    uint8_t xkind;           /* kind of the arc into `in` */
     uint64_t from_ns, to_ns; /* EST at the section's start and end */
 };
 /* Lists the sections of the path from its start; *out is malloc'd. */

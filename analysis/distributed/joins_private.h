@@ -8,15 +8,19 @@
  * number of a join. IPS_JOIN_ZERO: the source is a constant, whose D (see
  * joins.h) is 0. */
 #define IPS_JOIN_ZERO 0xfffffffeu
-#define IPS_JOIN_IN 0xfffffffdu /* the source is the chain's next remote in */
+/* the source is the chain's next remote receive */
+#define IPS_JOIN_IN 0xfffffffdu
 
-#define IPS_JOIN_ABSENT 0x80u /* in in_kind: see struct ips_joined */
+/* top bit of in_kind (struct ips_joined): the receive has no arc */
+#define IPS_JOIN_ABSENT 0x80u
 
 enum {
-    IPS_JOINS_WALL = 1,    /* outs have `at`, ins have `at` and `wait` */
-    IPS_JOINS_NS = 2,      /* calibrated scenario: outs have message times in
-                              ns */
-    IPS_JOINS_MOMENTS = 4, /* there are only outs and ins, and they have t_ns */
+    /* remote sends have `at`, remote receives have `at` and `wait` */
+    IPS_JOINS_WALL = 1,
+    /* calibrated scenario: remote sends have message times in ns */
+    IPS_JOINS_NS = 2,
+    /* there are only remote sends and receives, and they have t_ns */
+    IPS_JOINS_MOMENTS = 4,
 };
 
 struct ips_joins_head {
@@ -25,14 +29,14 @@ struct ips_joins_head {
     uint32_t ends, chains, joins, ins, outs, candidates;
 };
 
-/* The previous numbers, from which the next ones are encoded as steps. */
+/* The previous numbers; the next ones are encoded as differences from them. */
 struct ips_joins_last {
     uint32_t end, join;
     uint64_t pos, p, at;
 };
 
-/* The previous numbers of each slot of a chain, from which the next ones are
- * encoded as steps. */
+/* The previous numbers of each slot of a chain; the next ones are encoded as
+ * differences from them. */
 struct ips_join_slots {
     uint64_t add[IPS_JOIN_SLOTS];
     uint32_t source[IPS_JOIN_SLOTS];
@@ -48,28 +52,29 @@ static inline void ips_join_slots_init(struct ips_join_slots *s,
 
 int ips_joins_overflow_error(struct ips_err *err);
 
-/* ---- reading ------------------------------------------------------------- */
+/* ---- reading the joins -------------------------------------------------- */
 
 struct ips_joined_machine {
     struct ips_joins_head head;
-    uint32_t chain, join, in, out; /* number, over all parts, of this part's
-                                      first chain, join, in and out */
-    const uint8_t *at, *end;       /* next byte to read, end of the bytes */
+    /* number, over all parts, of this part's first chain, join, remote receive
+     * and remote send */
+    uint32_t chain, join, in, out;
+    const uint8_t *at, *end; /* next byte to read, end of the bytes */
     const uint8_t *candidates;
-    uint32_t *out_end; /* [ends + 1] first out of each end, numbered within the
-                          part */
-    uint32_t *next; /* [ends] the out of each end that was found last, numbered
-                       within the part */
+    uint32_t *out_end; /* [ends + 1] first remote send of each end, numbered
+                          within the part */
+    uint32_t *next; /* [ends] the remote send of each end that was found last,
+                       numbered within the part */
 };
 
-/* Columns of the outs that are needed only until all ins have found their
- * outs. */
+/* Columns of the remote sends that are needed only until all remote receives
+ * have found their sends. */
 struct ips_joined_outs {
     uint64_t *pos, *xlen, *at;
     uint32_t *len;
 };
 
-struct ips_joined_chain { /* a chain's entry in the bytes */
+struct ips_joined_chain { /* a chain's entry in the encoded joins */
     uint64_t bytes;
     uint32_t joins, ins, pid, tid;
 };
@@ -81,7 +86,8 @@ struct ips_joins_reader {
     struct ips_joined_chain *chain; /* [chain_count] entries of all parts'
                                        chains */
     struct ips_joined_outs outs;
-    bool moments; /* reading ips_joins_make_moments(), else ips_joins_make() */
+    bool moments; /* true: reads the output of ips_joins_make_moments(); false:
+                     that of ips_joins_make() */
     ips_moment_fn *fn;
     void *arg;
     uint32_t *blame;

@@ -1,5 +1,5 @@
-/* Reads the heads of all parts' joins, and finds the out that wrote what each
- * in awaits. */
+/* Reads the heads of all parts' joins, and finds for each remote receive the
+ * remote send that wrote the awaited position. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #define MOST_NUMBERS ((1u << 31) - 16u)
 #define MOST_ENDS (1u << 22)
-/* number of outs tried one after the other before a binary search */
+/* number of remote sends tried one after the other before a binary search */
 #define LOOK_AHEAD 8u
 
 int ips_joins_overflow_error(struct ips_err *err)
@@ -53,7 +53,7 @@ static inline uint64_t read_step(struct ips_joined_machine *p, uint64_t from,
     return ips_varint_apply_zigzag(from, read_number(p, UINT64_MAX, bad));
 }
 
-/* ---- counts -------------------------------------------------------------- */
+/* ---- reading the counts ------------------------------------------------- */
 
 static bool add_if_within_limit(uint32_t *sum, uint32_t more)
 {
@@ -76,8 +76,8 @@ static int read_head(struct ips_joins_reader *r, uint32_t part,
     h->flags = (unsigned)read_number(p, 7, &bad);
     h->total = read_number(p, UINT64_MAX, &bad);
     h->ends = (uint32_t)read_number(p, MOST_ENDS, &bad);
-    /* Each entry takes at least two bytes, so a damaged count cannot make us
-     * allocate much more than what was sent. */
+    /* Each entry takes at least two bytes, so a damaged count cannot cause an
+     * allocation much larger than the message. */
     h->chains = (uint32_t)read_number(p, len / 2, &bad);
     h->joins = (uint32_t)read_number(p, len / 2, &bad);
     h->ins = (uint32_t)read_number(p, len / 2, &bad);
@@ -133,7 +133,7 @@ static int allocate_arrays(struct ips_joins_reader *r, struct ips_err *err)
     return 0;
 }
 
-/* ---- chains and outs ----------------------------------------------------- */
+/* ---- reading chains and remote sends ------------------------------------ */
 
 static int read_chains(struct ips_joins_reader *r, uint32_t part,
                        struct ips_err *err)
@@ -223,10 +223,10 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
     return 0;
 }
 
-/* ---- ins ----------------------------------------------------------------- */
+/* ---- reading remote receives -------------------------------------------- */
 
-/* The first out of the end with position `pos` or later. It is mostly the
- * one after the out that was found last, which p->next stores. */
+/* Returns the first remote send of the end with position `pos` or later. Mostly
+ * this is the one after the send that was found last, which p->next stores. */
 static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
                                       struct ips_joined_machine *p,
                                       uint32_t end, uint64_t pos)
@@ -254,9 +254,9 @@ static uint32_t first_out_at_or_after(const struct ips_joins_reader *r,
     return low;
 }
 
-/* The out (numbered over all parts) that wrote position `pos`, by the rules
- * of ips_graph_merge(), with its part in *from. IPS_NO_NODE: no out wrote
- * it. */
+/* Returns the remote send (numbered over all parts) that wrote position `pos`,
+ * by the rules of ips_graph_merge(), and sets *from to its part. Returns
+ * IPS_NO_NODE if none did. */
 static uint32_t find_sending_out(const struct ips_joins_reader *r,
                                  uint32_t part, uint32_t end, uint64_t pos,
                                  uint32_t *from)
@@ -289,8 +289,8 @@ struct in {
     uint64_t pos, at, wait;
 };
 
-/* Weight of the arc from out o of part `from` to the remote in `in` of part
- * `part`. */
+/* Returns the weight of the arc from remote send o of part `from` to remote
+ * receive `in` of part `part`. */
 static uint64_t in_weight(const struct ips_joins_reader *r,
                           const struct ips_arcs *arcs, const struct in *in,
                           uint32_t o, uint32_t from, uint32_t part)
@@ -321,8 +321,8 @@ static void match_and_store_in(struct ips_joins_reader *r,
     j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
 }
 
-/* Reports the send and receive times of a message from another machine.
- * False: the callback returned false. */
+/* Reports the send and receive times of a message from another machine to the
+ * callback. Returns false if the callback did. */
 static bool report_message_times(struct ips_joins_reader *r,
                                  const struct in *in, uint32_t part)
 {
@@ -369,7 +369,7 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
     return 0;
 }
 
-/* ---- candidates ---------------------------------------------------------- */
+/* ---- checking the candidates for the END -------------------------------- */
 
 /* Checks the candidates for the END and notes where they are; they cannot be
  * used before the joins are solved. */

@@ -1,13 +1,12 @@
 /*
  * Solves the joins of all machines while reading them. Each chain runs until it
- * needs a D that is not known yet, as the kernel (path.c) runs chains over
- * nodes. An unknown D stores the list of the chains that wait for it: the top
- * bit is set, the first chain's number is in the low bits, the others are
- * linked by chain.
+ * needs a D that is not known yet, as path.c runs chains over nodes. An unknown
+ * D stores the list of the chains that wait for it: the top bit is set, the
+ * first chain's number is in the low bits, the others are linked by chain.
  *
  * won[j] is the candidate that won join j: WON_CHAIN: the chain's previous join
- * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote in k; else
- * the number of a join.
+ * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote receive k;
+ * else the number of a join.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,26 +24,26 @@
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
 #define STALL_NAMED 10
-#define AHEAD 16u /* prefetch distance in joins and remote ins */
+#define AHEAD 16u /* prefetch distance, in joins and in remote receives */
 
 struct chain {
     const uint8_t *at, *end;
     int64_t
         best; /* D (see joins.h) of `join`, from the candidates read so far */
-    int64_t add;  /* addend of the arc that waits */
+    int64_t add;  /* addend of the arc whose source is not known yet */
     uint64_t far; /* the part of `add` that comes from another machine */
     uint32_t won;
-    uint32_t join, join_end; /* current join, one past the last; numbered over
-                                all parts */
-    uint32_t in, in_stop;    /* next remote in, one past the last; numbered over
-                                all parts */
+    uint32_t join, join_end; /* current join, one past the chain's last join;
+                                numbered over all parts */
+    uint32_t in, in_stop;    /* next remote receive, one past the last; numbered
+                                over all parts */
     uint32_t machine;
-    uint32_t waits; /* the join whose D (see joins.h) the chain waits for;
+    uint32_t waits; /* the join for whose D (see joins.h) the chain waits;
                        IPS_NO_NODE: none */
     uint32_t waits_won;
     uint32_t next; /* next chain that waits for the same join */
     uint8_t slot;  /* slot of the previous arc */
-    /* open: the current join has an arc; over: the chain is solved */
+    /* open: an arc of the current join was read; over: the chain is solved */
     bool open, over;
     struct ips_join_slots s;
 };
@@ -54,8 +53,9 @@ struct solver {
     struct chain *chain;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count;
-    uint64_t bits; /* bitwise or of all times met, for the check of limits */
-    bool bad;      /* the bytes are inconsistent */
+    /* bitwise OR of all times met, to check against IPS_TIME_LIMIT */
+    uint64_t bits;
+    bool bad; /* the bytes are inconsistent */
     uint32_t bad_machine;
 };
 
@@ -78,7 +78,7 @@ void ips_joined_release(struct ips_joined *j)
     memset(j, 0, sizeof(*j));
 }
 
-/* ---- chains -------------------------------------------------------------- */
+/* ---- solving one chain -------------------------------------------------- */
 
 /* Stores D (see joins.h) of the current join, all of whose candidates were
  * read, and wakes the chains that wait for it. */
@@ -150,8 +150,8 @@ static inline bool publish_join_and_read_arc(struct solver *s, struct chain *c,
     return fits;
 }
 
-/* Whether D (see joins.h) of the join `source` is known: stores it in *d. If
- * it is not, the chain waits for it. */
+/* If D (see joins.h) of the join `source` is known, stores it in *d and returns
+ * true. Else the chain waits for it. */
 static inline bool is_known_or_wait(struct solver *s, struct chain *c,
                                     uint32_t number, uint32_t source,
                                     uint64_t *d)
@@ -169,8 +169,8 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
                                    uint64_t d, int64_t add, uint64_t far,
                                    uint32_t won)
 {
-    int64_t value = (int64_t)(d + (uint64_t)add); /* if this wraps, `bits` shows
-                                                     it */
+    /* if this sum wraps, the check of `bits` fails */
+    int64_t value = (int64_t)(d + (uint64_t)add);
     s->bits |= d + far;
     if (value > c->best) {
         c->best = value;
@@ -178,10 +178,9 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
     }
 }
 
-/* Prefetches what the chain will need on its next turn: there are more
- * chains than the hardware prefetcher can follow. This function must be
- * inline: otherwise the compiler takes it for a function without effect and
- * removes the calls. */
+/* Prefetches the data that the chain will need on its next turn: there are more
+ * chains than the hardware prefetcher can follow. The function must be inlined:
+ * otherwise the compiler sees no effect in it and removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_next(const struct solver *s, const struct chain *c)
 {
@@ -231,7 +230,7 @@ static void run_chain(struct solver *s, uint32_t number)
         s->bad_machine = c->machine;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- solving all chains ------------------------------------------------- */
 
 static int set_up_chains_of_part(struct solver *s, struct ips_joins_reader *r,
                                  uint32_t part, struct ips_err *err)
@@ -312,8 +311,8 @@ static int run_all_chains(struct solver *s, struct ips_joins_reader *r,
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
-/* Chooses the END of the path: the greatest candidate, of equal ones the first.
- */
+/* Chooses the END of the path: the greatest candidate, or the first of several
+ * equal ones. */
 static int choose_end(struct ips_joined *j, struct ips_err *err)
 {
     j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;
@@ -376,8 +375,7 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
     return rc;
 }
 
-/* ---- results
- * -------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 static uint64_t d_of(const struct ips_joined *j, uint32_t join)
 {
@@ -410,15 +408,15 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
         uint64_t value =
-            ips_joined_in_value(j, p, *k) + 1; /* absent is sent as 0 */
+            ips_joined_in_value(j, p, *k) + 1; /* + 1, because 0 means absent */
         at = ips_varint_put(at, ips_varint_zigzag(*last, value));
         *last = value;
     }
     return (size_t)(at - to);
 }
 
-/* The remote in through which the path reaches `join`, or IPS_NO_NODE: the path
- * starts on this machine. */
+/* Returns the remote receive through which the path reaches `join`, or
+ * IPS_NO_NODE if the path starts on this machine. */
 static uint32_t walk_back_to_in(const struct ips_joined *j, uint32_t join)
 {
     while (join != IPS_NO_NODE) {

@@ -7,27 +7,26 @@
 
 #define NO_CHAIN UINT32_MAX
 
-/* The state of a chain. GONE: it has not started yet, or has ended. OUTSIDE: it
- * waits for something that is not recorded or not worth counting. */
+/* The state of a chain. GONE: it has not started, or has ended. OUTSIDE: its
+ * thread waits for something that is not recorded or not counted here. */
 enum state {
     GONE,
     BUSY,
     OUTSIDE,
     WAIT_LOCK,
-    WAIT_PEER,  /* waits for a message of a thread of its own role */
-    WAIT_ASKED, /* waits for a message of a thread of another role */
+    WAIT_PEER,  /* waits for a message from a thread of its own role */
+    WAIT_ASKED, /* waits for a message from a thread of another role */
     WAIT_OTHER,
     STATES
 };
-/* Changes that are not states. QUEUE_MORE: a message for the busy chain arrived
- * on another connection. QUEUE_LESS: the chain is about to receive such a
- * message. */
+/* Changes of a chain's queue length instead of its state. QUEUE_MORE: a message
+ * for the busy chain arrived on another connection. QUEUE_LESS: the chain is
+ * about to receive such a message. */
 enum { QUEUE_MORE = STATES, QUEUE_LESS };
 
-struct change {         /* the state of a chain after `t` */
-    uint64_t t, number; /* `number`: changes are numbered in the order in which
-                           they were added */
-    uint32_t chain, from; /* `from`: sender's chain (QUEUE_*) */
+struct change {           /* the state of a chain after `t` */
+    uint64_t t, number;   /* `number`: order in which the changes were added */
+    uint32_t chain, from; /* `from`: chain of the queued message's sender */
     uint8_t state;
     bool awaits_space; /* the chain waits for buffer space to send */
 };
@@ -35,10 +34,10 @@ struct piece { /* a chain arc of the path */
     uint64_t from, to;
     uint32_t node, chain;
 };
-struct link { /* doubly linked list of chains */
+struct link { /* links of a chain in a doubly linked list */
     uint32_t next, before;
 };
-struct seen { /* the last receive on a connection, by thread `chain` */
+struct seen { /* the last receive of thread `chain` on connection `site` */
     uint32_t chain, site;
     uint64_t left; /* when the thread turned to another connection */
 };
@@ -63,12 +62,12 @@ struct sweep {
                                       workers: by state, and by role */
     uint32_t head[STATES], *role_head, *asked_head;
     uint32_t workers[STATES]; /* number of workers in each state */
-    uint32_t *role_waits;     /* [roles] waiting workers, without those in
-                                 WAIT_ASKED */
-    uint32_t *role_there;     /* [roles] workers that have begun and not
-                                 ended */
-    uint64_t *works;          /* [chains] all work of the chain, ns */
-    bool *take_turns;         /* [roles] its threads hardly ever work at once */
+    uint32_t *role_waits; /* [roles] number of waiting workers, without those in
+                             WAIT_ASKED */
+    uint32_t *role_there; /* [roles] number of workers that have started and not
+                             ended */
+    uint64_t *works;      /* [chains] total work of each chain, ns */
+    bool *take_turns; /* [roles] its threads hardly ever work simultaneously */
     uint32_t *queue, *sender; /* [chains] number of messages in the queue;
                                  sender of the last one */
     struct ended *ended;      /* [roles] ended threads of each role */
@@ -82,7 +81,7 @@ static int no_memory(struct sweep *s)
                        "no memory to analyse concurrent activity");
 }
 
-/* ---- changes ------------------------------------------------------------- */
+/* ---- changes of the chains' states -------------------------------------- */
 
 static int put_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
 {
@@ -122,7 +121,7 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
         return ended_by_same_role(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
     case IPS_X_LIFETIME:
         return WAIT_OTHER;
-    case IPS_X_SIGNAL: /* waiting to be notified of new work counts as
+    case IPS_X_SIGNAL: /* a wait for the notification of new work counts as
                           OUTSIDE */
         return lock                                ? WAIT_LOCK
                : ended_by_same_role(ask, chain, i) ? WAIT_OTHER
@@ -157,9 +156,9 @@ static int add_state_changes_of_chain(struct sweep *s, uint32_t c)
     return rc == 0 ? put_change(s, e->est[end - 1], c, GONE) : rc;
 }
 
-/* Adds the messages that queue for chain c. A message is queued if the
- * thread is busy with another connection when the message arrives, and until
- * just before it is received. */
+/* Adds the changes QUEUE_MORE and QUEUE_LESS of chain c. A message that arrives
+ * while the thread is busy with another connection is in the queue until just
+ * before the thread receives it. */
 static int add_queue_changes_of_chain(struct sweep *s, uint32_t c,
                                       struct seen *seen)
 {
@@ -226,8 +225,7 @@ static void merge_simultaneous_changes(struct sweep *s)
     s->changes = kept;
 }
 
-/* ---- lists of waiting workers
- * ---------------------------------------------- */
+/* ---- lists of waiting workers ------------------------------------------- */
 
 static void list_add(uint32_t *head, struct link *l, uint32_t c)
 {
@@ -314,7 +312,7 @@ static int apply_change(struct sweep *s, const struct change *to)
     return now == GONE ? record_ended_thread(s, c, to->t) : 0;
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- pieces of the path ------------------------------------------------- */
 
 static int collect_path_pieces(struct sweep *s)
 {
@@ -346,7 +344,7 @@ static int collect_path_pieces(struct sweep *s)
     return 0;
 }
 
-/* Number of threads of a role that have ended after `t`. */
+/* Returns how many threads of a role have ended after `t`. */
 static uint32_t ended_since(const struct ended *e, uint64_t t)
 {
     uint32_t low = 0, high = e->count;
@@ -365,10 +363,12 @@ struct moment {
     uint32_t waiter, busy, wanted;
 };
 
-#define ASKED_LOOKED 8 /* at most this many waiting threads are examined */
+/* find_idle_thread_of_role() examines at most this many waiting threads */
+#define ASKED_LOOKED 8
 
-/* A thread of chain c's role that has no work while c works, or NO_CHAIN.
- * `gone`: number of threads of the role that have ended since c began. */
+/* Returns a thread of chain c's role that has no work while c works, or
+ * NO_CHAIN. `gone`: number of threads of the role that have ended since c
+ * began. */
 static uint32_t find_idle_thread_of_role(const struct sweep *s, uint32_t c,
                                          uint32_t gone)
 {
@@ -398,8 +398,7 @@ static struct moment classify_core_use_during(const struct sweep *s, uint32_t c)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
     uint64_t could = (uint64_t)m.busy + waits + gone;
-    /* If there are other workers of the role, a queued message is not due to a
-     * lack of workers. */
+    /* If the role has more workers, no message queues for lack of workers. */
     bool one = s->role_there[s->ask->role[c]] <= 1 &&
                (!s->ask->serves || s->ask->serves[c]);
     uint64_t queued = (uint64_t)m.busy + (one ? s->queue[c] : 0);
@@ -435,7 +434,7 @@ static uint64_t scale_ns(uint64_t ns, uint64_t num, uint64_t den)
     return den ? (uint64_t)((ips_u128)ns * num / den) : 0;
 }
 
-/* A class's share of the current arc. */
+/* The share of one class (enum ips_concurrent_class) in the current arc. */
 struct share {
     uint64_t ns, spread_ns, longest_ns;
     uint32_t waiter;
@@ -519,16 +518,15 @@ static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 /* ---- roles that take turns ---- */
 
 struct role_sums {
-    uint64_t all, most; /* work of all its threads, and of the busiest, ns */
-    uint64_t covered;   /* time in which at least one of them works, ns */
+    uint64_t all, most; /* work of the role's threads, and of the busiest, ns */
+    uint64_t covered;   /* time in which at least one thread works, ns */
     uint64_t from;      /* when `busy` last became positive */
     uint32_t busy;
-    /* time that its threads wait, and wait at barriers, ns */
+    /* time that the role's threads wait, and the part of it at barriers, ns */
     uint64_t waited, at_barriers;
 };
 
-/* Sets `covered` of each role from the sorted changes. `busy`: [chains] false.
- */
+/* Sets `covered` of each role. `busy` [chains] is scratch, all false. */
 static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
                              bool *busy)
 {
@@ -547,9 +545,9 @@ static void sum_covered_time(const struct sweep *s, struct role_sums *sums,
     }
 }
 
-/* Of the work that could have been done beside that of the busiest thread, this
- * part was done while another thread of the role worked; a role with less takes
- * turns. */
+/* The threads of a role take turns if less than this share of their work
+ * overlapped, in ppm. 100% is the work of all threads but the busiest: that
+ * much could have overlapped. */
 #define TURNS_PPM 100000u
 
 /* Adds the waits of chain `c`: a thread waits from the end of an arc to the EST
@@ -595,7 +593,7 @@ static int find_roles_that_take_turns(struct sweep *s)
     return rc;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole computation ---------------------------------------------- */
 
 static int alloc_sweep(struct sweep *s)
 {

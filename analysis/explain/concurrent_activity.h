@@ -1,10 +1,10 @@
 /*
- * Finds what all other threads do while the critical path runs: for every
- * moment of the path's chain arcs how many threads are busy, and what the
- * threads that could work wait for. Times are those of EST: a thread is busy
- * for the weight of an arc and waits from the arc's end to the EST of the next
- * node. So the result shows the program's own behaviour, whatever else ran on
- * its machines.
+ * Finds what all other threads do while the critical path runs. For every
+ * moment of the path's chain arcs it finds how many threads are busy, and for
+ * what the threads that could work wait. Times are those of EST: a thread is
+ * busy for the weight of an arc and waits from the arc's end to the EST of the
+ * next node. So the result shows the program's own behaviour, whatever else ran
+ * on its machines.
  *
  * A moment counts as underused if at most half of the usable cores are used;
  * the number of usable cores is the lesser of the number of cores and the
@@ -14,11 +14,11 @@
  *  - ALIKE: a thread of the role of the path's thread waits, or has ended since
  *    the path's thread began. A thread that waits for a message of another
  *    role, to get work, counts only if the path's thread has more work in all
- *    (by IPS_BESIDE_MORE_PPM): else the work is spread evenly enough. Not if
- *    the threads of the role take turns, that is, hardly ever work at the same
- *    time although several have work: something else keeps them from it. (Not
- *    if they wait mostly at barriers: then they may work one at a time because
- *    the work is uneven.)
+ *    (by IPS_BESIDE_MORE_PPM): else the work is spread evenly enough. The class
+ *    does not fit if the threads of the role take turns: they hardly ever work
+ *    at the same time although several have work, so something else prevents
+ *    it. Threads that wait mostly at barriers do not count as taking turns,
+ *    because uneven work may be the reason.
  *  - QUEUE: a message for the path's thread has arrived on another connection,
  *    but the thread is busy, and there is no other worker of its role.
  *  - PEER: a thread waits for a message, or for buffer space to send one.
@@ -74,7 +74,7 @@ struct ips_concurrent_ask {
     uint32_t machine_count;
 };
 
-/* The part of the path's chain arc into `node` that belongs to class `of`.
+/* The part of the path's chain arc into `node` that belongs to the class `of`.
  * Each (node, class) occurs at most once; sorted in order of the path. */
 struct ips_concurrent_share {
     uint32_t node;

@@ -10,17 +10,20 @@ struct span {
     uint64_t from, to;
     bool waits;
     uint32_t cause;
-    uint64_t cpu, delay; /* ns of an active span; the rest of it is unknown */
+    /* ns of CPU time and run delay in an active span; the rest of the span is
+     * off the CPU for an unknown reason */
+    uint64_t cpu, delay;
 };
 
-/* State of an iteration over one chain, span by span. */
+/* State of an iteration over one chain, span by span. A span is "reported" when
+ * the iteration has returned it. */
 struct teller {
-    uint32_t first, end;  /* first node of the chain, one past its last */
+    uint32_t first, end;  /* first node of the chain; one past its last node */
     uint32_t node;        /* the current arc is the arc into this node */
     uint64_t wait;        /* index of the arc's next wait to report */
     uint64_t reported_ns; /* everything up to this moment is reported */
     struct ips_arc_time arc;
-    uint64_t gone; /* ns of arc.length that are reported */
+    uint64_t gone; /* how many ns of arc.length are reported */
     bool begun;
     struct span now;
 };
@@ -29,20 +32,20 @@ struct teller {
 struct sweep {
     const struct ips_waits *w;
     struct teller *teller;
-    uint32_t *heap; /* indices of tellers, by now.to */
+    uint32_t *heap; /* heap of indices into `teller`, by the end of the current
+                       span */
     uint32_t count, left, begun;
     uint64_t cpu_rate, delay_rate, off_rate;
     uint64_t cpu_rest, delay_rest, off_rest; /* fractions of a ns not yet
                                                 accounted for, in 2^-32 ns */
-    uint64_t backlog;                        /* CPU time (ns) for which there
-                                                was no core yet */
+    uint64_t backlog; /* CPU time (ns) that still waits for a free core */
     uint32_t waiting[IPS_IDLE_CAUSES], all_waiting, spinners;
     uint32_t spinning, cores;
     uint64_t from, to;
     struct ips_idle *out;
 };
 
-/* ---- one chain ---------------------------------------------------------- */
+/* ---- iterating over the spans of a chain -------------------------------- */
 
 static void begin_arc(const struct sweep *s, struct teller *t)
 {
@@ -51,7 +54,7 @@ static void begin_arc(const struct sweep *s, struct teller *t)
     t->gone = 0;
 }
 
-/* Makes the next span an active one, up to `to`. */
+/* Makes the chain's next span: the thread is active up to `to`. */
 static void set_active_span(struct teller *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
@@ -77,8 +80,8 @@ static void set_wait_span(struct teller *t, uint64_t to, uint32_t cause)
     t->reported_ns = to;
 }
 
-/* Makes the next span a part of the sleep at the end of the arc, up to the
- * begin or end of one of its waits. */
+/* Makes the chain's next span: a part of the sleep at the end of the arc, up to
+ * the begin or end of a wait. */
 static void set_span_of_sleep(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
@@ -100,7 +103,8 @@ static void set_span_of_sleep(const struct sweep *s, struct teller *t)
     set_wait_span(t, to, cause);
 }
 
-/* Makes the next span that is not empty. False: the chain has ended. */
+/* Makes the next span that is not empty. Returns false if the chain has
+ * ended. */
 static bool next_span(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
@@ -130,14 +134,14 @@ static bool next_span(const struct sweep *s, struct teller *t)
     }
 }
 
-/* ---- all of them -------------------------------------------------------- */
+/* ---- adding up all chains ----------------------------------------------- */
 
 static uint64_t rate_of(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) / length);
 }
 
-/* The part of a span that its rounded rate leaves out, in 2^-32 ns. */
+/* Returns the remainder that rate_of() rounds away, in 2^-32 ns. */
 static uint64_t rest_of_rate(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) % length);
@@ -197,8 +201,8 @@ static uint64_t take_ns(uint64_t *room, uint64_t ns)
     return got;
 }
 
-/* Splits `room` over the causes of the waiting threads. Cumulative shares are
- * rounded, so that the shares add up to `room`. */
+/* Splits `room` ns of idle core time over the causes of the waiting threads.
+ * The cumulative shares are rounded, so the shares add up to `room`. */
 static void split_by_cause(struct sweep *s, uint64_t room)
 {
     uint64_t before = 0, gone = 0;
@@ -237,7 +241,7 @@ static void account_span(struct sweep *s, uint64_t a, uint64_t b)
         split_by_cause(s, room);
 }
 
-/* ---- the heap ----------------------------------------------------------- */
+/* ---- heap of chains by the end of their span ---------------------------- */
 
 static bool is_sooner(const struct sweep *s, uint32_t a, uint32_t b)
 {

@@ -1,6 +1,6 @@
 /*
- * Where the time of a machine's cores went while a run was measured: cores
- * times elapsed time, accounted for to the ns.
+ * Divides the core time of a machine during a run (number of cores times
+ * elapsed time) into categories that add up to the ns.
  *
  * At every moment of [from, to) some threads are active (between their waits)
  * and some wait. An active thread computes, is runnable or is off the CPU in
@@ -10,8 +10,10 @@
  *    not per moment, so at some moments it exceeds the cores; the excess counts
  *    as soon as a core is free. Excess for which no core becomes free is
  *    `over`, which is not part of the sum.
- *  - others: idle cores while threads were runnable, so other programs had them
- *  - unknown: idle cores while threads were off the CPU for an unknown reason
+ *  - others: cores without a thread of the program while some were runnable, so
+ *    other programs used those cores
+ *  - unknown: cores without a thread of the program while some were off the CPU
+ *    for an unknown reason
  *  - cause[c]: the rest, split equally over the threads that wait at that
  *    moment, by the causes of their waits
  *  - nobody: the rest while no thread waits: too few threads
@@ -19,9 +21,8 @@
  *    its last thread ended
  *
  * So the sum of all but `over` is exactly cores * (to - from). A thread that
- * waits by spinning (`spinning` has the bits of such causes) uses a core:
- * `spun`.
- * Pure. Source: IPS-15.
+ * waits by spinning uses a core; that time is `spun`. The argument `spinning`
+ * has a bit for each cause of such waits. Pure. Source: IPS-15.
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_IDLE_H
 #define IPS_ANALYSIS_EXPLAIN_IDLE_H

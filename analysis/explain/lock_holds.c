@@ -66,9 +66,9 @@ static struct span span_of(const struct ips_graph *g, const struct ips_est *est,
                          .to = est->est[gave]};
 }
 
-/* Collects one span for each acquisition, up to the chain's next release,
- * into `out`. Joins in `of` the nodes that belong to one lock. Returns the
- * number of spans. */
+/* Collects one span for each acquisition, up to the chain's next release, into
+ * `out`. Also joins the nodes of one lock in the union-find array `of`. Returns
+ * the number of spans. */
 static size_t collect_spans(const struct ips_graph *g,
                             const struct ips_est *est, const bool *is,
                             const bool *gives, uint32_t *of, struct span *out)
@@ -90,16 +90,16 @@ static size_t collect_spans(const struct ips_graph *g,
                 got = i;
             }
         }
-        /* No thread waited for the last release, but the sleep before the
-         * acquisition counts all the same. */
+        /* No thread waited when the chain last released the lock, but the
+         * chain's sleep before that acquisition counts. */
         if (got != IPS_NO_NODE && slept_ns(g, got))
             out[n++] = span_of(g, est, c, got, got);
     }
     return n;
 }
 
-/* Finds in the `n` spans of one lock the chain that held it longest; the
- * lock was handed on once for each span. */
+/* Finds in the `n` spans of one lock the chain that held the lock longest in
+ * all. Each span is one hand-over. */
 static void find_longest_holder(const struct span *s, size_t n,
                                 struct ips_lock_hold *h)
 {
@@ -115,8 +115,8 @@ static void find_longest_holder(const struct span *s, size_t n,
     }
 }
 
-/* The time that at least one of a lock's spans covers; they are sorted by
- * `asked`. */
+/* Returns the time during which at least one of the lock's `n` spans lasts,
+ * from `asked` to `to`. The spans are sorted by `asked`. */
 static uint64_t covered_ns(const struct span *s, size_t n)
 {
     uint64_t ns = 0, until = 0;
@@ -141,8 +141,8 @@ static void sum_up_locks(struct span *s, size_t n, struct ips_lock_holds *out)
     }
 }
 
-static _Thread_local const uint64_t *naming; /* names for by_name() while
-                                                sorting */
+/* argument of by_name() while sorting */
+static _Thread_local const uint64_t *naming;
 
 static int by_name(const void *a, const void *b)
 {
@@ -151,8 +151,8 @@ static int by_name(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* Joins the sets of locks with equal names. span.lock still is the acquiring
- * node here. */
+/* Joins the sets of locks with equal names. At this point span.lock is still
+ * the acquiring node. */
 static void join_locks_of_equal_name(const uint64_t *name, struct span *s,
                                      size_t n, uint32_t *of)
 {

@@ -1,16 +1,15 @@
 /*
- * How long contended locks were in use: for each lock the time during which a
- * thread slept for it (another thread held it then, perhaps one that found it
- * free in between), and from when that thread got it until it passed the lock
- * on to the next waiter.
+ * Finds how long contended locks were in use. The use of a lock begins when a
+ * thread falls asleep for it, because another thread holds it then. The use
+ * ends when the sleeper, having got the lock, passes it on to the next waiter.
  *
  * Nodes belong to the same lock if hand-overs connect them, or if they have the
  * same name; names are needed because a thread that finds the lock free while
  * waiters are being woken breaks the chain of hand-overs. A thread that holds
  * two locks at once makes them appear as one. Holds while no thread waited are
- * not seen. So the sum is at most the time for which the lock was held, and all
- * of it if the lock limits the program's throughput. Times are those of EST.
- * Pure. Source: ALGORITHMS 4 (throughput).
+ * not seen. So the sum is at most the time for which the lock was held. If the
+ * lock limits the program's throughput, the two are equal. Times are those of
+ * EST. Pure. Source: ALGORITHMS 4 (throughput).
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_LOCK_HOLDS_H
 #define IPS_ANALYSIS_EXPLAIN_LOCK_HOLDS_H

@@ -15,12 +15,12 @@ struct reception {    /* a receive of a message from another node of the
     uint32_t sent, sender; /* node and chain of the message's send */
     bool accept;
 };
-/* Did node `first` have to be passed before `then`? If not, `node` shows the
- * pattern. */
+/* The question whether node `first` had to be passed before node `then`. If the
+ * answer is no, `node` shows the pattern. */
 struct question {
     uint32_t chain; /* the chain of `first` */
     uint32_t first, then, node;
-    uint32_t concerned[3]; /* chains to mark */
+    uint32_t concerned[3]; /* chains that the pattern concerns */
     enum ips_order_pattern pattern;
 };
 struct looker {
@@ -28,14 +28,14 @@ struct looker {
     const struct ips_graph *g;
     struct ips_find_order_dependence *out;
     struct ips_err *err;
-    struct reception *reception; /* sorted by node, so those of a chain are
-                                    adjacent */
+    /* sorted by node, so the receives of a chain are adjacent */
+    struct reception *reception;
     uint32_t reception_count, reception_capacity;
     struct question *question;
     uint32_t question_count, question_capacity;
     uint32_t
-        *known; /* [nodes] 1 + the last node, of the chain whose questions are
-                   being answered, that had to come before this node; 0: none */
+        *known; /* [nodes] for the chain whose questions are being answered: 1 +
+                   its last node that had to come before this node; 0: none */
     uint8_t *mark; /* [nodes] 1: the node shows a pattern */
 };
 
@@ -99,8 +99,7 @@ static int add_question(struct looker *l, struct question q)
     return 0;
 }
 
-/* ---- receives -------------------------------------------------------------
- */
+/* ---- questions about receives ------------------------------------------- */
 
 static int collect_receptions(struct looker *l)
 {
@@ -131,8 +130,8 @@ static int collect_receptions(struct looker *l)
     return 0;
 }
 
-/* Adds the question whether the message of receive `b` was sent only after
- * receive `a` of the same thread; if not, `b` could have been first. Adds
+/* Adds this question about two receives of a thread: did the send of b's
+ * message depend on receive `a`? If not, `b` could have been first. Adds
  * nothing if both messages have the same sender or channel. */
 static int add_question_of_pair(struct looker *l, const struct reception *a,
                                 const struct reception *b,
@@ -214,10 +213,9 @@ static int add_questions_of_channels(struct looker *l)
     return rc;
 }
 
-/* ---- children -------------------------------------------------------------
- */
+/* ---- waits for children ------------------------------------------------- */
 
-/* The node that started chain c, or IPS_NO_NODE. */
+/* Returns the node that started chain c, or IPS_NO_NODE. */
 static uint32_t node_that_started_chain(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
@@ -230,8 +228,8 @@ static bool same_process(const struct ips_graph *g, uint32_t a, uint32_t b)
            g->chains[a].process == g->chains[b].process;
 }
 
-/* The chain of the child process whose end the JOIN i saw, if the child was
- * forked in chain c; else UINT32_MAX. */
+/* Returns the chain of the child process whose end node i, a JOIN, waited for,
+ * if chain c forked the child; else UINT32_MAX. */
 static uint32_t child_process_joined_at(const struct ips_graph *g, uint32_t c,
                                         uint32_t i)
 {
@@ -277,8 +275,7 @@ static int add_questions_of_children(struct looker *l)
     return rc;
 }
 
-/* ---- answering the questions
- * ---------------------------------------------- */
+/* ---- answering the questions -------------------------------------------- */
 
 static int by_chain(const void *a, const void *b)
 {
@@ -286,8 +283,8 @@ static int by_chain(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* Sets known[i] to 1 + the last node of chain c that had to be passed before i,
- * or is i; 0: none. */
+/* Sets known[i] to 1 + the last node of chain c that is i or had to be passed
+ * before i; to 0 if there is none. */
 static void compute_required_predecessors(struct looker *l,
                                           const struct ips_order *order,
                                           uint32_t c)
@@ -350,8 +347,7 @@ static int answer_all(struct looker *l)
     return 0;
 }
 
-/* ---- patterns that need no questions
- * ----------------------------------------- */
+/* ---- patterns that need no questions ------------------------------------ */
 
 /* Whether the signal that node `sent` sent to chain c is a SIGCHLD: `sent`
  * is one of the last two nodes of a child process of c's process. */

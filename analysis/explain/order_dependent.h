@@ -1,10 +1,9 @@
 /*
- * Where the behaviour of a run may have depended on an order that nothing
- * enforced, so that on other machines the program may do other work, or the
- * same work in other threads. A replay assumes that each thread does the same
- * as in the recorded run; these patterns show where that assumption may not
- * hold. The patterns, each with the threads concerned and the nodes that show
- * it:
+ * Finds where the behaviour of a run may have depended on an order that nothing
+ * enforced. On other machines the program may then do other work, or the same
+ * work in other threads. A replay assumes that each thread does the same as in
+ * the recorded run; these patterns show where that assumption may not hold. The
+ * patterns, each with the threads concerned and the nodes that show it:
  *  - READERS: two threads received from one channel, and neither receive had to
  *    come before the other: which thread received what was a matter of order (a
  *    work queue).
@@ -25,10 +24,10 @@
  *  - SIGNALS: signals delivered while the thread did something else: at which
  *    point it was interrupted is chance.
  *
- * "Had to" refers to the graph without RESOURCE arcs. Some dependences on order
- * do not show in a graph and are not reported: memory shared by threads, which
- * of several processes accepted on one socket, what was tested without a system
- * call.
+ * "Had to" refers to the graph without RESOURCE arcs. A graph does not show
+ * every dependence on order. Not reported are accesses to shared memory, the
+ * choice between several processes that accept on one socket, and tests without
+ * a system call.
  *
  * Pure. Source: DPM-14.
  */
@@ -62,14 +61,14 @@ struct ips_order_ask {
     const uint64_t *choices;
     const uint64_t *empty; /* [chain_count] polls that found nothing; NULL:
                               unknown */
-    /* Visits at most this many nodes to find out what had to come before what.
-     * Pairs beyond that are counted in `unchecked` and reported as if
-     * unordered. */
+    /* Visits at most this many nodes to decide which nodes had to come before
+     * which others. Pairs beyond that are counted in `unchecked` and reported
+     * as if unordered. */
     uint64_t steps;
 };
 
 struct ips_find_order_dependence {
-    /* number of nodes that show the pattern; EMPTY: number of polls */
+    /* number of nodes that show the pattern; for EMPTY number of polls */
     uint64_t count[IPS_ORDER_PATTERN_COUNT];
     uint32_t chains[IPS_ORDER_PATTERN_COUNT];
     /* [chain_count] bits 1 << pattern: the chain is concerned. WRITERS concerns
@@ -89,7 +88,7 @@ int ips_find_order_dependence(const struct ips_order_ask *ask,
                               struct ips_err *err) IPS_MUST_USE;
 void ips_order_dependent_release(struct ips_find_order_dependence *o);
 
-/* The pattern's name, such as "readers"; static. */
+/* Returns the pattern's name, a static string such as "readers". */
 const char *ips_order_name(enum ips_order_pattern pattern);
 
 #endif

@@ -19,8 +19,9 @@ struct work {
 
 /* ---- logarithms ---- */
 
-/* log2(x) * 2^20, rounded down; x > 0. Bit by bit: a number between 1 and 2 is
- * squared; if the square is 2 or more the next bit is 1. */
+/* Returns log2(x) * 2^20, rounded down; x > 0. Finds the bits one by one:
+ * squares a number between 1 and 2; if the square is 2 or more, the next bit is
+ * 1. */
 static uint64_t log2_q20(uint64_t x)
 {
     unsigned whole = 63u - (unsigned)__builtin_clzll(x);
@@ -45,10 +46,10 @@ static int by_value(const void *a, const void *b)
 
 /* ---- levels ---- */
 
-/* The k-th level: values below it are on one side, the others on the other.
- * Equal values are on the same side. Upper levels are above the quantile's
- * value and lower levels at it, as long as some values remain on either
- * side. */
+/* Returns the k-th level, which divides the values: those below it are on one
+ * side, the others on the other. Equal values are on the same side. Upper
+ * levels are just above the value of the k-th quantile, lower levels equal it,
+ * as long as some values remain on each side. */
 static uint64_t level_value(const uint64_t *sorted, uint32_t n, uint32_t k)
 {
     uint64_t least = sorted[0], most = sorted[n - 1];
@@ -87,8 +88,8 @@ static uint64_t cost_of(const struct work *w, uint32_t from, uint32_t to)
         uint32_t c = (uint32_t)b[r] - a[r];
         less += w->xlogx[c] + w->xlogx[m - c];
     }
-    return ips_sub_sat(sum, less); /* rounding of the logarithms may make the
-                                      difference negative */
+    return ips_sub_sat(sum, less); /* saturating: rounded logarithms may make
+                                      the difference negative */
 }
 
 static void solve_cuts(struct work *w)
@@ -148,8 +149,8 @@ static bool means_differ(const struct ips_phase_series *series, uint32_t count,
     return false;
 }
 
-/* Merges similar neighbours, the pair whose separation saves least cost
- * first. */
+/* Merges similar neighbours. The pair whose separation saves the least cost is
+ * merged first. */
 static void merge_alike(const struct work *w,
                         const struct ips_phase_series *series, uint32_t count,
                         struct ips_phases *p)
@@ -178,7 +179,7 @@ static void merge_alike(const struct work *w,
     }
 }
 
-/* ---- all ---- */
+/* ---- the whole computation ---- */
 
 static void work_release(struct work *w)
 {

@@ -1,23 +1,25 @@
 /*
- * Phases: where the measured behaviour of a run changes lastingly. Series of
- * bins of equal length (CPU time, messages) are cut where their values before
- * and after differ, without any parameter for the user to choose. Pure.
+ * Divides a run into phases, at the moments where its measured behaviour
+ * changes for a longer time. The input is series of bins of equal length (CPU
+ * time, messages). They are cut where the values before and after differ. There
+ * is no parameter to choose. Pure.
  *
- * The cut. For each series 15 levels are chosen, which are its own quantiles.
- * Of each bin only this counts: on which side of each level its value is. So
- * the scale of a series does not matter, no bin counts more than another (a
- * spike makes no phase), and nothing is assumed about the distribution or
- * variance of the values. The cost of a segment of bins is the number of bits
- * to encode those sides if each level has its own proportion in that segment
- * (-log2 of the likelihood, mean over the levels, sum over the series). Every
- * further segment costs 2 log2(bins), for where the change is and what changed.
+ * The cut. Each series gets 15 levels, which are its quantiles. A bin counts
+ * only by the side of each level on which its value is. So the scale of a
+ * series does not matter, no bin counts more than another (a spike makes no
+ * phase), and nothing is assumed about the distribution or variance of the
+ * values. The cost of a segment of bins is the number of bits to encode those
+ * sides if each level has its own proportion in that segment (-log2 of the
+ * likelihood, mean over the levels, sum over the series). Every further segment
+ * costs 2 log2(bins) bits, which encode the place and the kind of the change.
  * Dynamic programming finds the cheapest of all cuts: O(bins^2). Pure noise
  * gives one segment: averaged over the levels the likelihood ratio exceeds x
  * nats with a probability of about e^-2x, far less than the penalty allows for.
  *
- * Irrelevant changes. Neighbouring segments are merged into one phase if in no
- * series their means differ by both an eighth of the greater one and by
- * `least`: in a long run a significant change may be too small to matter.
+ * Irrelevant changes. Neighbouring segments are merged into one phase unless in
+ * some series their means differ by at least an eighth of the greater one and
+ * by `least`. The reason: in a long run a significant change may be too small
+ * to matter.
  *
  * Integers only: the same series give the same phases on every machine.
  * Source: IPS-16; K. Haynes, P. Fearnhead, I. Eckley, A computationally
@@ -39,7 +41,7 @@
 struct ips_phase_series {
     const uint64_t *v; /* [bins] borrowed; their sum must be below 2^63 */
     uint64_t
-        least; /* a difference of two means (per bin) below this is no change */
+        least; /* a smaller difference of two means (per bin) is no change */
 };
 
 /* The ends of the phases: [0, end[0]), [end[0], end[1]) ...; the last end is

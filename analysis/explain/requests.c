@@ -10,7 +10,7 @@ struct touch {
     bool send;
 };
 
-/* A period in which a thread worked on a request of a service. */
+/* A spell: a period in which a thread worked on a request of a service. */
 struct spell {
     uint32_t chain, service, request;
     uint64_t from, to;
@@ -76,7 +76,7 @@ static int by_end(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Whether the node received bytes; an end of file brings none. */
+/* Whether the node received bytes. An end of file brings no bytes. */
 static bool is_receive(const struct ips_graph *g, uint32_t i)
 {
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
@@ -111,10 +111,9 @@ static int collect_sends_and_receives(struct finding *f)
     return 0;
 }
 
-/* ---- turns ----------------------------------------------------------------
- */
+/* ---- turns of a connection ---------------------------------------------- */
 
-/* The time at which the data that node i received had arrived. */
+/* Returns when the data that node i received had arrived. */
 static uint64_t arrival_of(const struct finding *f, uint32_t i)
 {
     const struct ips_graph *g = f->g;
@@ -213,8 +212,7 @@ static int find_requests(struct finding *f)
     return 0;
 }
 
-/* ---- which thread works on which request
- * ------------------------------------- */
+/* ---- which thread works on which request -------------------------------- */
 
 static int by_chain(const void *a, const void *b)
 {
@@ -227,8 +225,8 @@ static int by_chain(const void *a, const void *b)
 }
 
 /* The thread that received a request works on it until the answer. If another
- * thread answers, that one works on it too. For simplicity both get a spell
- * over the whole time from receive to answer. */
+ * thread answers, that thread works on the request too. For simplicity both get
+ * a spell over the whole time from receive to answer. */
 static int make_working_periods(struct finding *f)
 {
     struct ips_requests *out = f->out;
@@ -281,9 +279,10 @@ static void add_queued_behind(const struct finding *f, struct ips_request *r,
     }
 }
 
-/* How much of [from, to) `chain` worked on other requests of r's service.
- * Where several overlap, the one that began first gets the time. Also adds
- * this time to what `r` was queued behind. */
+/* Returns how many ns of [from, to) `chain` worked on other requests of r's
+ * service. Where several requests overlap, the one that began first gets the
+ * time. Also records in f->behind how long `r` was queued behind each of
+ * them. */
 static uint64_t account_ns_on_other_requests(const struct finding *f,
                                              struct ips_request *r,
                                              uint32_t chain, uint64_t from,
@@ -292,7 +291,8 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
     uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
     uint64_t end = high;
     uint32_t self = (uint32_t)(r - f->out->r);
-    while (low < high) { /* the first spell that does not end by `from` */
+    /* binary search for the first spell that ends after `from` */
+    while (low < high) {
         uint64_t mid = low + (high - low) / 2;
         if (f->spell[mid].last_to <= from)
             low = mid + 1;
@@ -312,19 +312,19 @@ static uint64_t account_ns_on_other_requests(const struct finding *f,
     return sum;
 }
 
-/* ---- a request's path ------------------------------------------------------
- */
+/* ---- a request's path --------------------------------------------------- */
 
-/* A step of the walk back, cut off at the arrival. */
+/* A step of the walk back from a request's end. The part before the request's
+ * arrival is cut off. */
 struct step {
     uint32_t node, chain; /* the step ends at this node */
     uint64_t from, to;
     bool crossed;
 };
 
-/* Makes the step over one arc back from *node. *node becomes the node before
- * the arc, or IPS_NO_NODE after the step before a chain's first node. False:
- * the arrival is reached. */
+/* Sets *s to the step over one arc back from *node. *node becomes the node
+ * before the arc, or IPS_NO_NODE after the step before a chain's first node.
+ * False: the arrival is reached. */
 static bool step_back(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r, uint32_t *node,
                       struct step *s)
@@ -361,9 +361,9 @@ static void account_step(struct finding *f, struct ips_request *r,
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
 
-/* Makes the step from the request's last node to the end of the request,
- * which is later if the program marked the end. False: the request ends at
- * that node. */
+/* Sets *s to the step from the request's last node to the end of the request.
+ * Returns false if the request ends at that node. The end is later than the
+ * node only if the program marked it. */
 static bool make_step_after_last_node(const struct ips_graph *g,
                                       const struct ips_est *est,
                                       const struct ips_request *r,
@@ -443,8 +443,8 @@ void ips_request_add_ns_by_chain(const struct ips_graph *g,
 }
 
 /* The last steps of ips_requests_find() and ips_requests_find_marked():
- * accounts the time of every request, and frees the scratch arrays. If `rc` is
- * an error, or one occurs, releases f->out. Returns 0 or the error. */
+ * accounts for the time of every request, and frees the scratch arrays. If `rc`
+ * is an error, or one occurs, releases f->out. Returns 0 or the error. */
 static int finish_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;

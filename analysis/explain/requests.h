@@ -1,8 +1,8 @@
 /*
- * The requests of a service, from the graph alone. One turn of an accepted
- * stream connection, a receive and then an answer, is a request. Its path is
- * the walk back along the winning arcs of `wall` from its answer to its
- * arrival, so the parts of its time add up to it exactly:
+ * Finds the requests of a service and what they wait for, from the graph alone.
+ * One turn of an accepted stream connection, a receive and then an answer, is a
+ * request. Its path is the walk back along the winning arcs of `wall` from its
+ * answer to its arrival, so the parts of its time add up to it exactly:
  *  - queued: its thread, or another thread of the service, worked on another
  *    request
  *  - untaken: its thread worked on no other request of the service and had not
@@ -15,9 +15,9 @@
  * A request arrives when its first message was sent plus the message time. If
  * the sender is not recorded it arrives when it was received; time before that
  * is unknown. A connection on which a request is sent before the previous one
- * was answered (pipelined, multiplexed) is counted and left out completely;
- * this is noticed only if the client is recorded. What a server sends first (a
- * greeting) is no request.
+ * was answered (pipelined, multiplexed) is only counted; it gets no requests.
+ * Such a connection is detected only if the client is recorded. A message that
+ * a server sends first (a greeting) is no request.
  *
  * A request may also be a span of one thread's time that the program itself
  * marked (marks, tasks of the API): ips_requests_find_marked(). It arrives, and
@@ -75,7 +75,7 @@ void ips_requests_release(struct ips_requests *r);
 
 /* A step of the walk back from a request's end. */
 struct ips_request_step {
-    uint32_t chain; /* the thread in whose chain the step is */
+    uint32_t chain; /* chain of the thread to which the step belongs */
     uint32_t arc;   /* the step is part of the arc into this node */
     uint64_t from,
         to; /* begin and end of the step, EST: a part of the arc into `arc` */
@@ -100,7 +100,7 @@ struct ips_marked_request {
     uint32_t end;
     struct ips_moment begin, finish;
 };
-/* As ips_requests_find(), for marked requests. IPS_E_CORRUPT: a request does
+/* Like ips_requests_find(), for marked requests. IPS_E_CORRUPT: a request does
  * not end in the chain in which it begins. */
 int ips_requests_find_marked(
     const struct ips_graph *g, const struct ips_scenario *scenario,
@@ -113,8 +113,8 @@ static inline uint64_t ips_request_ns(const struct ips_request *r)
     return r->finished_ns - r->arrived_ns;
 }
 
-/* Splits the time of one request by thread: adds to `ns` [chain_count] what it
- * spent in each, including queued and untaken time. */
+/* Splits the time of one request by thread: adds to `ns` [chain_count] the time
+ * that the request spent in each thread, including queued and untaken time. */
 void ips_request_add_ns_by_chain(const struct ips_graph *g,
                                  const struct ips_est *est,
                                  const struct ips_request *r, uint64_t *ns);

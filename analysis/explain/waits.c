@@ -25,7 +25,7 @@ static bool has_wait_of_node(const struct ips_waits *w, uint32_t i)
 
 uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i)
 {
-    /* A node with neither a cross arc nor a wait: the thread was off the CPU
+    /* The node has neither a cross arc nor a wait: the thread was off the CPU
      * during a call because it was preempted, not because it waited. */
     if (w->g->xkind[i] == IPS_X_NONE && !has_wait_of_node(w, i))
         return w->at[i];
@@ -89,8 +89,8 @@ int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
             for (; k < count && wait[k].arc == i; k++)
                 wait[k].from = wait[k].to = 0;
             out->first[i + 1] = k;
-            /* Even in damaged input, place_waits_of_arc() places nothing
-             * before the previous node. */
+            /* place_waits_of_arc() places nothing before the previous node,
+             * even if the input is damaged. */
             place_waits_of_arc(out, i, i == first);
         }
     }
@@ -115,10 +115,10 @@ struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
     return t;
 }
 
-/* ---- blame -------------------------------------------------------------- */
+/* ---- blaming waits on other threads ------------------------------------- */
 
-/* A task of ips_blame_wait(): blame what the chain of `node` did from lo to hi,
- * looking only at nodes up to `node`. */
+/* A task of ips_blame_wait(): to blame the activity of node's chain from lo to
+ * hi, with only the nodes up to `node`. */
 struct ips_blame_task {
     uint32_t node;
     uint64_t lo, hi;
@@ -228,8 +228,8 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
     return 0;
 }
 
-/* The first node of b's chain whose time is t or later. `node`, a node of that
- * chain, must be at t or later. */
+/* Returns the first node of b's chain whose time is t or later. `node` must be
+ * such a node. */
 static uint32_t first_node_at_or_after(const struct ips_blamer *b,
                                        uint32_t node, uint64_t t)
 {

@@ -1,28 +1,28 @@
 /*
- * Finds what threads waited for. Every wait is blamed on what other threads did
- * meanwhile, along chains of waits, and the parts of the blame add up to the
- * wait exactly.
+ * Finds what threads waited for. Blames every wait on the activity of other
+ * threads during the wait, along chains of waits. The parts of the blame add up
+ * to the wait exactly.
  *
  * A wait belongs to the arc into one node of its chain and is placed on the
  * clock: if that node's cross arc ended it (`of_node`), at the end of the arc,
  * within the time that the thread slept for it according to the graph ([at -
  * wait, at]); else at its own moment before that. The part of a wait that does
  * not fit there is WOKEN, blamed on the waiter itself: the thread was woken but
- * had no CPU yet, or what it waited for had arrived already.
+ * had no CPU yet, or the thing that it waited for had arrived already.
  *
  * A wait from `lo` to `hi` that node u of another chain ended is blamed as
  * follows:
  *  - DELIVERY: from at(u) to hi, the message was on the way or the wake-up took
  *    that long.
- *  - Before at(u), what u's chain did from lo on, following only nodes up to u:
- *    COMPUTE, RUNNABLE and OFF_CPU (off the CPU outside of waits, reason
- *    unknown), in the proportions of the arc. Its own waits that no recorded
- *    thread ended are WAITED, with their cause. For a wait that a thread did
- *    end, the same rules apply to that thread. The time before the chain began
- *    is followed in the chain that created it, or is NOT_BEGUN if no recorded
- *    thread did.
+ *  - Before at(u), the activity of u's chain from lo on is blamed, with only
+ *    the nodes up to u: COMPUTE, RUNNABLE and OFF_CPU (off the CPU outside of
+ *    waits, reason unknown), in the proportions of the arc. Waits of u's chain
+ *    that no recorded thread ended are WAITED, with their cause. If a recorded
+ *    thread ended such a wait, the same rules apply to that thread. For the
+ *    time before u's chain began, they apply to the chain that created it; if
+ *    no recorded thread did, that time is NOT_BEGUN.
  *
- * Only causal predecessors are followed, so this ends whatever the clocks say.
+ * Blame follows only causal predecessors, so it ends even if clocks are wrong.
  * The time that the budget of steps does not reach is reported as CUT.
  *
  * Times are `at` of the graph: local ns for one machine, a common scale for
@@ -40,10 +40,11 @@
 #define IPS_WAITS_NO_CAUSE 255u
 
 struct ips_wait {
-    uint32_t arc;  /* the wait is in the arc into this node */
-    uint8_t cause; /* the caller's number of the cause, or IPS_WAITS_NO_CAUSE */
-    bool of_node;  /* the cross arc of node `arc` ended the wait */
-    uint64_t ns;   /* length of the wait; all of it is blamed */
+    uint32_t arc;    /* the wait is in the arc into this node */
+    uint8_t cause;   /* number of the cause, defined by the caller, or
+                        IPS_WAITS_NO_CAUSE */
+    bool of_node;    /* the cross arc of node `arc` ended the wait */
+    uint64_t ns;     /* length of the wait; all of it is blamed */
     uint64_t end_ns; /* when the wait ended; not read if of_node is set */
     /* Set by ips_waits_place_on_clock(): the wait's place [from, to) on the
      * clock, at most `ns` long; empty if from == to. */
@@ -69,19 +70,20 @@ int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
                              struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
-/* When the thread of node i fell asleep for the node's cross arc or wait; at[i]
- * if it did not sleep, or if the node has neither. */
+/* Returns when the thread of node i fell asleep for the node's cross arc or
+ * wait; at[i] if it did not sleep, or if the node has neither. */
 uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i);
 
-/* The arc into node i without its waits: `length` ns, of which `cpu` were
- * computed and `delay` were runnable; the rest was off the CPU. */
+/* The arc into node i without its waits: `length` ns, of which the thread ran
+ * for `cpu` and was runnable without a CPU for `delay`; in the rest it was off
+ * the CPU. */
 struct ips_arc_time {
     uint64_t length, cpu, delay;
 };
 struct ips_arc_time ips_waits_active_time_of_arc(const struct ips_waits *w,
                                                  uint32_t i);
 
-/* ---- blame -------------------------------------------------------------- */
+/* ---- blaming waits on other threads ------------------------------------- */
 
 #define IPS_BLAMES(X)                                                          \
     X(COMPUTE, "computing")                                                    \
@@ -122,15 +124,15 @@ struct ips_blamer {
 /* Calls `put` with parts that add up to the wait's ns, or to the part of the
  * wait between from_ns and to_ns. WOKEN counts as being at the end of the wait.
  * from_ns 0 and to_ns UINT64_MAX blame the whole wait. *ns is set to the sum.
- * Takes as many steps as the other threads had nodes meanwhile, at most the
- * budget. */
+ * Takes one step for each node that the other threads passed during the wait,
+ * at most the budget. */
 int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
                    uint64_t from_ns, uint64_t to_ns, uint64_t *ns,
                    struct ips_err *err) IPS_MUST_USE;
 void ips_blamer_release(struct ips_blamer *b);
 
-/* Who made the waiter wait: the thread that had to send, or the thread that had
- * to receive. */
+/* Which side was late: the thread that had to send, or the thread that had to
+ * receive. */
 enum ips_lateness {
     IPS_LATE_NONE,
     IPS_LATE_SENDER,   /* a receive waited for a send */

@@ -6,7 +6,7 @@
 #include "common/types.h"
 
 #define SLOPE_MAX 1e-3L
-#define OFFSET_MAX 1e15L /* ns relative to the first point; some ten days */
+#define OFFSET_MAX 1e15L /* ns relative to the first point; about ten days */
 #define CORNERS_MAX 512
 /* Tolerance for rounding: a point may exceed a line by this much. */
 #define SLIP_NS 1.0L
@@ -20,8 +20,9 @@ struct polygon {
     size_t n;
 };
 
-/* A message: at time x the offset of the clocks is at most y (`upper`) or at
- * least y. x and y are relative to the first message. */
+/* What one message says about the clocks: at time x their offset is at most y
+ * (`upper` is true) or at least y (`upper` is false). x and y are relative to
+ * the first message. */
 struct point {
     long double x, y;
     bool upper;
@@ -41,7 +42,8 @@ static long double line_at(const struct corner *c, long double x)
     return c->offset + c->slope * x;
 }
 
-/* How far the line of a corner violates the point's bound; <= 0: not at all. */
+/* Returns how far the corner's line is beyond the bound that the point sets; <=
+ * 0 if the line satisfies the bound. */
 static long double distance_beyond(const struct corner *c,
                                    const struct point *p)
 {
@@ -50,8 +52,8 @@ static long double distance_beyond(const struct corner *c,
 }
 
 /* Sets *to to the lines of *from that satisfy the point's bound. Returns false
- * if no line does. If *to would have too many corners it becomes equal to
- * *from: a polygon that is a little too large is no error. */
+ * if no line does. If *to would get too many corners, it becomes a copy of
+ * *from: a polygon that is a little too large is still correct. */
 static bool clip_polygon(const struct polygon *from, const struct point *p,
                          struct polygon *to)
 {
@@ -84,9 +86,9 @@ static bool violates_point(const struct polygon *poly, const struct point *p)
     return false;
 }
 
-/* Sets *poly to the lines that satisfy the points from p[0] on, up to the first
- * point that no line would satisfy as well. Returns the number of points
- * used. */
+/* Adds the points one after another, from p[0] on, until no line satisfies them
+ * all. Sets *poly to the lines that satisfy the points before that one. Returns
+ * the number of these points. */
 static size_t clip_while_a_line_fits(const struct point *p, size_t count,
                                      struct polygon *poly)
 {
@@ -114,9 +116,10 @@ static int by_time(const void *va, const void *vb)
     return p->b < q->b ? -1 : p->b > q->b;
 }
 
-/* The mean of the polygon's corners. If there are messages in one direction
- * only, the polygon is open on one side (*bounded is false) and the mean is
- * taken of the corners on the closed side: a line that touches the points. */
+/* Returns the mean of the polygon's corners. If there are messages in one
+ * direction only, the polygon is open on one side. Then *bounded is set to
+ * false, and the function returns the mean of the corners on the closed side: a
+ * line that touches the points. */
 static struct corner mean_of_corners(const struct polygon *poly, bool *bounded)
 {
     struct corner sum = {0, 0};
@@ -138,7 +141,8 @@ static struct corner mean_of_corners(const struct polygon *poly, bool *bounded)
                            sum.offset / (long double)n};
 }
 
-/* Distance at x between `line` and the furthest line of the polygon. */
+/* Returns the distance at x between `line` and the line of the polygon that is
+ * furthest from it. */
 static long double distance_to_furthest_line(const struct polygon *poly,
                                              const struct corner *line,
                                              long double x)
@@ -157,8 +161,9 @@ static int64_t round_value(long double v)
     return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
 }
 
-/* Cuts the points into pieces; *best is set to the polygon of the piece that
- * spans the longest time, *pieces to the number of pieces. */
+/* Cuts the points into pieces that a line fits. Sets *best to the polygon of
+ * the piece that spans the longest time, and *pieces to the number of
+ * pieces. */
 static void find_longest_piece(const struct point *p, size_t count,
                                struct polygon *best, uint32_t *pieces)
 {
@@ -178,11 +183,11 @@ static void find_longest_piece(const struct point *p, size_t count,
     }
 }
 
-/* How far the true offset can be from `line` in any piece: the greatest
+/* Returns how far the true offset can be from `line` in any piece: the greatest
  * distance to a line that the piece allows. A piece with messages in one
- * direction only allows nearly all lines; for such a piece it is the distance
- * to its points plus `own`, the bound of the piece that `line` was made from.
- */
+ * direction only allows nearly all lines. For such a piece the function uses
+ * the distance to its points plus `own`, the bound of the piece from which
+ * `line` was made. */
 static long double distance_in_all_pieces(const struct point *p, size_t count,
                                           const struct corner *line,
                                           long double own)
@@ -217,10 +222,10 @@ static void make_fit(const struct ips_clock_point *points,
     out->from = points[0].a;
     out->drift_q40 = round_value(line.slope * Q40);
     out->offset_ns = y0 + round_value(line.offset);
-    /* The bound is computed for the rounded line, which is what is returned. */
+    /* Compute the bound for the rounded line, because that line is returned. */
     line = (struct corner){(long double)out->drift_q40 / Q40,
                            (long double)(out->offset_ns - y0)};
-    /* The distance of two lines is greatest at one end of the span. */
+    /* The distance between two lines is greatest at one end of the span. */
     long double before =
         span.from < points[0].a ? (long double)(points[0].a - span.from) : 0;
     long double after = span.to > points[count - 1].a

@@ -2,13 +2,14 @@
  * Aligns the clocks of two machines by the messages between them. A message is
  * received after it was sent. So a message from A to B bounds the offset (B's
  * clock less A's) from above at the moment of the send, and one from B to A
- * bounds it from below at the moment of the receive. As points (A's time,
- * offset), the offset is a line below all points of the first kind and above
- * all of the second: between the lower hull of the one and the upper hull of
- * the other. The set of such lines is a convex polygon in (slope, offset); its
- * corners of least and greatest slope are the two internal tangents of the
- * hulls. The polygon is kept, corner by corner, because it shows for every
- * moment how far the offset can be off.
+ * bounds it from below at the moment of the receive. Each message is a point
+ * (A's time, offset). The true offset is a line below all points of the first
+ * kind and above all of the second, so it is between the lower hull of the
+ * first and the upper hull of the second. The set of such lines is a convex
+ * polygon in (slope, offset); its corners of least and greatest slope are the
+ * two internal tangents of the hulls. The code keeps the polygon's corners,
+ * because they show for every moment how far the computed offset can be from
+ * the true one.
  *
  * If no line fits, a clock has stepped (or a match of messages is false). The
  * points are then cut, in order of time, into pieces that each have a line. The

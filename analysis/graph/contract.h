@@ -10,11 +10,10 @@
 
 #include "analysis/graph/graph.h"
 
-/* Sets *most to the number of nodes of `g` that are at an end of a cross
- * arc, local or remote, or last in their chain. In any scenario at most so
- * many arcs and values of `g` can matter to other machines: what
- * ips_joins_make() makes is smaller than, and proportional to, this number.
- * O(nodes). */
+/* Sets *most to the number of nodes of `g` that are at an end of a cross arc,
+ * local or remote, or last in their chain. In every scenario this number limits
+ * how many arcs and values of `g` can matter to other machines. The output of
+ * ips_joins_make() is proportional to it and smaller. O(nodes). */
 int ips_joins_size_bound(const struct ips_graph *g, uint64_t *most,
                          struct ips_err *err) IPS_MUST_USE;
 
@@ -34,14 +33,13 @@ struct ips_machine_graph {
  * references. chains[].machine becomes the index in `parts`; process indices
  * are not changed.
  *
- * A remote in that awaits position SYN or EOF is matched with the remote out of
- * exactly that position. An in that awaits data byte `pos` is matched with the
- * first out that wrote this byte (out.pos >= pos and out.pos - out.len < pos).
- * The arc's xlen is the length of the out, its xkind that of the in. In `wall`
- * xlen is the arc's weight; the parts must then be views of `scenario` that
- * share one origin. A node whose
- * awaited position no node wrote stays without a cross arc and is counted in
- * *unmatched.
+ * A remote receive that awaits position SYN or EOF is matched with the remote
+ * send of exactly that position. A receive that awaits data byte `pos` is
+ * matched with the first send that wrote this byte (out.pos >= pos and out.pos
+ * - out.len < pos). The arc's xlen is the length of the send, its xkind that of
+ * the receive. In `wall` xlen is the arc's weight; the parts must then be views
+ * of `scenario` that share one origin. A node whose awaited position no node
+ * wrote stays without a cross arc and is counted in *unmatched.
  *
  * `parts[p].peer[end]` is the machine and end to which end `end` of part p is
  * connected (machine UINT32_MAX: none). node_base[p] is set to the number that
@@ -51,8 +49,8 @@ int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
                     uint32_t *node_base, uint64_t *unmatched,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* Returns the remote out of `g` that wrote position `pos` on end `end`, by the
- * rules of ips_graph_merge(), or NULL. O(log outs). */
+/* Returns the remote send of `g` that wrote position `pos` on end `end`, by the
+ * rules of ips_graph_merge(), or NULL. O(log sends). */
 const struct ips_remote_out *ips_graph_find_writer(const struct ips_graph *g,
                                                    uint32_t end, uint64_t pos);
 

@@ -30,7 +30,7 @@
     X(JOIN, 4)                                                                 \
     X(END, 5)                                                                  \
     X(AUX, 6)                                                                  \
-    X(POLL, 7) /* a wait for a descriptor returned */
+    X(POLL, 7) /* a wait for descriptors (poll, select) returned */
 enum ips_node_kind {
 #define X(name, number) IPS_NODE_##name = (number),
     IPS_NODE_KINDS(X)
@@ -46,9 +46,9 @@ enum ips_node_kind {
                                   the blocked send (AUX), weight 0 */          \
     X(EXTERNAL, 4,                                                             \
       "external")          /* weight xlen: elapsed ns (reply, disk, sleep) */  \
-    X(IDLE, 5, "idle")     /* as EXTERNAL, but has a weight only with          \
+    X(IDLE, 5, "idle")     /* like EXTERNAL, but with a weight only if         \
                               --external=all */                                \
-    X(SIGNAL, 6, "signal") /* from the kill to the delivery, weight 0 */       \
+    X(SIGNAL, 6, "signal") /* from the kill() to the delivery, weight 0 */     \
     X(RESOURCE, 7, "resource") /* from the release to the acquisition, weight  \
                                   0: another order was possible */
 enum ips_xkind {
@@ -85,16 +85,18 @@ struct ips_chain {
     uint32_t thread; /* ordinal of the thread within its process */
 };
 
-/* A cross predecessor on another machine: the node that wrote position `pos` at
- * the peer of channel end `end`. Sorted by node. */
+/* A remote receive ("in"): the cross predecessor of `node` is on another
+ * machine. It is the node that wrote position `pos` at the peer of channel end
+ * `end`. Sorted by node. */
 struct ips_remote_in {
     uint32_t node;
-    uint32_t end; /* local channel end (index) */
+    uint32_t end; /* index of the local channel end */
     uint64_t pos; /* the awaited position, see IPS_POS_* */
 };
 
-/* A node that a node on another machine may wait for: it wrote the positions
- * up to and including `pos` at channel end `end`. Sorted by (end, pos). */
+/* A remote send ("out"): a node on another machine may wait for `node`, which
+ * wrote the positions up to and including `pos` at channel end `end`. Sorted by
+ * (end, pos). */
 struct ips_remote_out {
     uint32_t node;
     uint32_t end;
@@ -134,12 +136,12 @@ struct ips_graph {
     uint64_t *at; /* [node_count] when the thread passed the node, ns: by the
                      machine's CLOCK_MONOTONIC_RAW; in a view of `wall` since
                      the run's origin */
-    /* [node_count] for how many ns before `at` the thread slept, until the
-     * node's cross arc, or something without an arc, ended the wait; the delay
-     * after the wake-up is not included */
+    /* [node_count] ns that the thread slept before `at`, until the node's cross
+     * arc, or something without an arc, ended the wait. Not included: the delay
+     * from the wake-up until the thread ran */
     uint64_t *wait;
-    uint64_t *delay; /* [node_count] ns in the arc from the chain predecessor
-                        during which the thread was runnable, but not running */
+    uint64_t *delay; /* [node_count] ns of the arc from the chain predecessor in
+                        which the thread was runnable but not running */
     /* [node_count] or NULL: the share of w that the recording itself took, at
      * most w and UINT32_MAX; 0 at a chain's first node */
     uint32_t *probe;
@@ -152,8 +154,8 @@ struct ips_graph {
     struct ips_remote_out *out;
     /* Measured message times (analysis/graph/mtime.h), for scenarios with
      * `calibrated`. The map is borrowed. NULL: there is no map, or this is a
-     * view to which it was applied already. In such a view xlen of a DATA arc,
-     * and `out_ns`, are ns instead of bytes. */
+     * view to which it was applied already. In such a view xlen of a DATA arc
+     * is ns instead of bytes, and `out_ns` is set. */
     const struct ips_mtime_map *mtimes;
     uint64_t *out_ns; /* [out_count] or NULL; if set, a message time is computed
                          from it instead of from out[k].len */
@@ -161,8 +163,8 @@ struct ips_graph {
                          the map was applied */
 };
 
-/* The length from which a scenario computes the message time of out[k]: bytes,
- * or ns if a map was applied. */
+/* Returns the length from which a scenario computes the message time of out[k]:
+ * bytes, or ns if a map was applied. */
 static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
 {
     return g->out_ns ? g->out_ns[k] : g->out[k].len;
@@ -174,8 +176,8 @@ void ips_graph_release(struct ips_graph *g);
  * UINT32_MAX) and sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
-/* As ips_graph_alloc(), but leaves all columns uninitialised, for callers that
- * write every column. */
+/* Like ips_graph_alloc(), but leaves all columns uninitialised, for callers
+ * that write every column. */
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
 /* Frees the memory after the first `nodes` nodes and sets node_count. */
@@ -195,7 +197,7 @@ int ips_graph_alloc_unended(struct ips_graph *g,
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* The chain that contains node i; O(log chains). */
+/* Returns the chain that contains node i; O(log chains). */
 uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 
 /* Message time MTIME(len) = base_ns + len * per_byte_q32 / 2^32, times
@@ -218,8 +220,7 @@ enum ips_weighting {
 };
 #define IPS_WEIGH_LAST IPS_WEIGH_WALL
 enum ips_external {
-    IPS_EXTERNAL_REPLY = 0, /* EXTERNAL arcs have their weight, IDLE arcs 0
-                               (default) */
+    IPS_EXTERNAL_REPLY = 0, /* only EXTERNAL arcs have a weight (default) */
     IPS_EXTERNAL_ALL,       /* EXTERNAL and IDLE arcs both have their weight */
     IPS_EXTERNAL_OFF,       /* neither has a weight: both arcs are absent */
 };
@@ -248,20 +249,20 @@ struct ips_scenario {
 };
 
 uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
-/* The message time for the weighting `wall`. Its argument is a measured
- * weight in ns instead of a length in bytes, so it only applies the
- * scenario's scale. */
+/* Returns the message time for the weighting `wall`. There the argument of
+ * MTIME is a measured time in ns instead of a length in bytes, so the message
+ * time only applies the scenario's scale. */
 static inline struct ips_mtime
 ips_wall_mtime(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};
 }
-/* Weight of node i's cross arc in a scenario. *present is set to false if
- * the arc is absent there: NONE, EXTERNAL with external off, IDLE unless all
- * external arcs count, RESOURCE with order_dependent_off. In `wall` IDLE is
- * always absent, and the weight is the view's xlen, scaled by the scenario
- * for messages. */
+/* Returns the weight of node i's cross arc in a scenario. Sets *present to
+ * false if the arc is absent there: NONE, EXTERNAL with external off, IDLE
+ * unless all external arcs count, RESOURCE with order_dependent_off. In `wall`
+ * IDLE is always absent, and the weight is the view's xlen, scaled by the
+ * scenario for messages. */
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
                      const struct ips_scenario *scenario, bool *present);
 

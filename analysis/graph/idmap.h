@@ -1,7 +1,8 @@
 /*
- * A hash map from keys to numbers, or a set of keys: open addressing, doubled
- * when half full. A key is any number but UINT64_MAX. Made for as many keys as
- * a graph has nodes: 24 to 48 bytes a key, 16 to 32 without values.
+ * A hash map from keys to numbers, or a set of keys, with open addressing. It
+ * doubles when half full. A key is any number but UINT64_MAX. The map is
+ * designed for as many keys as a graph has nodes: it takes 24 to 48 bytes a
+ * key, as a set 16 to 32.
  */
 #ifndef IPS_ANALYSIS_GRAPH_IDMAP_H
 #define IPS_ANALYSIS_GRAPH_IDMAP_H
@@ -21,9 +22,10 @@ void ips_idmap_release(struct ips_idmap *m);
 
 /* Makes room for one more key. False: out of memory. */
 bool ips_idmap_reserve(struct ips_idmap *m);
-/* The bytes that the next ips_idmap_reserve() would allocate, mostly 0. */
+/* Returns how many bytes the next ips_idmap_reserve() would allocate, mostly
+ * 0. */
 uint64_t ips_idmap_bytes_to_reserve(const struct ips_idmap *m);
-/* The slot of a key, or the empty slot where it belongs. Call
+/* Returns the slot of a key, or the empty slot where the key belongs. Call
  * ips_idmap_reserve() at least once before. */
 uint64_t ips_idmap_find_slot(const struct ips_idmap *m, uint64_t key);
 static inline bool ips_idmap_has(const struct ips_idmap *m, uint64_t place)

@@ -1,7 +1,8 @@
 /*
- * Private to analysis: how a scenario weights cross arcs, prepared once so that
- * the inner loops do no work that the scenario does not need; and a partial run
- * of the longest path's kernel (path.c), which the contraction also uses.
+ * Private to analysis. Prepares the weights of a scenario's cross arcs once, so
+ * that the inner loops do no work that the scenario does not need. Also
+ * declares a partial run of the longest-path algorithm (path.c), for
+ * ips_joins_make().
  */
 #ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
 #define IPS_ANALYSIS_GRAPH_KERNEL_H
@@ -16,14 +17,16 @@
 enum ips_arc_mode { IPS_ARC_ABSENT, IPS_ARC_ZERO, IPS_ARC_XLEN, IPS_ARC_MTIME };
 
 struct ips_arcs {
-    uint8_t mode[IPS_X_LAST + 1]; /* enum ips_arc_mode by enum ips_xkind */
+    /* for each kind of cross arc (enum ips_xkind): how the arc gets its weight
+     * (enum ips_arc_mode) */
+    uint8_t mode[IPS_X_LAST + 1];
     struct ips_mtime mtime;
 };
 
 void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario);
 
-/* Weight of node i's cross arc, at most IPS_TIME_LIMIT, so EST + weight never
- * wraps. */
+/* Returns the weight of node i's cross arc, at most IPS_TIME_LIMIT, so that EST
+ * + weight never wraps. */
 static inline uint64_t ips_arc_ns(const struct ips_arcs *a, uint8_t mode,
                                   const uint64_t *xlen, uint32_t i)
 {
@@ -45,15 +48,16 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
                   struct ips_err *err) IPS_MUST_USE;
 
 /* Runs every chain as far as possible without remote values. reached[c] is the
- * first node of chain c that depends on a remote in (or comes after a cycle),
- * or the end of the chain. `e` has the EST of all nodes before reached[c];
- * total, t_max and end are not set. */
+ * first node of chain c that depends on a remote receive (or comes after a
+ * cycle), or the end of the chain. `e` has the EST of all nodes before
+ * reached[c]; total, t_max and end are not set. */
 int ips_longest_path_as_far_as_reached(const struct ips_graph *g,
                                        const struct ips_scenario *scenario,
                                        struct ips_est *e, uint32_t *reached,
                                        struct ips_err *err) IPS_MUST_USE;
 
-/* T, the sum of all chain arcs. A chain's first node has no chain arc. */
+/* Returns T, the sum of all chain arcs. A chain's first node has no chain
+ * arc. */
 uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g);
 
 /* Whether a path may end at this node: an END and, in a scenario with a goal,
@@ -66,9 +70,9 @@ static inline bool ips_is_end(const struct ips_graph *g,
            (!scenario->has_goal || node == scenario->goal);
 }
 
-/* Offers the last node of chain c, if it is an END, as a candidate for t_max.
- * Only a strictly greater EST wins, so of several ENDs with equal EST the one
- * offered first stays. */
+/* If the last node of chain c is an END, compares its EST with t_max and makes
+ * it the end of the path if its EST is greater. Of several ENDs with equal EST
+ * the first one stays. */
 static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
                                  const struct ips_scenario *scenario,
                                  uint32_t c)

@@ -77,8 +77,9 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
     }
 }
 
-/* The arc's weight in `wall`, from the aligned clocks of two machines. If
- * alignment errors place the send after its receive, the weight is 0. */
+/* Returns the arc's weight in `wall`, computed from the aligned clocks of the
+ * two machines. If alignment errors place the send after its receive, the
+ * weight is 0. */
 static uint64_t wall_xlen(const struct ips_machine_graph *from,
                           const struct ips_remote_out *o,
                           const struct ips_machine_graph *to,
@@ -93,8 +94,8 @@ static uint64_t wall_xlen(const struct ips_machine_graph *from,
                             ips_out_xlen(a, (uint32_t)(o - a->out)), scenario);
 }
 
-/* Resolves the remote ins of part p; counts in *unmatched those whose position
- * no node wrote. */
+/* Finds the senders of part p's remote receives. Counts in *unmatched the
+ * receives whose position no node wrote. */
 static void resolve_remote_ins(const struct ips_machine_graph *parts,
                                uint32_t part_count, uint32_t p,
                                const uint32_t *node_base,

@@ -19,8 +19,8 @@ static int by_bytes(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Isotonic regression: adjacent values that fall are pooled to their mean,
- * repeatedly, into runs of equal ns. */
+/* Isotonic regression: while a value is less than the one before it, both are
+ * replaced by their mean. This leaves runs of points with equal ns. */
 static void make_monotone(struct point *p, uint32_t count)
 {
     uint64_t sum[IPS_CURVE_POINTS];
@@ -57,8 +57,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The weighted median of the slopes between all pairs of points, which must
- * be monotone. */
+/* Returns the weighted median of the slopes between all pairs of points, which
+ * must be monotone. */
 static uint64_t median_slope(const struct ips_curve *c)
 {
     static const uint32_t most = IPS_CURVE_POINTS * (IPS_CURVE_POINTS - 1) / 2;
@@ -130,7 +130,7 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
 
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
 {
-    /* `low` becomes the first point beyond `bytes` */
+    /* binary search: `low` becomes the first point beyond `bytes` */
     uint32_t low = 0, high = c->count;
     if (c->count == 0)
         return 0;

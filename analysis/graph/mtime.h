@@ -25,7 +25,7 @@
 
 #define IPS_CURVE_POINTS 64u
 #define IPS_CURVE_MAX_BYTES (1ULL << 40)
-/* Limit of the ns of a point: an hour. */
+/* Greatest message time of a point of the curve: an hour. */
 #define IPS_CURVE_MAX_NS 3600000000000ULL
 
 struct ips_curve {
@@ -42,17 +42,17 @@ struct ips_curve {
 int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
                    struct ips_curve *out, struct ips_err *err) IPS_MUST_USE;
 
-/* Message time of `bytes` bytes, at most IPS_TIME_LIMIT (kernel.h); O(log
- * points). */
+/* Returns the message time of `bytes` bytes, at most IPS_TIME_LIMIT (kernel.h);
+ * O(log points). */
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 
-/* A line that is nowhere above the curve; ips_curve_line_above(): a line that
- * is nowhere below it. */
+/* Returns a line that is nowhere above the curve. ips_curve_line_above()
+ * returns a line that is nowhere below it. */
 struct ips_mtime ips_curve_line_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
 
-/* The message time of a scenario whose graph already has ns instead of
- * bytes. */
+/* Returns the message time for a graph that already has ns instead of bytes: 1
+ * ns for each ns. */
 static inline struct ips_mtime ips_mtime_identity(void)
 {
     return (struct ips_mtime){0, 1ULL << 32, 1, 1};
@@ -76,16 +76,17 @@ void ips_mtime_map_release(struct ips_mtime_map *m);
 uint64_t ips_mtime_map_ns(const struct ips_mtime_map *m, uint32_t end,
                           uint64_t bytes);
 
-/* Computes the message time of each remote out of `g` by the graph's map,
- * for `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which
- * the caller frees with ips_free_large(). */
+/* Computes the message time of each remote send of `g` by the graph's map, for
+ * `out_ns` of a view of `g`. Sets *out to an array [g->out_count], which the
+ * caller frees with ips_free_large(). */
 int ips_mtime_compute_outs(const struct ips_graph *g, uint64_t **out,
                            struct ips_err *err) IPS_MUST_USE;
 
-/* ---- from rounds to a point ------------------------------------------- */
+/* ---- statistics of measured round trips --------------------------------- */
 
-/* Result of the rounds of one length: for each round, half of what remains of
- * the round trip without the CPU time of the two ends. */
+/* Statistics of all ping-pong rounds with messages of one length. Each round
+ * counts with half of its round trip, after the CPU time of the two ends was
+ * subtracted. */
 struct ips_half_trips {
     uint32_t rounds;
     uint64_t median_ns;
@@ -97,12 +98,12 @@ struct ips_half_trips {
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count);
 
-/* ---- waking -------------------------------------------------------------- */
+/* ---- cost of waking a peer ---------------------------------------------- */
 
-/* CPU time that a send spends on waking a peer on another processor: the median
- * of sends that do so (apart_ns) less the median of sends to a sleeping peer on
- * the same processor (together_ns), at least 0. [count] each; both are
- * reordered. */
+/* Returns the CPU time that a send spends on waking a peer on another
+ * processor: the median time of sends that do so (apart_ns) minus the median
+ * time of sends to a sleeping peer on the same processor (together_ns), at
+ * least 0. Both arrays have `count` entries and are reordered. */
 uint64_t ips_wake_ns(uint64_t *together_ns, uint64_t *apart_ns, uint32_t count);
 
 #endif

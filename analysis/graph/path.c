@@ -1,10 +1,11 @@
 /*
- * The kernel. Each chain runs until it needs a value that is not computed yet;
- * then the chain waits on that node and another chain runs. A node without a
- * value stores the list of its waiting chains in its EST: the top bit is set,
- * the first waiter's number is in the low bits, and further waiters are linked
- * by chain. So a node that gets its value allocates nothing and looks nothing
- * up.
+ * The inner loops of ips_longest_path(). "Running" a chain means computing the
+ * EST of its nodes, one after another. Each chain runs until it needs a value
+ * that is not computed yet; then the chain waits on that node and another chain
+ * runs. A node without a value stores the list of its waiting chains in its
+ * EST: the top bit is set, the first waiter's number is in the low bits, and
+ * further waiters are linked by chain. So giving a node its value needs neither
+ * an allocation nor a lookup.
  *
  * Most of the time goes to mispredicted branches, some 20 cycles each, and to
  * cache misses. Therefore a node has only one unpredictable branch: whether the
@@ -25,13 +26,14 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-/* EST of a node that has no value yet and for which no chain waits */
+/* `est` of a node that has no value yet and for which no chain waits */
 #define UNKNOWN UINT64_MAX
-/* set in the EST of a node without a value; low bits: the chain that waits */
+/* set in `est` of a node that has no value yet and for which a chain waits; the
+ * low bits are the number of that chain */
 #define WAITER_BIT (1ULL << 63)
 #define AHEAD 64u /* nodes are prefetched this far ahead */
 #define PIECE 16u /* number of nodes prefetched at a time */
-/* while fewer chains than this are ready, one more is started */
+/* if fewer chains than this are ready, the next chain is started */
 #define IN_TURN 64u
 #define STALL_NAMED 10
 #define SELDOM(c) __builtin_expect(c, 0)
@@ -40,30 +42,31 @@ struct cursor {
     uint64_t e;         /* EST of the node before `pos`, 0 at the start of the
                            chain */
     uint32_t pos;       /* next node to compute */
-    uint32_t stop_node; /* the next node with a remote in, or `end` */
+    uint32_t stop_node; /* the chain's next remote receive, or `end` */
     uint32_t end;       /* one past the chain's last node */
-    uint32_t in;        /* index of the chain's next remote in */
+    uint32_t in;        /* index in g->in of the chain's next remote receive */
     uint32_t next;      /* next chain waiting on the same node */
-    uint32_t asked; /* nodes before `asked` + AHEAD are prefetched already */
+    uint32_t asked;     /* nodes before `asked` + AHEAD have been prefetched */
 };
 
 struct kernel {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    const uint64_t *in_value; /* values of the remote ins; NULL: chains stop at
-                                 remote ins */
+    const uint64_t *in_value; /* values of the remote receives; NULL: chains
+                                 stop at remote receives */
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] position of each chain */
-    uint32_t absent;    /* bit of each enum ips_xkind whose arcs are absent in
-                           this scenario */
-    uint32_t odd; /* bit of each enum ips_xkind whose arcs are absent or have a
-                     weight */
+    uint32_t absent; /* bit set of the kinds (enum ips_xkind) of arcs that are
+                        absent in this scenario */
+    uint32_t odd;    /* bit set of the kinds (enum ips_xkind) of arcs that are
+                        absent or have a weight */
     /* Queue of ready chains: heads of lists that are linked by cursor.next. A
      * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
-    ips_u128 passed; /* sum of w of all nodes that have values */
-    uint64_t bits;   /* bitwise or of all times met, for the check of limits */
+    ips_u128 passed; /* sum of `w` of all nodes computed so far */
+    uint64_t bits;   /* bitwise OR of all computed times, to check against
+                        IPS_TIME_LIMIT */
 };
 
 /* The state of the kernel's loops. Its address never escapes, so the
@@ -77,7 +80,7 @@ struct run {
     uint8_t *crossed;
     struct cursor *cur;
     uint32_t *ready;
-    size_t from, to; /* the ready chains are ready[from .. to) */
+    size_t from, to; /* the queue of ready chains is ready[from .. to) */
     ips_u128 passed;
     uint64_t bits;
     uint32_t none, absent, odd;
@@ -131,7 +134,7 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
         scenario->order_dependent_off ? IPS_ARC_ABSENT : by_itself;
     a->mode[IPS_X_EXTERNAL] =
         scenario->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
-    /* In `wall` idle time is part of the chain's arc
+    /* In the weighting `wall` idle time is part of the chain arc
      * (analysis/graph/view.c). */
     a->mode[IPS_X_IDLE] = !wall && scenario->external == IPS_EXTERNAL_ALL
                               ? IPS_ARC_XLEN
@@ -149,9 +152,9 @@ uint64_t ips_graph_sum_chain_arcs(const struct ips_graph *g)
     return total;
 }
 
-/* A prefetch is only a hint, so it may point after the end of an array. This
- * function must be inline: otherwise the compiler takes it for a function
- * without effect and removes the calls. */
+/* A prefetch is only a hint, so it may point after the end of an array. The
+ * function must be inlined: otherwise the compiler sees no effect in it and
+ * removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_chain(const struct run *r, size_t i)
 {
@@ -169,9 +172,9 @@ prefetch_chain(const struct run *r, size_t i)
     __builtin_prefetch(r->k->g->xlen + i + 8);
 }
 
-/* Runs chain c, whose cursor is *cur, to its next remote in or its end. If
- * the chain stops earlier (cur->pos < cur->stop_node), it now waits for
- * another node's value. */
+/* Runs chain c, whose cursor is *cur, to its next remote receive or its end. If
+ * the chain stops earlier (cur->pos < cur->stop_node), it now waits for another
+ * node's value. */
 static inline __attribute__((always_inline)) void
 run_chain_to_remote_in(struct run *r, uint32_t c, struct cursor *cur)
 {
@@ -215,13 +218,13 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* this chain's sum is below 2^62, or `bits` shows that
-                            it is not */
+    r->passed += passed; /* this chain's sum does not wrap: it is below 2^62, or
+                            the check of `bits` fails */
     r->bits |= bits;
 }
 
-/* Computes the node at the cursor, which has a remote in. False: the remote
- * value is not known. */
+/* Computes the node at the cursor, which is a remote receive. Returns false if
+ * the remote value is not known. */
 static inline __attribute__((always_inline)) bool
 compute_remote_in_node(struct run *r, struct cursor *cur)
 {
@@ -247,8 +250,8 @@ compute_remote_in_node(struct run *r, struct cursor *cur)
     return true;
 }
 
-/* Takes the first chain of the list at index `at` of the queue; the rest of the
- * list, if any (*left), stays there. */
+/* Removes and returns the first chain of the list at index `at` of the queue.
+ * *left is set to whether the list has more chains, which stay there. */
 static inline __attribute__((always_inline)) uint32_t
 take_chain(const struct run *r, size_t at, bool *left)
 {
@@ -258,10 +261,11 @@ take_chain(const struct run *r, size_t at, bool *left)
     return c;
 }
 
-/* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns,
- * because a chain that waited for its turn finds much of what it needs and runs
- * far. The exception are two chains that answer each other: if `cur` waits for
- * the chain that it woke last, that chain runs next. */
+/* Removes from the queue and returns the chain that runs after `cur` stopped,
+ * or NO_CHAIN. Chains take turns, because the values that a chain needs are
+ * computed while it waits for its turn, so it then runs far. Two chains that
+ * answer each other are the exception: if `cur` waits for the chain that it
+ * woke last, that chain runs next. */
 static inline __attribute__((always_inline)) uint32_t
 take_next_chain(struct run *r, const struct cursor *cur)
 {
@@ -331,7 +335,7 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
         m->per_byte_q32 == 1ULL << 32 &&
         (m->scale_den == 0 || m->scale_num == m->scale_den))
         k->arcs.mode[IPS_X_DATA] = IPS_ARC_XLEN;
-    /* IPS_X_NONE is left out: a node of this kind has no cross predecessor. */
+    /* Skip IPS_X_NONE: a node of this kind has no cross predecessor. */
     for (int x = IPS_X_NONE + 1; x <= IPS_X_LAST; x++) {
         k->absent |= (uint32_t)(k->arcs.mode[x] == IPS_ARC_ABSENT) << x;
         k->odd |= (uint32_t)(k->arcs.mode[x] != IPS_ARC_ZERO) << x;

@@ -1,7 +1,7 @@
 /*
- * Longest path of a graph whose remote references are all resolved (ALGORITHMS
- * 2): EST(v) = max(EST(pred) + w, EST(xpred) + xw). Each chain runs until it
- * needs a value that is not computed yet; then another chain runs. No
+ * Computes the longest path of a graph whose remote references are all resolved
+ * (ALGORITHMS 2): EST(v) = max(EST(pred) + w, EST(xpred) + xw). Each chain runs
+ * until it needs a value that is not computed yet; then another chain runs. No
  * recursion, no topological sort.
  *
  * Ties: the chain arc wins; among equal ENDs the lowest (machine, process,
@@ -19,7 +19,8 @@ struct ips_est {
     uint64_t *est;    /* [node_count] earliest time of each node, ns */
     uint8_t *crossed; /* [node_count] 1: the cross arc determined the node's
                          EST */
-    uint64_t t_max; /* greatest EST of an END; with a goal, that of the goal */
+    /* greatest EST of an END; with a goal, the EST of the goal */
+    uint64_t t_max;
     uint32_t end;   /* the END with EST t_max; IPS_NO_NODE in an empty
                        graph */
     uint64_t total; /* T: sum of all chain arcs (first nodes have none) */
@@ -79,12 +80,11 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
                   struct ips_err *err) IPS_MUST_USE;
 
 /* Walks back from `from_end` along the winning arcs and stores the path in
- * *out. Stops at a START or, in a slave's subgraph, at a node whose remote
- * arc won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the
- * first node of a chain may stand for a path that leads to it and was left
- * out: such a node is no START, or has w > 0. The first segment of a path
- * that begins there starts at IPS_NO_NODE; the slave expands that segment
- * with ips_path_between(). */
+ * *out. Stops at a START or, in a slave's subgraph, at a node whose remote arc
+ * won: *stop is then that node, else IPS_NO_NODE. In a reduced graph the first
+ * node of a chain may replace a path that leads to it. Such a node is no START,
+ * or has w > 0. The first segment of a path that begins there starts at
+ * IPS_NO_NODE; the slave expands that segment with ips_path_between(). */
 int ips_path_walk(const struct ips_graph *g,
                   const struct ips_scenario *scenario, const struct ips_est *e,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,

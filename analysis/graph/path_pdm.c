@@ -1,8 +1,9 @@
 /*
- * Longest path by label correcting with a deque. From IPS-11: a node that was
- * never in the queue is appended at the tail; a node that was in it before is
- * put at the head. A cycle would be relaxed for ever, so the graph is first
- * checked for cycles by repeatedly removing nodes without open in-arcs.
+ * Computes the longest path by label correcting with a deque. From IPS-11: a
+ * node that was never in the queue is appended at the tail; a node that was in
+ * it before is put at the head. A cycle would be relaxed for ever, so the graph
+ * is first checked for cycles by repeatedly removing nodes without open
+ * in-arcs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ enum queued { NEVER = 0, WAS = 1, IS = 2 };
 struct pdm {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    uint64_t *label;     /* [n] longest path to each node so far, ns */
+    uint64_t *label;     /* [n] length of the longest path to each node found so
+                            far, ns */
     uint8_t *reached;    /* [n] 1: the node has a label */
     uint8_t *queued;     /* [n] enum queued of each node */
     uint8_t *first;      /* [n] 1: first node of its chain */

@@ -35,7 +35,7 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
         last->chain == seg->chain && last->to == seg->from &&
         last->from !=
-            IPS_NO_NODE) { /* a segment from IPS_NO_NODE stands for a path that
+            IPS_NO_NODE) { /* a segment from IPS_NO_NODE replaces a path that
                               was left out, so it is not merged */
         last->to = seg->to;
         last->ns += seg->ns;
@@ -53,13 +53,14 @@ static enum ips_segment_kind cross_kind(uint8_t xkind)
 /* Where a walk back along the winning arcs ended. */
 struct walk {
     uint32_t at;
-    bool remote; /* the arc that won at `at` comes from another machine */
+    bool remote; /* true: the arc that won at node `at` comes from another
+                    machine */
 };
 
 /* Walks back from node i along the winning arcs and calls `seen` with each
- * segment, the last one first. Stops at node `until` (IPS_NO_NODE: only
- * where the path begins or another machine's arc won). *w is set to where
- * the walk ended. */
+ * segment, the last one first. Stops at node `until`, at the beginning of the
+ * path, or where another machine's arc won. `until` may be IPS_NO_NODE. *w is
+ * set to where the walk ended. */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
                      struct walk *w, struct ips_err *err)
@@ -124,8 +125,9 @@ static int put_before(void *arg, const struct ips_path_segment *seg,
     return 0;
 }
 
-/* Walks once to count and once to store: a path may have as many segments as
- * the graph has nodes, and fresh memory costs more than the second walk. */
+/* Walks twice, once to count and once to store: a path may have as many
+ * segments as the graph has nodes, and growing the array would cost more than
+ * the second walk. */
 static int walk_into(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, struct ips_path *out,
                      struct walk *w, struct ips_err *err)
@@ -150,7 +152,7 @@ int ips_path_walk(const struct ips_graph *g,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,
                   struct ips_err *err)
 {
-    (void)scenario; /* `e` says which arcs won */
+    (void)scenario; /* not needed: `e` shows which arcs won */
     struct walk w;
     memset(out, 0, sizeof(*out));
     *stop = IPS_NO_NODE;

@@ -1,8 +1,8 @@
 /*
- * Numbers of 7 bits a byte, low bits first, and signed differences, for data
- * that is written and read in millions. There are no bounds checks: a writer
- * needs room for IPS_VARINT_BYTES a number; a reader needs as many readable
- * bytes after the last number, and checks afterwards whether it read too far.
+ * Encodes numbers with 7 bits a byte, low bits first, and signed differences,
+ * for arrays of millions of numbers. There are no bounds checks: a writer needs
+ * room for IPS_VARINT_BYTES a number; a reader needs as many readable bytes
+ * after the last number, and checks afterwards whether it read too far.
  */
 #ifndef IPS_ANALYSIS_GRAPH_VARINT_H
 #define IPS_ANALYSIS_GRAPH_VARINT_H
@@ -30,8 +30,8 @@ static inline const uint8_t *ips_varint_get(const uint8_t *at, uint64_t *v)
     return at;
 }
 
-/* The difference modulo 2^64 in zigzag form: a number that is small if the
- * difference is small in either direction. */
+/* Returns the difference to - from (modulo 2^64) in zigzag form: a number that
+ * is small if the difference is small in either direction. */
 static inline uint64_t ips_varint_zigzag(uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;

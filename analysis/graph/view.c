@@ -25,11 +25,12 @@ uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
     if (xkind != IPS_X_DATA)
         return 0;
     struct ips_mtime once = scenario->mtime;
-    once.scale_num = once.scale_den = 1; /* the kernel applies the scale */
+    /* the scale is applied later, in path.c */
+    once.scale_num = once.scale_den = 1;
     return ips_min_u64(apart, ips_mtime_ns(&once, len));
 }
 
-/* ---- sched ---- */
+/* ---- the weighting sched ---- */
 
 static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
                                       uint32_t first, struct ips_view *v)
@@ -41,14 +42,14 @@ static void set_sched_weights_of_node(const struct ips_graph *g, uint32_t i,
     if (!outside || x == IPS_NO_NODE)
         return;
     /* If the cross predecessor is the chain predecessor, the chain arc between
-     * the same two nodes already contains what ran meanwhile. */
+     * the same two nodes already contains the work done in that time. */
     uint64_t apart = ips_sub_sat(g->at[i], g->at[x]);
     if (x + 1 == i && i != first)
         apart = ips_sub_sat(apart, v->own_w[i]);
     v->own_xlen[i] = ips_min_u64(g->xlen[i], apart);
 }
 
-/* ---- wall ---- */
+/* ---- the weighting wall ---- */
 
 /* Whether node i's sleep belongs to a cross arc or, with external off, to no
  * arc. False: it stays in the chain's arc. */
@@ -120,7 +121,7 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
     return rc;
 }
 
-/* ---- all ---- */
+/* ---- making a view ---- */
 
 static int apply_weighting(const struct ips_graph *g,
                            const struct ips_scenario *scenario,
@@ -193,8 +194,8 @@ static int subtract_probe(struct ips_view *v,
     return 0;
 }
 
-/* Counts waits of unknown end as work, as if whatever ended them had worked
- * all the time. */
+/* Counts waits whose end has no arc as work, as if their unknown waker had
+ * worked all the time. */
 static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
                        struct ips_err *err)
 {

@@ -19,10 +19,9 @@
  *
  * A scenario may leave out the cost of recording: `probe` is then subtracted
  * from the chain arcs of `cpu` and `sched`. This is refused in `wall`: its
- * weights are differences of clock readings, so if only one arc became shorter,
- * the waits of other threads for it would stay as long as they were and the
- * path would be the elapsed time of no possible run. A replay computes how long
- * a run without recording would have taken.
+ * weights are differences of clock readings, so if one arc became shorter, the
+ * waits of other threads for it would not, and no run could have a path of that
+ * length. A replay computes how long a run without recording would have taken.
  *
  * A scenario with `unended` counts waits whose end has no arc as work for their
  * whole length. Its longest path is an upper bound, whatever ended those waits.
@@ -62,9 +61,9 @@ int ips_graph_apply_probe_and_unended(const struct ips_graph *g,
                                       struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 
-/* Weight in `wall` of an arc from a node passed at `from` to a node that was
- * passed at `to` after `wait` ns of sleep for this arc. `len` is the bytes
- * of a DATA arc. */
+/* Returns the weight in `wall` of an arc from a node passed at `from` to a node
+ * passed at `to` after `wait` ns of sleep for this arc. `len` is the length of
+ * a DATA arc in bytes. */
 uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
                           uint8_t xkind, uint64_t len,
                           const struct ips_scenario *scenario);

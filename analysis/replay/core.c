@@ -1,12 +1,12 @@
 /*
- * Cores of machines with load, if loads have turns (turn_ns of the machine;
- * replay.h has the rules). Each core is a machine with one core in rp.machine.
- * Its virtual clock advances as without load, and stands still while its loads
- * have their turn. So the end of the chains' turn is a virtual time, `turn_v`,
- * like the completions, and which of them comes first is exact.
+ * Models each core separately on machines with load and turns (turn_ns of the
+ * machine). replay.h has the rules. Each core is a machine with one core in
+ * rp.machine. Its virtual clock advances as if there were no load, and stops
+ * while its loads have their turn. So the end of the chains' turn is a virtual
+ * time, `turn_v`, as completions are, and the comparison of the two is exact.
  *
- * Only speed, load, count and idle time are used of the machine itself, whose
- * number the chains store.
+ * Chains store the number of the machine itself. Of that machine only speed,
+ * load, count and idle time are used.
  */
 #include <stdlib.h>
 
@@ -16,9 +16,9 @@
  * time is added to the chains' turn. Measured: docs/papers.md. */
 #define FORGIVEN_SHIFT 2u
 
-/* ---- what a core is ------------------------------------------------------ */
+/* ---- load and turn of a core -------------------------------------------- */
 
-/* The share of load b that core j of n has. */
+/* Returns the share of load b that core j of n has. */
 static struct ips_ratio load_of_core(struct ips_ratio b, uint32_t n, uint32_t j)
 {
     uint32_t whole = b.num / b.den, rest = b.num % b.den;
@@ -35,7 +35,7 @@ static uint64_t scale_work(uint64_t x, struct ips_ratio by)
     return (uint64_t)((ips_u128)x * by.num / by.den);
 }
 
-/* Length of the chains' turn in ns of work at speed 1. */
+/* Returns the length of the chains' turn in ns of work at speed 1. */
 static uint64_t turn_work(const struct rp_machine *core)
 {
     return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
@@ -47,7 +47,7 @@ static void set_end_of_chains_turn(const struct rp *r, struct rp_machine *core)
         core->is.load.num ? core->v0 + (turn_work(core) << r->bits) : RP_NEVER;
 }
 
-/* ---- set up -------------------------------------------------------------- */
+/* ---- initialisation ----------------------------------------------------- */
 
 static bool has_turns(const struct ips_replay_ask *ask, uint32_t m)
 {
@@ -127,7 +127,7 @@ void rp_cores_begin(struct rp *r)
         set_end_of_chains_turn(r, &r->machine[i]);
 }
 
-/* The longest turn of loads that machine m ever has on one core. */
+/* Returns the longest turn that loads have on one core of machine m. */
 static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
@@ -156,7 +156,7 @@ ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total)
            turns * (most_turn_ns(r, m) + core->is.turn_ns);
 }
 
-/* ---- chains come and go -------------------------------------------------- */
+/* ---- chains that join and leave a core ---------------------------------- */
 
 static void put_chain_on_core(struct rp *r, uint32_t i, uint32_t c,
                               uint64_t w_v, uint64_t now)
@@ -207,7 +207,8 @@ static bool is_free(const struct rp_machine *core)
     return core->count == 0 && core->is.load.num == 0 && !core->is_stopped;
 }
 
-/* Compares chains plus load: 1 if a has more than b, 0 if equal, -1 if less. */
+/* Compares the number of chains plus load: 1 if a has more than b, 0 if equal,
+ * -1 if less. */
 static int compare_chains_plus_load(const struct rp_machine *a,
                                     const struct rp_machine *b)
 {
@@ -269,7 +270,7 @@ void rp_cores_place(struct rp *r)
     }
 }
 
-/* ---- what happens on a core ---------------------------------------------- */
+/* ---- events on a core --------------------------------------------------- */
 
 void rp_cores_update_next_event(struct rp *r, uint32_t i)
 {
@@ -314,8 +315,8 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
     set_end_of_chains_turn(r, core);
 }
 
-/* Returns the chain with the lowest number, and not the one with the least work
- * left: what is left of an arc depends on how arcs were merged. */
+/* Returns the chain with the lowest number. The chain with the least work left
+ * would be a bad choice, because that work depends on how arcs were merged. */
 static struct rp_item first_chain(const struct rp_machine *core)
 {
     struct rp_item best = {.key = RP_NEVER};
@@ -328,8 +329,9 @@ static struct rp_item first_chain(const struct rp_machine *core)
     return best;
 }
 
-/* Core i has had no chain for turn_ns: pulls one from the core with the most
- * chains plus load, if that core has more than one more. */
+/* Called when core i has had no chain for turn_ns. Moves a chain to it from the
+ * core with the most chains plus load, if that sum exceeds core i's load by
+ * more than one. */
 static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;

@@ -21,8 +21,8 @@ static bool has_cross_arc(const struct ips_graph *g, uint32_t i)
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
 }
 
-/* Marks in `to` the nodes that are kept; returns the number of nodes of the new
- * graph. */
+/* Marks in `to` the nodes that the new graph keeps. Returns the number of its
+ * nodes. */
 static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
                           size_t cuts, uint32_t *to)
 {
@@ -77,8 +77,8 @@ static void set_idle_arc(struct making *m, uint32_t k, uint64_t ns)
     m->out->made[k] = 1;
 }
 
-/* Adds node i, with w ns of work since the last node, and the nodes that its
- * `idle` ns need. xpred is set later by link_arcs(). */
+/* Adds node i, with w ns of work since the last node, and the extra nodes for
+ * its `idle` ns. xpred is set later by link_arcs(). */
 static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
 {
     const struct ips_graph *g = m->g;
@@ -109,7 +109,8 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
     *to = g->chains[c];
     to->first = m->next;
     for (uint32_t i = first; i < end; i++) {
-        uint64_t done = 0; /* work of the arc into i that earlier cuts took */
+        /* work of the arc into i that is before earlier cuts */
+        uint64_t done = 0;
         for (; m->cut < m->cut_end && m->cut->node == i; m->cut++) {
             uint64_t part = ips_min_u64(m->cut->w, g->w[i]) - done;
             m->cut->at = append_node(m, i, IPS_NODE_AUX, w + part) + 1;
@@ -127,8 +128,8 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
     to->count = m->next - to->first;
 }
 
-/* Runs after all nodes are added, because an arc may come from a node with a
- * higher number. */
+/* Sets the cross predecessors. Runs after all nodes are added, because an arc
+ * may come from a node with a higher number. */
 static void link_arcs(struct making *m)
 {
     struct ips_graph *to = &m->out->g;

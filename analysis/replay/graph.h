@@ -1,6 +1,5 @@
 /*
- * Makes the graph that is replayed from the whole graph: it has what the replay
- * needs and no more.
+ * Reduces the graph of a run to the graph that is replayed.
  *  - Nodes without cross arcs are merged with the next node of their chain, so
  *    the work between two remaining nodes is one arc. Processor sharing does
  *    not see the difference, so every answer stays the same.
@@ -26,7 +25,7 @@ struct ips_replay_graph {
      * arcs into of[k-1]+1 .. of[k]; none if they are equal */
     uint32_t *of;
     uint32_t
-        *to; /* [node count of the whole graph] the node of `g` that replaces
+        *to; /* [node count of the whole graph] node of `g` that corresponds to
                 each node, or IPS_NO_NODE if the node was merged */
     /* [g.node_count] 1: the node's cross arc is an added IDLE arc */
     uint8_t *made;

@@ -1,5 +1,6 @@
 /*
- * Locks of a replay: who gets a unit next (replay.h has the rule).
+ * Locks of a replay: decides which chain gets a unit next (replay.h has the
+ * rule).
  *
  * A unit is not granted in the middle of an event: several chains may ask at
  * one moment, and the order in which events of that moment are processed must

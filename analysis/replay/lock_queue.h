@@ -1,31 +1,32 @@
 /*
- * Work queues without a dispatcher: threads that take the next piece of work
- * from a shared place under a lock. The thread that got the lock first took the
- * piece; on other machines a faster thread does more of them.
+ * Finds work queues without a dispatcher: threads that take the next piece of
+ * work from shared memory under a lock. The thread that gets the lock first
+ * takes the piece; on other machines a faster thread does more of them.
  *
- * A worker's chain is cut into what it does before it first takes the lock, a
- * piece from each taking to the next one, and from the last taking on, when no
- * work was left, its tail. A replay decides anew who does which piece: the next
- * one, in the order in which they were taken as recorded, goes to the worker
- * that gets the lock next. What a chain did after a piece, until it asked for
- * the lock again, goes with the piece (as in queue.h).
+ * A worker's chain is cut into parts: the part before it first takes the lock;
+ * a piece from each time it takes the lock to the next time; and the `tail`
+ * from the last time on, when no work was left. A replay decides anew who does
+ * which piece: the next one, in the order in which they were taken as recorded,
+ * goes to the worker that gets the lock next. The activity of a chain after a
+ * piece, until it asked for the lock again, belongs to the piece (as in
+ * queue.h).
  *
  * A graph cannot tell such threads from threads that take the lock for work of
  * their own. So threads form a queue only if all of this holds (else the order
  * stays as recorded):
- *  - Every taking of the lock is known, and when it was.
+ *  - Every time that a thread took the lock is known.
  *  - The workers, which are all chains that took the lock more than once, are
  *    threads created by one chain that is not one of them.
  *  - Each took the lock for the last time after all pieces were taken: they
  *    stop together, because no work is left.
  *  - None does much after that: a tail has at most a fourth of a piece's work.
  *  - They did not divide the work evenly: two of them differ by at least two
- *    pieces, and by at least two takings of all locks together. (Threads with
- *    work of their own all have the same number, give or take one, whichever
- *    locks they use for it.)
+ *    pieces, and by at least two in how often they took any lock. (Threads with
+ *    work of their own take locks equally often, give or take one.)
  *  - The numbers of pieces of the workers have no common divisor but 1: else
  *    the lock may be taken twice or more for a piece.
- *  - A piece gives the lock back, and exchanges nothing with others but locks.
+ *  - Each piece releases the lock, and has no cross arcs to or from other
+ *    pieces or threads but those of locks.
  *
  * If two locks qualify, the one taken more often is used. At most 16 candidate
  * locks are tried.

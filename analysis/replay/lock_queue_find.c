@@ -17,20 +17,20 @@ struct unit_take {
 struct finding {
     const struct ips_graph *g;
     const struct ips_replay_locks *locks;
-    struct unit_take *t; /* [count] takings, sorted by lock and time */
+    struct unit_take *t; /* [count] all acquisitions, sorted by lock and time */
     uint32_t count;
-    uint32_t *span;    /* [lock_count + 1] where each lock's takings begin in
-                          `t` */
-    uint32_t *order;   /* [lock_count] locks, most takings first */
+    uint32_t *span;    /* [lock_count + 1] index in `t` of each lock's first
+                          acquisition */
+    uint32_t *order;   /* [lock_count] locks, most acquisitions first */
     uint8_t *does;     /* [nodes] 1: takes a unit, 2: gives one back, else
                           0 */
     uint32_t *lock_of; /* [nodes] the lock, for nodes that take or give */
     uint32_t *of;      /* [nodes] 0, or 1 + the piece that contains the node */
     bool *busy;        /* [chains] the chain is in another queue already */
-    uint32_t *all;     /* [chains] number of takings of any lock */
-    uint32_t *taken_unit; /* [chains] number of takings of the current lock; in
-                             add_pieces_if_valid() the node where the chain's
-                             next piece has to begin */
+    uint32_t *all;     /* [chains] number of acquisitions of all locks */
+    uint32_t *taken_unit; /* [chains] number of acquisitions of the current
+                             lock; in add_pieces_if_valid() the node where the
+                             chain's next piece has to begin */
     uint32_t *number;     /* [chains] index of the chain as a worker */
     uint32_t *who;        /* [who_count] chains that took the current lock,
                              ascending */
@@ -85,7 +85,7 @@ static void list_takings(struct finding *f, const uint64_t *when)
     qsort(f->order, f->locks->lock_count, sizeof(*f->order), by_takings);
 }
 
-/* The chain that created chain c, or UINT32_MAX. */
+/* Returns the chain that created chain c, or UINT32_MAX. */
 static uint32_t maker_of(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
@@ -110,8 +110,8 @@ static int by_number(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-/* Lists in `who` the chains that took the lock, and counts how often each
- * did; `t` has the `n` takings. */
+/* Lists in `who` the chains that took the lock, and counts how often each did;
+ * `t` has the lock's `n` acquisitions. */
 static void count_takings(struct finding *f, const struct unit_take *t,
                           uint32_t n)
 {
@@ -134,8 +134,8 @@ static void extend_range(struct range *r, uint32_t x)
     r->most = ips_max_u32(r->most, x);
 }
 
-/* The number of chains that took the lock more than once, if they are threads
- * with one creator that did not divide the work evenly; else 0. */
+/* Returns the number of chains that took the lock more than once, if they are
+ * threads with one creator and did not divide the work evenly; else 0. */
 static uint32_t count_workers_if_uneven(const struct finding *f)
 {
     const struct ips_graph *g = f->g;
@@ -159,8 +159,8 @@ static uint32_t count_workers_if_uneven(const struct finding *f)
     return own.most - own.least < 2 || all.most - all.least < 2 ? 0 : workers;
 }
 
-/* Adds the workers to the result, if the last taking of each is after all
- * pieces. Else returns false. */
+/* Adds the workers to the result. Returns false if a worker took the lock for
+ * the last time before all pieces were taken. */
 static bool add_workers_if_all_ended(struct finding *f,
                                      const struct unit_take *t, uint32_t n,
                                      uint32_t workers)
@@ -191,8 +191,8 @@ static bool add_workers_if_all_ended(struct finding *f,
     return false;
 }
 
-/* The end of the piece that begins at node i; *given is set to whether the
- * piece gives the lock back. */
+/* Returns the end of the piece that begins at node i. Sets *given to whether
+ * the piece gives the lock back. */
 static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
                           bool *given)
 {
@@ -234,7 +234,8 @@ static void mark_pieces(struct finding *f, uint32_t from, bool is)
             f->of[i] = is ? p + 1 : 0;
 }
 
-/* Whether the pieces from number `from` on exchange nothing but locks. */
+/* Whether the pieces from number `from` on have no cross arcs to or from other
+ * nodes but those of locks. */
 static bool exchanges_only_locks(const struct finding *f, uint32_t from)
 {
     const struct ips_graph *g = f->g;
@@ -249,7 +250,7 @@ static bool exchanges_only_locks(const struct finding *f, uint32_t from)
     return true;
 }
 
-/* Work in ns of the arcs after node `from` up to node `to`. */
+/* Returns the work, in ns, of the arcs after node `from` up to node `to`. */
 static uint64_t work_between(const struct ips_graph *g, uint32_t from,
                              uint32_t to)
 {
@@ -259,7 +260,7 @@ static uint64_t work_between(const struct ips_graph *g, uint32_t from,
     return w;
 }
 
-/* Whether the workers do little after no work is left. */
+/* Whether the workers do little when no work is left. */
 static bool tails_are_short(const struct finding *f, uint32_t piece,
                             uint32_t worker)
 {

@@ -1,13 +1,14 @@
 /*
- * Messages that share a medium. A transfer is work of the receiving node on a
- * machine with one core, which is the medium; when that work is done, MTIME(0)
- * remains. A message that a chain reads in pieces is one transfer.
+ * Messages that share a medium. The medium is modelled as a machine with one
+ * core, and a transfer as work of the receiving node on it. The message arrives
+ * MTIME(0) after that work is done. A message that a chain reads in pieces is
+ * one transfer.
  *
  * arrive[i] of a node that receives through a medium is RP_UNKNOWN from the
- * send on, with its low bit set if the chain waits; then the time of arrival,
- * which is above 0. It is 0 for all other nodes. The time that an idle medium
- * saved up is subtracted from the next transfer; if it covers the whole
- * transfer, there is no work.
+ * send on, with its low bit set if the chain waits. Later it is the time of
+ * arrival, which is above 0. For all other nodes it is 0. The time that an idle
+ * medium saved up (token bucket) is subtracted from the next transfer. If it
+ * covers the whole transfer, there is no work.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,10 @@ void rp_media_release(struct rp *r)
     free(r->bucket);
 }
 
-/* ---- token bucket
- * ---------------------------------------------------------- */
+/* ---- token bucket ------------------------------------------------------- */
 
-/* Returns what remains of a transfer of `all` after it used the time that
- * medium m saved up; both in units of virtual time (_v). */
+/* Subtracts from a transfer of `all` the time that medium m saved up. Returns
+ * the rest. Both are in units of virtual time (_v). */
 static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
                             uint64_t now)
 {
@@ -67,7 +67,7 @@ static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
     return all - has;
 }
 
-/* How long a message of `bytes` bytes occupies its medium, in ns. */
+/* Returns how many ns a message of `bytes` bytes occupies its medium. */
 static uint64_t message_work_ns(const struct rp *r, size_t pair, uint64_t bytes)
 {
     if (r->ask->wire && r->ask->wire[pair])
@@ -75,8 +75,8 @@ static uint64_t message_work_ns(const struct rp *r, size_t pair, uint64_t bytes)
     return ips_sub_sat(rp_mtime_ns(r, pair, bytes), rp_mtime_ns(r, pair, 0));
 }
 
-/* One chain may receive one send several times: a message that is read in
- * pieces. It is one transfer, that of its first receive `i`. Returns the first
+/* A chain may read one message in pieces, with several receives of one send.
+ * They are one transfer, that of the first receive `i`. Returns the first
  * receive of the same send by another chain, or IPS_NO_NODE. Receives of one
  * chain are adjacent in the list, because it is sorted by node. */
 static uint32_t next_message_of_send(const struct rp *r, uint32_t i)

@@ -1,8 +1,9 @@
 /*
- * Work queues of a replay: which result a dispatcher takes next (queue.h has
- * the terms, replay.h the rule). The chains of a dispatcher and its workers go
- * from piece to piece. The node that followed a piece as recorded is `bound`: a
- * chain that comes to a bound node continues elsewhere.
+ * Work queues of a replay: decides which result a dispatcher takes next
+ * (queue.h has the terms, replay.h the rule). The replay runs the chains of a
+ * dispatcher and its workers piece by piece. The node that followed a piece in
+ * the recorded chain is `bound`: a chain that comes to a bound node continues
+ * at another piece.
  *
  * As with locks, a result is not taken in the middle of an event: a dispatcher
  * that may take one is counted in queue_due, and rp_run() calls
@@ -20,14 +21,14 @@ struct worker {
     uint32_t first, last; /* list of blocks given to the worker, or NONE */
     bool waits, has_stopped;
     uint32_t sent;   /* number of results sent */
-    uint64_t come_t; /* when the worker's last result arrives: its results
+    uint64_t come_t; /* when the worker's latest result arrives; its results
                         arrive in order */
 };
 struct dispatcher {
     uint32_t turn;        /* the next turn */
     uint32_t first, last; /* list of blocks whose results have arrived */
-    /* takes_result: the dispatcher is receiving a result; waits: it waits
-     * for one */
+    /* takes_result: the dispatcher is receiving a result. waits: the dispatcher
+     * waits for a result. */
     bool takes_result, waits;
 };
 struct rp_queues {
@@ -40,7 +41,7 @@ struct rp_queues {
     struct dispatcher *queue;
     uint32_t *next;   /* [blocks] next in the list of arrived results or given
                          blocks */
-    uint32_t *holder; /* [blocks] worker that does the block */
+    uint32_t *holder; /* [blocks] worker to which the block was given */
     uint64_t *come_t; /* [blocks] when its result arrived */
     uint32_t *number; /* [blocks] ordinal among its worker's results */
     uint32_t *piece;  /* [lock_queues] next piece of the queue */
@@ -233,7 +234,8 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
     return s->is->worker[s->holder[low]].chain;
 }
 
-/* The block whose result begins to arrive with node i's message, or NONE. */
+/* Returns the block whose result begins to arrive with node i's message, or
+ * NONE. */
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i)
 {
     uint32_t at = r->queues->at[i];
@@ -251,8 +253,8 @@ void rp_schedule_result_of_node(struct rp *r, uint32_t i, uint64_t now)
     uint32_t d =
         s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
     if (rp_by_medium(r, ask)) {
-        if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough time for
-                                            the whole transfer */
+        if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved up enough time
+                                            for the whole transfer */
             rp_schedule_result(r, b, rp_medium_arrival_time(r, ask));
         else
             r->arrive[ask] |= 1; /* tells rp_finish_transfer() that a dispatcher
@@ -284,8 +286,8 @@ static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
     return s->number[a] < s->number[b];
 }
 
-/* Inserts the result in order of arrival, then of the worker's chain, then of
- * sending. */
+/* Inserts the result into the dispatcher's list, ordered by arrival, then by
+ * the worker's chain, then by the order of sending. */
 void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now)
 {
     struct rp_queues *s = r->queues;
@@ -351,8 +353,7 @@ void rp_queue_take_results(struct rp *r)
             take_result(r, k);
 }
 
-/* ---- lock-protected work queues
- * --------------------------------------------- */
+/* ---- lock-protected work queues ----------------------------------------- */
 
 void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock)
 {

@@ -1,30 +1,31 @@
 /*
  * Work queues with a dispatcher: a thread that gives pieces of work to other
  * threads and takes their results in the order in which they arrive; the thread
- * that brought a result gets the next piece. Which thread did which piece was
- * chance (DPM-14): on other machines the faster worker does more of them. This
- * file finds such queues in a graph, and makes the graph of another order.
+ * that brought a result gets the next piece. In the recorded run chance decided
+ * which thread did which piece (DPM-14); on other machines the faster worker
+ * does more of them. This file finds such queues in a graph, and makes the
+ * graph that another order would have given.
  *
- * A dispatcher's chain is cut into what it did before the first result, its
- * `turns`, and its end. A turn takes a result (the receives `ask` of a block)
- * and contains what follows up to the next result, maybe nothing. A worker's
- * chain is cut into `blocks`, each from the first receive of a piece to the
- * first receive of the next piece. Every block but the last has one result. So
- * a turn takes one block's result and may give another block to the worker of
- * that result. A replay decides anew which result each turn takes; the given
- * blocks go with it. These remain with their worker: its first block, blocks
- * given before the first result, and what comes after its last piece (the
- * `tail`).
+ * A dispatcher's chain is cut into the part before the first result, its
+ * `turns`, and its end. A turn takes a result (at the receives `ask` of a
+ * block) and continues up to the next result; it may be empty. A worker's chain
+ * is cut into `blocks`, each from the first receive of a piece to the first
+ * receive of the next piece. Every block but the last has one result. So a turn
+ * takes one block's result and may give another block to the worker of that
+ * result. A replay decides anew which result each turn takes. The worker of
+ * that result gets the block that the turn gives. Always with the same worker
+ * remain its first block, blocks given before the first result, and the `tail`,
+ * the part after its last piece.
  *
  * Threads form a queue only if all of this holds (else the order stays as
  * recorded):
  *  - The dispatcher's order was free: `any[chain]`.
  *  - The dispatcher wrote to each worker before that worker wrote to it. If the
- *    other side asks first, a graph cannot tell workers that fetch work from
- *    clients that are served, whose requests are their own.
+ *    other side writes first, a graph cannot distinguish workers that fetch
+ *    work from clients that send requests of their own.
  *  - Until the last result, each turn wrote to no worker but the one whose
  *    result it took, and gave that worker at most one block.
- *  - All that a block received from the dispatcher is of one turn.
+ *  - Everything that a block received from the dispatcher was sent in one turn.
  *  - Each worker's last block begins with what the dispatcher sent after the
  *    last result; or each worker's last block was given in return for a result,
  *    and has no result itself (the worker is told to stop).
@@ -46,8 +47,8 @@
 struct ips_queue_block {
     uint32_t first, end;
     uint32_t worker;       /* the worker that did the block as recorded */
-    uint32_t ask, ask_end; /* nodes at which the dispatcher receives its result;
-                              empty: it has no result */
+    uint32_t ask, ask_end; /* nodes at which the dispatcher receives the block's
+                              result; empty range: the block has no result */
     uint32_t turn;         /* the turn that gave the block, or IPS_QUEUE_NONE */
 };
 struct ips_queue_turn {
@@ -91,16 +92,17 @@ void ips_queues_release(struct ips_queues *q);
 /* The graph with its pieces of work in another order. */
 struct ips_queued_graph {
     struct ips_graph g; /* owned; has the columns that a replay needs */
-    uint32_t *of;       /* [node_count] the node in the recorded graph */
-    uint32_t *to;       /* [node_count] the inverse of `of` */
+    /* [node_count] the corresponding node of the recorded graph */
+    uint32_t *of;
+    uint32_t *to; /* [node_count] the inverse of `of` */
 };
-/* Makes the graph in another order. `took` [turn_count]: the block whose
- * result each turn takes. `had` [lock_queues.piece_count]: the worker that
- * does each piece. The nodes and their cross arcs are the same, but the
- * nodes of blocks, turns and pieces have other positions. What a thread does
- * after a block, turn or piece belongs to it. So the arc into the first node
- * of each gets the weight of what followed, as recorded, the one that now
- * precedes it. */
+/* Makes the graph in another order. `took` [turn_count]: the block whose result
+ * each turn takes. `had` [lock_queues.piece_count]: the worker that does each
+ * piece. The nodes and their cross arcs are the same, but the nodes of blocks,
+ * turns and pieces have other positions. The work that a thread does after a
+ * block, turn or piece belongs to that part. So the arc into the first node of
+ * each part gets a new weight: that of the work which, as recorded, followed
+ * the part that now precedes it. */
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
                           const uint32_t *took, const uint32_t *had,
                           struct ips_queued_graph *out,

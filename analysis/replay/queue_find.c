@@ -51,8 +51,9 @@ static bool reserve_one(struct finding *f, void *array, size_t *cap,
     return true;
 }
 
-/* The other chain from which node i received, whose end of a connection it saw,
- * or that started its chain; or NONE. */
+/* Returns the chain at which the cross arc into node i begins, if that is
+ * another chain and the arc is a message, the end of a connection, or the start
+ * or end of a thread; else NONE. */
 static uint32_t source_chain_of(const struct finding *f, uint32_t i)
 {
     uint8_t kind = f->g->xkind[i];
@@ -92,8 +93,8 @@ static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
     return true;
 }
 
-/* Adds chain c as a worker of d, cut into blocks. False: c is no worker of
- * d. */
+/* Adds chain c as a worker of dispatcher d, cut into blocks. Returns false if c
+ * is no worker of d. */
 static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
 {
     const struct ips_graph *g = f->g;
@@ -132,7 +133,7 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
     return true;
 }
 
-/* Adds, as workers of d, the chains from which d received and which qualify. */
+/* Adds as workers of d all chains that sent to d and qualify. */
 static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
@@ -151,7 +152,7 @@ static bool is_tail(const struct ips_queues *o, uint32_t b)
     return b + 1 == o->worker[o->block[b].worker].end_block;
 }
 
-/* The block whose result node i receives (in part), or NONE. */
+/* Returns the block whose result, or part of it, node i receives, or NONE. */
 static uint32_t block_received_by(const struct finding *f, uint32_t i)
 {
     uint32_t c = source_chain_of(f, i);
@@ -161,8 +162,8 @@ static uint32_t block_received_by(const struct finding *f, uint32_t i)
     return b == 0 || is_tail(f->out, b - 1) ? NONE : b - 1;
 }
 
-/* Cuts the turns of d. The last turn has the rest of the chain; set_rest()
- * shortens it. False: d is no dispatcher. */
+/* Cuts the chain of d into turns. The last turn has the rest of the chain;
+ * set_rest() shortens it. Returns false if d is no dispatcher. */
 static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
 {
     const struct ips_graph *g = f->g;
@@ -172,8 +173,8 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
         uint32_t b = block_received_by(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
-                return false; /* the result comes in two parts with another one
-                                 in between */
+                return false; /* another result comes between two parts of this
+                                 one */
             if (now != NONE)
                 o->turn[o->turn_count - 1].end = i;
             if (!reserve_one(f, &o->turn, &f->turns_cap, o->turn_count,
@@ -239,8 +240,8 @@ static bool find_giving_turn(const struct finding *f, uint32_t d,
     return true;
 }
 
-/* Number of receives of a worker's last block that are of the same turn as its
- * first receive. */
+/* Returns how many receives of a worker's last block belong to the same turn as
+ * its first receive. */
 static uint32_t count_stop_receives(const struct finding *f, uint32_t d,
                                     const struct ips_queue_block *b)
 {
@@ -250,7 +251,7 @@ static uint32_t count_stop_receives(const struct finding *f, uint32_t d,
     return count;
 }
 
-/* The node after the `receives`-th receive from chain d in block b. */
+/* Returns the node after the `receives`-th receive from chain d in block b. */
 static uint32_t find_end_of_stop_receives(const struct finding *f, uint32_t d,
                                           const struct ips_queue_block *b,
                                           uint32_t receives)
@@ -271,9 +272,9 @@ static bool link_block_to_turn(struct finding *f, uint32_t b, uint32_t turn)
     return true;
 }
 
-/* Links blocks to the turns that give them, and counts them in *gives. *stops
- * is set to the number of workers whose last block was given for a result
- * before the last one. */
+/* Links blocks to the turns that give them, and counts them in *gives. Sets
+ * *stops to the number of workers whose last block was given in a turn before
+ * the last turn. */
 static bool link_blocks_to_turns(struct finding *f, const struct ips_queue *q,
                                  uint32_t *stops, uint32_t *gives)
 {
@@ -348,8 +349,8 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
     return link_block_to_turn(f, is->end_block - 2, turn - 1);
 }
 
-/* For queues in which each worker is told to stop in return for a result:
- * makes the receives of the stop message a block of their own. */
+/* For queues in which the dispatcher answers a result with a stop message:
+ * makes the receives of that message a block of their own. */
 static bool split_tails(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;

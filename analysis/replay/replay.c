@@ -38,8 +38,7 @@ struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise)
     return (struct ips_ratio){from.num / a, from.den / a};
 }
 
-/* ---- checks of the request
- * ---------------------------------------------------- */
+/* ---- checks of the request ---------------------------------------------- */
 
 static int check_load(struct ips_ratio load, uint32_t m, struct ips_err *err)
 {
@@ -191,11 +190,10 @@ static int check_ask(const struct ips_graph *g,
     return rc < 0 ? rc : check_map_moves_and_loads(g, ask, err);
 }
 
-/* ---- bound of the time
- * -------------------------------------------------------- */
+/* ---- upper bound of the replay's time ----------------------------------- */
 
-/* Time in ns that all the work takes on machine m if only one chain at a
- * time runs. */
+/* Returns the time in ns that all the work takes on machine m if only one chain
+ * at a time runs. */
 static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
                                             uint64_t total)
 {
@@ -204,9 +202,9 @@ static ips_u128 time_of_one_chain_at_a_time(const struct ips_replay_machine *m,
            1;
 }
 
-/* An upper bound of the time of all messages between any pairs: every message
- * with the greatest base, every byte at the slowest pair's rate, and 1 ns a
- * message for the rounding of the two parts. */
+/* Returns an upper bound of the time of all messages between any machines:
+ * every message takes the greatest base, every byte the slowest pair's rate,
+ * and every message 1 ns more for the rounding of the two parts. */
 static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
                                   uint64_t bytes)
 {
@@ -237,8 +235,8 @@ static uint64_t bound_messages_ns(const struct rp *r, uint64_t count,
 }
 
 struct arc_sums {
-    uint64_t waits_ns; /* sum of cross arcs with fixed times;
-                          saturating */
+    /* sum of the cross arcs that have fixed times, saturating */
+    uint64_t waits_ns;
     /* number of messages; sum of their bytes, saturating */
     uint64_t messages, bytes;
 };
@@ -248,9 +246,9 @@ static inline uint64_t n_or_zero(bool is, uint64_t n)
     return n & -(uint64_t)is;
 }
 
-/* Adds up the cross arcs. *resources is set to the number of RESOURCE arcs,
- * barriers excepted, that the replay keeps as recorded. Visits every node,
- * so it avoids branches on the node's kind. */
+/* Adds up the times and bytes of the cross arcs. *resources is set to the
+ * number of RESOURCE arcs, without barriers, that the replay keeps as recorded.
+ * Visits every node, so it avoids branches on the node's kind. */
 static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
 {
     const struct ips_graph *g = r->g;
@@ -272,9 +270,10 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
                              bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes};
 }
 
-/* At any time before the end some chain works or some arc is on its way. So the
- * sum of all of them bounds the replay's time, and `bits` is chosen so that
- * this bound fits. */
+/* Sets `bits`, the precision of internal times. At any time before the end some
+ * chain works or some message is in transit. So the sum of all work and all
+ * arcs bounds the replay's time, and `bits` is chosen so that this bound
+ * fits. */
 static int choose_bits(struct rp *r, struct ips_err *err)
 {
     uint64_t total = ips_graph_sum_chain_arcs(r->g);
@@ -308,8 +307,7 @@ static int choose_bits(struct rp *r, struct ips_err *err)
     return 0;
 }
 
-/* ---- set up ----------------------------------------------------------------
- */
+/* ---- initialisation ----------------------------------------------------- */
 
 static int no_memory(const struct ips_graph *g, struct ips_err *err)
 {
@@ -431,8 +429,7 @@ static void set_chains(struct rp *r)
     }
 }
 
-/* ---- answer ----------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------ */
 
 static int report_stall(const struct rp *r, struct ips_err *err)
 {
@@ -487,8 +484,8 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
     out->end = e.end;
 }
 
-/* After at most ATTEMPTS - 1 stalled attempts all locks keep the recorded
- * order, in which the program did not deadlock. */
+/* After ATTEMPTS - 1 stalled attempts all locks keep the recorded order, in
+ * which the program did not deadlock. */
 #define ATTEMPTS 4
 
 static uint32_t keep_order_of_awaited_locks(const struct rp *r, bool *kept,

@@ -1,41 +1,42 @@
 /*
- * Replay with processor sharing (ALGORITHMS 5): what the measured program would
- * do on other machines. Chains run on machines of n cores, speed sigma and
- * background load b. With k active chains on a machine each proceeds at r =
- * sigma * min(1, n / (k + b)). A chain arc needs its `w` ns at speed 1. A node
- * is reached when that work is done and its cross arc has arrived: reach(xpred)
- * + the arc's time. A chain that waits for its cross arc is not active.
+ * Replay with processor sharing (ALGORITHMS 5): predicts how the recorded
+ * program would run on other machines. Chains run on machines of n cores, speed
+ * sigma and background load b. With k active chains on a machine each proceeds
+ * at r = sigma * min(1, n / (k + b)). A chain arc needs its `w` ns at speed 1.
+ * A node is reached when that work is done and its cross arc has arrived:
+ * reach(xpred) + the arc's time. A chain that waits for its cross arc is not
+ * active.
  *
  * Turns (`turn_ns` above 0) model what a time-sharing kernel does on a machine
  * with load. Each of the n cores has its own run queue and its own share of b:
  * whole loads are dealt out in turn from the first core on, and the fraction of
  * b that remains goes to the next core. During the chains' turn each of a
  * core's k chains proceeds at sigma / k, as if there were no load, until every
- * chain that was there all the time has had turn_ns of the core. Then the
- * core's loads have their turn, turn_ns each, and its chains stand still. While
- * a core with at most one load has no chain, the rest of the chains' turn grows
- * by a fourth of that time, up to turn_ns.
+ * chain that stayed on the core has had turn_ns of it. Then the core's loads
+ * have their turn, turn_ns each, and its chains stop. While a core with at most
+ * one load has no chain, the rest of the chains' turn grows by a fourth of that
+ * time, up to turn_ns.
  *
  * A chain keeps its core as long as it has work. A chain that waited goes to
- * its last core if that has neither chain nor load, else to the first such
- * core, else to the core with the least chains plus load; of equals to its last
- * one, else to the one with the fewest chains, else to the first. All other
- * events of a moment come first; then chains get cores, by number. A core that
- * has had no chain for turn_ns pulls the first chain of the core with the most
- * chains plus load (of equals the first) that has a chain, if that sum exceeds
- * its own load by more than one. A turn of loads that has begun is not changed
- * by a change of load. The chains' turn is a whole number of ns of work,
- * floor(turn_ns * sigma) but at least one; the loads' turn is floor(turn_ns *
- * the core's load) ns. Machines that never have load share their cores evenly
- * as above.
+ * its last core if that core has neither chain nor load, else to the first such
+ * core, else to the core with the least chains plus load. Among equal cores it
+ * prefers its last one, then the one with the fewest chains, then the first.
+ * Chains get cores in order of their numbers, after all other events of that
+ * moment. A core that has had no chain for turn_ns pulls the first chain of the
+ * core with the most chains plus load (of equals the first) that has a chain,
+ * if that sum exceeds its own load by more than one. A turn of loads that has
+ * begun is not changed by a change of load. The chains' turn is a whole number
+ * of ns of work, floor(turn_ns * sigma) but at least one; the loads' turn is
+ * floor(turn_ns * the core's load) ns. Machines that never have load share
+ * their cores evenly, as described in the first paragraph.
  *
  * Exactness: internal times are fixed-point fractions of a ns, with as many
  * bits as the longest possible replay leaves room for, 8..24. A machine's
  * virtual clock and its time advance together by whole units, so no work is
- * lost or gained and no error accumulates. The exception are turns of loads,
- * each of which may end one unit late. With one core (or no more chains than
- * cores), speed 1 and whole loads there is no error at all, except that a chain
- * that arrives in between is a few units early. Results are rounded up to ns;
+ * lost or gained and no error accumulates. Turns of loads are the exception:
+ * each may end one unit late. With one core (or no more chains than cores),
+ * speed 1 and whole loads there is no error, except that a chain that arrives
+ * in the middle of a unit is a few units early. Results are rounded up to ns;
  * less than 1/256 ns above a whole ns counts as whole.
  *
  * Deterministic. Order of simultaneous events: load changes, then arrivals by
@@ -43,25 +44,25 @@
  * no time by more than the units above, because all that depends on order is in
  * the graph.
  *
- * Locks (`locks`): the replay decides anew who gets a resource next. A resource
- * has a number of units. A chain that comes to a node that takes a unit waits
- * in line for it; a node that gives a unit back does so when it is reached.
- * Waiters are served by the moment of asking, then by chain. At one moment all
- * that takes no time is done first, then free units are granted, and so on
- * until nothing changes. The RESOURCE arc into a node that takes a unit does
- * not count. If the threads would deadlock in the new order, which they did not
- * in the recorded one, the locks that were waited for keep the recorded order
- * (they are `kept`: their lock events are ignored and their RESOURCE arcs
- * count), and the replay starts again.
+ * Locks (`locks`): the replay decides anew which chain gets a resource next. A
+ * resource has a number of units. A chain that comes to a node that takes a
+ * unit waits in line for it; a node that gives a unit back does so when it is
+ * reached. Waiters are served by the moment of asking, then by chain. At each
+ * moment the replay first does everything that takes no time, then grants free
+ * units, and repeats both until nothing changes. The RESOURCE arc into a node
+ * that takes a unit does not count. If the threads would deadlock in the new
+ * order, which they did not in the recorded one, the locks that were waited for
+ * keep the recorded order (they are `kept`: their lock events are ignored and
+ * their RESOURCE arcs count), and the replay starts again.
  *
  * Work queues (`queues`, analysis/replay/queue.h): a dispatcher that has
  * finished a turn takes the result that arrived first; of results that arrived
- * at the same moment the one of the lowest chain. It does so after all else of
- * that moment that takes no time, and after free locks are granted; then chains
- * get cores. A worker does its blocks in the order in which they were given,
- * and its own end when no turn is left or it was told to stop. What followed a
- * piece of work in the recorded chain, up to the next piece, is done after that
- * piece by whichever worker does it.
+ * at the same moment the one of the lowest chain. It does so after everything
+ * else at that moment that takes no time, and after free locks are granted;
+ * then chains get cores. A worker does its blocks in the order in which they
+ * were given, and its own end when no turn is left or it was told to stop. The
+ * work that followed a piece in the recorded chain, up to the next piece, stays
+ * with that piece, whichever worker does it.
  *
  * Lock-protected work queues (`queues->lock_queues`,
  * analysis/replay/lock_queue.h): a worker that gets the queue's lock continues
@@ -112,10 +113,10 @@ struct ips_ratio {
 struct ips_replay_machine {
     uint32_t cores;         /* number of cores, at least 1 */
     struct ips_ratio speed; /* sigma, above 0; default 1 */
-    struct ips_ratio load;  /* b: how many other threads want a core; default
-                               0 */
-    uint64_t turn_ns;       /* length of a turn; 0: chains and load share the
-                               cores evenly at every moment */
+    /* b: number of other threads that want a core; default 0 */
+    struct ips_ratio load;
+    uint64_t turn_ns; /* length of a turn; 0: chains and load share the
+                         cores evenly at every moment */
 };
 
 /* From the arc into `node` on, the chain runs on another machine. Sorted by
@@ -138,7 +139,7 @@ struct ips_replay_load {
  * most one event a node. */
 struct ips_replay_lock_event {
     uint32_t node;
-    uint32_t lock; /* below lock_count */
+    uint32_t lock; /* number of the lock, below lock_count */
     bool gives;
 };
 struct ips_replay_locks {
@@ -176,12 +177,12 @@ struct ips_replay_ask {
     /* [medium_count] or NULL: a token bucket. An idle medium saves up to this
      * much of its time; the next transfer gets the saved time at once. */
     const uint64_t *burst_ns;
-    const struct ips_replay_locks *locks; /* NULL: RESOURCE arcs stay as
-                                             recorded */
-    /* The program's work queues, or NULL. The replay decides anew who does
-     * which piece of work, and sets `taken_block` and `had`. Not allowed with
-     * moves or `relabel`. The times equal those of a replay of the graph that
-     * ips_queued_graph_make() makes for the new order. */
+    /* NULL: all RESOURCE arcs stay as recorded */
+    const struct ips_replay_locks *locks;
+    /* The program's work queues, or NULL. The replay decides anew which worker
+     * does which piece of work, and sets `taken_block` and `had`. Not allowed
+     * with moves or `relabel`. The times equal those of a replay of the graph
+     * that ips_queued_graph_make() makes for the new order. */
     const struct ips_queues *queues;
     bool relabel; /* true: the replay also computes `weight` */
 };
@@ -237,9 +238,9 @@ struct ips_replay {
     /* [machine_count + medium_count] time until last_ns without an active
      * chain, or without a transfer */
     uint64_t *idle_ns;
-    /* [node_count], NULL without locks: for a node that waited for a unit the
-     * node that gave it back, else IPS_NO_NODE. If the RESOURCE arcs into all
-     * nodes that take units are replaced by these, `reach` is the longest
+    /* [node_count], NULL without locks: for a node that waited for a unit, the
+     * node that gave the unit back; else IPS_NO_NODE. If the RESOURCE arcs into
+     * all nodes that take units are replaced by these, `reach` is the longest
      * path. */
     uint32_t *giver;
     uint32_t *taken_block; /* [turns], NULL without queues: the block whose

@@ -1,13 +1,14 @@
 /*
  * The event loop of the replay. An event is the end of a chain's work, or the
  * arrival for which a blocked chain waits. A message for which no chain waits
- * is no event, nor is a node without work before it.
+ * is no event. Neither is a node without work before it.
  *
- * A machine is advanced to an event's time before its chains change, because
- * its rate holds up to that time. The virtual clock advances by the whole units
- * that fit, and the machine's time by exactly what these take (struct
- * rp_machine). This leaves the machine's time less than one virtual unit before
- * the event; the next advance makes up for it, so rounding loses nothing.
+ * Before a machine's chains change, the machine is advanced to the event's
+ * time, because its rate is valid only until then. The virtual clock advances
+ * by as many whole units as fit, and the machine's time by exactly the time of
+ * these units (struct rp_machine). The machine's time is then less than one
+ * virtual unit before the event. The next advance makes up for this, so
+ * rounding loses nothing.
  */
 #include "analysis/replay/run.h"
 
@@ -18,8 +19,7 @@
 /* The functions of the hot path are inlined into one. */
 #define RP_HOT static inline __attribute__((always_inline))
 
-/* ---- events
- * ------------------------------------------------------------------ */
+/* ---- scheduling events -------------------------------------------------- */
 
 void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 {
@@ -33,15 +33,16 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
         rp_tree_set(&r->pending_arrivals, leaf, t, c);
 }
 
-/* ---- one machine --------------------------------------------------------- */
+/* ---- the clock of a machine --------------------------------------------- */
 
-/* The virtual time of the machine's next completion. */
+/* Returns the virtual time of the machine's next completion. */
 RP_HOT uint64_t next_completion_v(const struct rp_machine *m)
 {
     return rp_tree_first_key(&m->active);
 }
 
-/* The time at which the virtual clock will have advanced by dv. */
+/* Computes when the virtual clock will have advanced by dv: at *t0 + *rem /
+ * den. */
 RP_HOT void compute_time_after_dv(const struct rp_machine *m, uint64_t dv,
                                   uint64_t *t0, uint64_t *rem)
 {
@@ -61,8 +62,8 @@ RP_HOT void compute_time_after_dv(const struct rp_machine *m, uint64_t dv,
     }
 }
 
-/* How far the virtual clock advances until t, which must be later than t0 + rem
- * / den. */
+/* Returns how far the virtual clock advances until t, which must be later than
+ * t0 + rem / den. */
 RP_HOT uint64_t clock_advance_until(const struct rp_machine *m, uint64_t t)
 {
     uint64_t x;
@@ -168,7 +169,7 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
         put_work(r, r->chain[c].machine, c, w, now);
 }
 
-/* Removes the completed entry (`hole`), unless new work took its place, and
+/* Removes the completed entry (`hole`) unless new work has replaced it, and
  * recomputes the machine's next event. */
 RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
 {
@@ -184,7 +185,7 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
     update_next_completion(r, (uint32_t)(m - r->machine));
 }
 
-/* ---- chains -------------------------------------------------------------- */
+/* ---- running chains ----------------------------------------------------- */
 
 void rp_flush_work(struct rp *r, uint32_t c)
 {
@@ -206,7 +207,8 @@ static void move_chain(struct rp *r, uint32_t c)
         cur->move_node = ask->move[cur->move].node;
 }
 
-/* Time of node i's cross arc if chain c receives it, in _t. */
+/* Returns the time of node i's cross arc if chain c receives it, in units of
+ * _t. */
 RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
 {
     const struct ips_graph *g = r->g;
@@ -218,8 +220,8 @@ RP_HOT uint64_t cross_arc_time(const struct rp *r, uint32_t c, uint32_t i)
     return rp_mtime_ns(r, rp_pair(r, g->xpred[i], c), g->xlen[i]) << r->bits;
 }
 
-/* True: node `pos` can be reached, because its cross arc is absent or has
- * arrived. False: the chain now waits. */
+/* Returns true if node `pos` can be reached, because its cross arc is absent or
+ * has arrived. Returns false if the chain now waits. */
 RP_HOT bool is_ready_or_wait(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
@@ -257,8 +259,8 @@ bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
     return is_ready_or_wait(r, c, now);
 }
 
-/* Handles the end of chain c's work before its node `pos`. True: the node
- * can be reached now. False: the chain waits. */
+/* Handles the end of chain c's work before its node `pos`. Returns true if the
+ * node can be reached now, false if the chain waits. */
 RP_HOT bool handle_work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
@@ -291,7 +293,7 @@ static void wake_list(struct rp *r, uint64_t list, uint64_t now)
 }
 
 /* Chains take turns, and each has its own position in all columns: too many
- * streams for the hardware prefetcher. So prefetch what comes some nodes after
+ * streams for the hardware prefetcher. So prefetch the columns some nodes after
  * i. */
 RP_HOT void prefetch_nodes_after(const struct rp *r, uint32_t i)
 {
@@ -305,8 +307,8 @@ RP_HOT void prefetch_nodes_after(const struct rp *r, uint32_t i)
     __builtin_prefetch(&r->reach[ahead], 1);
 }
 
-/* Lets the chain reach its node i: stores the time, and starts what the node
- * sends, gives back or ends. */
+/* Lets the chain reach its node i: stores the time, and handles what depends on
+ * the node (its messages, lock unit and waiting chains). */
 RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
                        uint64_t now)
 {

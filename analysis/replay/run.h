@@ -33,7 +33,7 @@ struct rp_chain {
     uint32_t next;      /* next chain that waits for the same node */
     uint64_t done_t;    /* when the work of the current arc was done */
     uint64_t ran_t; /* when the chain last finished work on a core with turns */
-    uint64_t want_w;     /* ns of work that the chain has when it gets a core */
+    uint64_t want_w; /* ns of work that the chain will do when it gets a core */
     uint64_t work_ns;    /* ns of work done on `machine`, not yet in run_ns */
     uint64_t blocked_ns; /* time that the chain waited for cross arcs */
 };
@@ -67,8 +67,8 @@ struct rp_machine {
     uint64_t turn_v;      /* virtual time at which the chains' turn ends, or
                              RP_NEVER */
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
-    uint64_t empty_since; /* since when the core has had no chain; RP_NEVER: it
-                             has tried to pull one since then */
+    uint64_t empty_since; /* since when the core has had no chain; RP_NEVER if
+                             it has already tried to pull one */
     uint32_t of;          /* number of the machine to which the core belongs */
     bool is_stopped;
 };
@@ -83,8 +83,7 @@ struct rp_lock {
 };
 
 /* The token bucket of a medium: saved_t is the transfer time that the medium
- * had saved up at time at_t. As long as the medium is idle after at_t, it
- * saves more. */
+ * had saved up at time at_t. It saves more as long as it is idle. */
 struct rp_bucket {
     uint64_t saved_t, at_t;
 };
@@ -97,9 +96,9 @@ struct rp {
     unsigned bits;
     uint32_t machines;
     uint32_t chains;
-    uint64_t *reach;  /* [nodes] when the node was reached, in _t; or RP_UNKNOWN
-                         | first waiting chain */
-    uint64_t *weight; /* the same array as out->weight */
+    uint64_t *reach;      /* [nodes] when each node was reached, in units of _t;
+                             before that RP_UNKNOWN | the first waiting chain */
+    uint64_t *weight;     /* the same array as out->weight */
     uint16_t *at_machine; /* [nodes] machine on which the node was reached;
                              NULL: there is only one */
     struct rp_chain *chain;
@@ -140,7 +139,7 @@ struct rp {
                                rp_grant_free_units() */
     uint32_t due_count;
     struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
-    uint32_t queue_due;       /* not 0: some dispatcher may take a result */
+    uint32_t queue_due;       /* number of dispatchers that may take a result */
     /* The next members are for replay/core.c. Cores follow the media in
      * `machine`. */
     uint32_t first_core, end_core; /* first_core == end_core: no machine has
@@ -158,8 +157,8 @@ static inline unsigned rp_shift_for_power_of_two(uint64_t den)
 {
     return den & (den - 1) ? RP_NO_SHIFT : (unsigned)__builtin_ctzll(den);
 }
-/* rp_machine.num of machine m with k active chains; rp_time_per_work_den(): its
- * den. */
+/* Returns rp_machine.num of machine m with k active chains.
+ * rp_time_per_work_den() returns rp_machine.den. */
 static inline uint64_t rp_time_per_work_num(const struct ips_replay_machine *m,
                                             uint64_t k)
 {
@@ -188,8 +187,8 @@ struct ips_ratio rp_reduce_ratio(struct ips_ratio from, uint32_t otherwise);
  * machine's speed. */
 void rp_flush_work(struct rp *r, uint32_t c);
 
-/* Index of a pair of machines: from the one on which node x was reached to the
- * one of chain c. */
+/* Returns the index of a pair of machines: from the machine on which node x was
+ * reached to the machine of chain c. */
 static inline size_t rp_pair(const struct rp *r, uint32_t x, uint32_t c)
 {
     size_t from = r->at_machine ? r->at_machine[x] : 0;
@@ -214,9 +213,9 @@ static inline bool rp_by_medium(const struct rp *r, uint32_t i)
 {
     return r->media && r->arrive[i] != 0;
 }
-/* When the message that a medium brings to node i arrives; RP_UNKNOWN or more:
- * not known yet. A 1 stands for time 0, because a 0 in arrive[] means that no
- * medium carries it. */
+/* Returns when the message that a medium carries to node i arrives; RP_UNKNOWN
+ * or more: not known yet. In arrive[] a 1 means time 0, because a 0 means that
+ * no medium carries the message. */
 static inline uint64_t rp_medium_arrival_time(const struct rp *r, uint32_t i)
 {
     uint64_t t = r->arrive[i];
@@ -229,9 +228,8 @@ void rp_finish_transfer(struct rp *r, uint32_t i, uint64_t now);
 
 int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
-/* Whether node i takes a unit of a lock; rp_gives_lock_unit(): whether it gives
- * one back.
- */
+/* Whether node i takes a unit of a lock. rp_gives_lock_unit() returns whether
+ * it gives one back. */
 static inline bool rp_takes_lock_unit(const struct rp *r, uint32_t i)
 {
     return r->lock_at && (r->lock_at[i] & 1);
@@ -240,8 +238,8 @@ static inline bool rp_gives_lock_unit(const struct rp *r, uint32_t i)
 {
     return r->lock_at && r->lock_at[i] && !(r->lock_at[i] & 1);
 }
-/* Puts chain c in line for the lock that its node `pos` takes, by the time
- * at which its work was done (`done_t`). */
+/* Adds chain c to the waiters of the lock that its node `pos` takes. Waiters
+ * are sorted by the time at which their work was done (`done_t`). */
 void rp_wait_for_lock(struct rp *r, uint32_t c);
 void rp_return_unit(struct rp *r, uint32_t i);
 /* One round: grants free units to the waiters, which then continue. */
@@ -257,14 +255,15 @@ void rp_queues_release(struct rp *r);
 void rp_queues_init_state(struct rp *r);
 /* Whether a piece of work begins at node i, as recorded. */
 bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
-/* Chain c, which takes part in a queue, is at the end of a piece. Returns the
- * node where it continues, or IPS_NO_NODE if it has to wait. */
+/* Called when chain c, which takes part in a queue, is at the end of a piece.
+ * Returns the node where the chain continues, or IPS_NO_NODE if it has to
+ * wait. */
 uint32_t rp_queue_advance_chain(struct rp *r, uint32_t c);
-/* The chain that receives at node i in the replay. To be asked when the
+/* Returns the chain that receives at node i in the replay. Valid only when the
  * message is sent. */
 uint32_t rp_queue_receiver(const struct rp *r, uint32_t i);
-/* The block whose result begins to arrive with the message of node i, or
- * IPS_QUEUE_NONE. */
+/* Returns the block whose result begins to arrive with the message of node i,
+ * or IPS_QUEUE_NONE. */
 uint32_t rp_queue_block_of_result(const struct rp *r, uint32_t i);
 /* If node i sends a result, schedules the result's arrival at the
  * dispatcher; called when i is reached. */
@@ -275,8 +274,8 @@ void rp_schedule_result(struct rp *r, uint32_t b, uint64_t t);
 void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may take a result takes one. */
 void rp_queue_take_results(struct rp *r);
-/* Chain c, a worker or not, got `lock`. A worker of that lock's queue continues
- * with the queue's next piece. */
+/* Called when chain c got `lock`. If c is a worker of that lock's queue, it
+ * continues with the queue's next piece. */
 void rp_lock_queue_assign_piece(struct rp *r, uint32_t c, uint32_t lock);
 static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
 {
@@ -294,7 +293,8 @@ void rp_cores_release(struct rp *r);
 void rp_cores_init_from_machines(struct rp *r);
 /* Starts the cores' first turns; `bits` must be known. */
 void rp_cores_begin(struct rp *r);
-/* The longest time that `total` ns of work may take on machine m's cores. */
+/* Returns the longest time that `total` ns of work may take on machine m's
+ * cores. */
 ips_u128 rp_cores_longest_time(const struct rp *r, uint32_t m, uint64_t total);
 /* Gives w ns of work to chain c, which is on a machine with turns. */
 void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
@@ -302,14 +302,14 @@ void rp_cores_add_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now);
 void rp_cores_account_departure(struct rp *r, uint32_t i, uint64_t now);
 /* Computes the next event of core i after a change. */
 void rp_cores_update_next_event(struct rp *r, uint32_t i);
-/* If the next event of core i is no completion, handles the event and returns
- * true. */
+/* If the next event of core i is the end of a turn or another event that is no
+ * completion, handles it and returns true. */
 bool rp_cores_handle_turn_event(struct rp *r, uint32_t i, uint64_t now);
 /* Assigns cores to the chains in `placing`. */
 void rp_cores_place(struct rp *r);
 void rp_cores_change_load(struct rp *r, uint32_t m, uint64_t now);
 
-/* ---- of replay/run.c ---- */
+/* ---- replay/run.c ---- */
 
 void rp_advance(struct rp_machine *m, uint64_t t);
 /* Computes when machine m's virtual clock will have advanced by dv: at t0 + rem
@@ -323,7 +323,8 @@ bool rp_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now);
 /* Lets chain c reach its node `pos` and continue up to the next arc that takes
  * time. */
 void rp_go_on(struct rp *r, uint32_t c, uint64_t now);
-/* Continues all chains in rp.ready, and those that become ready meanwhile. */
+/* Continues all chains in rp.ready, and all chains that thereby become
+ * ready. */
 void rp_go_on_all(struct rp *r, uint64_t now);
 
 /* Schedules chain c to continue at t, when what it waits for arrives. */
@@ -332,8 +333,7 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t);
 void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
                    uint64_t now);
 
-/* Runs until nothing more can happen: all chains have ended, or a cycle stalls
- * some. */
+/* Runs until all chains have ended, or until a cycle stalls the rest. */
 void rp_run(struct rp *r);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-#define ALL_MOST (1u << 24) /* more maps than this are not all tried */
+#define ALL_MOST (1u << 24) /* if there are more maps, local search is used */
 
 void ips_search_release(struct ips_search *s)
 {
@@ -15,8 +15,7 @@ void ips_search_release(struct ips_search *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* ---- the best so far ------------------------------------------------------
- */
+/* ---- list of the best maps ---------------------------------------------- */
 
 static uint32_t count_used_machines(struct search *s, const uint32_t *map)
 {
@@ -40,7 +39,7 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
     return false;
 }
 
-/* Inserts a new map into the list of the best if it belongs there. */
+/* Inserts a new map into the list of the best maps if it is good enough. */
 static int insert_best_map(struct search *s, uint32_t *map,
                            uint64_t makespan_ns, struct ips_err *err)
 {
@@ -122,8 +121,8 @@ static uint32_t next_machine_for_item(const struct search *s, uint32_t item,
 }
 
 /* Sets s->map to the first canonical map (`first`) or to the one after the
- * current s->map. False: there is none. s->users must not change between
- * calls. */
+ * current s->map. Returns false if there is none. s->users must not change
+ * between calls. */
 static bool next_map(struct search *s, bool first)
 {
     uint32_t i = first ? 0 : s->items - 1, from = 0;
@@ -170,8 +169,7 @@ static int try_all(struct search *s, struct ips_err *err)
     return 0;
 }
 
-/* ---- maps that were evaluated
- * ------------------------------------------------- */
+/* ---- table of evaluated maps -------------------------------------------- */
 
 static void make_canonical(struct search *s, const uint32_t *map)
 {
@@ -260,8 +258,7 @@ int search_evaluate_current_map(struct search *s,
     return rc;
 }
 
-/* ---- checks and setup
- * --------------------------------------------------------- */
+/* ---- checks and setup --------------------------------------------------- */
 
 static int check_start_machine_is_open(const struct ips_search_ask *ask,
                                        uint32_t item, struct ips_err *err)

@@ -1,19 +1,20 @@
 /*
- * Placement: on which machine to run each of a program's items (its processes),
- * so that the program ends soonest. The caller evaluates a map, once for each
- * new map. So this search knows nothing of graphs, and it accounts for all that
- * a replay accounts for. ips_search_bound() computes from the graph alone a
- * bound that no map can beat.
+ * Placement search: finds on which machine to run each item (process) of a
+ * program so that the program ends soonest. The search asks the caller for the
+ * value of each new map, once. So it needs no graph, and it accounts for
+ * everything that the caller's replay accounts for. ips_search_bound() computes
+ * from the graph alone a bound that no map can beat.
  *
  * If the number of maps does not exceed the allowed evaluations (nor 2^24), all
  * are tried and the result is optimal. Else a local search starts from several
  * maps (a given one; the heaviest item first to the emptiest machine; all on
  * one machine). It moves one item or swaps two as long as that shortens the
- * makespan, or keeps it and improves the second measure. Then it disturbs the
- * best map and continues from there.
+ * makespan, or keeps the makespan and improves the second measure. Then it
+ * changes the best map at random and continues from there.
  *
  * Machines that are alike in everything on which a map's value depends are
- * interchangeable: of maps that differ only in exchanging them, one is tried.
+ * interchangeable: of several maps that differ only by such an exchange, the
+ * search tries one.
  *
  * Deterministic: the same request gives the same answer, unless `progress`
  * stops it. Maps are ordered by makespan, number of machines used, then machine
@@ -64,7 +65,7 @@ struct ips_search_ask {
 enum ips_search_end {
     IPS_SEARCH_ALL,     /* every map was tried: the result is optimal */
     IPS_SEARCH_BOUND,   /* the bound was reached: the result is optimal */
-    IPS_SEARCH_SETTLED, /* local search found no new maps any more */
+    IPS_SEARCH_SETTLED, /* local search no longer found new maps */
     IPS_SEARCH_BUDGET,  /* the allowed evaluations are used up */
     IPS_SEARCH_STOPPED, /* `progress` returned false */
 };

@@ -1,5 +1,5 @@
 /* Bounds that no placement can beat. Internal times are in units of 2^-8 ns,
- * rates in units of 2^-20. Every rounding makes the bound lower. */
+ * rates in units of 2^-20. Every rounding lowers the bound. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,23 +16,24 @@ struct bound {
     const struct ips_replay_ask *ask;
     const struct ips_search_ask *of;
     const uint32_t *item; /* [chains] item of each chain */
-    bool *there;          /* [machines] true: an item may run on the machine */
+    bool *there; /* [machines] true: at least one item may run on the machine */
     struct ips_ratio *load; /* [machines] the machine's least load */
     /* Lines whose least value is at or below every message time: `near` for
      * messages within a machine, `all` for all pairs of machines. */
     struct ips_mtime *near, *all;
     uint32_t near_count, all_count;
     uint64_t *work;   /* [items] ns of work that must be done */
-    uint32_t *chains; /* [items] number of the item's chains that have such work
-                         to do (`work`) */
+    uint32_t *chains; /* [items] number of the item's chains that have work in
+                         `work` */
     uint8_t *needed; /* [nodes] 1: the node leads to an END at which the run may
                         be over */
     uint64_t *w, *xlen; /* [nodes] weights in units of 2^-8 ns */
     struct ips_search_bound *out;
 };
 
-/* Work per time of `k` chains together on machine m, which has n cores and
- * load b, rounded up: speed * k * min(1, n / (k + b)). Grows with k. */
+/* Returns the work per time of `k` chains together on machine m, which has n
+ * cores and load b, rounded up: speed * k * min(1, n / (k + b)). It grows with
+ * k. */
 static uint64_t rate_of(const struct bound *b, uint32_t m, uint64_t k)
 {
     const struct ips_replay_machine *is = &b->ask->machine[m];
@@ -51,7 +52,7 @@ static uint32_t fixed_to(const struct bound *b, uint32_t item)
     return b->of->fixed ? b->of->fixed[item] : IPS_SEARCH_FREE;
 }
 
-/* The rate of the machine that is best for `k` chains of the item. */
+/* Returns the rate of the machine that is best for `k` chains of the item. */
 static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
 {
     uint32_t fixed = fixed_to(b, item);
@@ -90,8 +91,7 @@ static void find_least_loads(struct bound *b)
     }
 }
 
-/* ---- messages -------------------------------------------------------------
- */
+/* ---- lower bounds of message times -------------------------------------- */
 
 static bool is_line_at_or_above(const struct ips_mtime *a,
                                 const struct ips_mtime *b)
@@ -100,8 +100,8 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
            a->scale_num == b->scale_num && a->scale_den == b->scale_den;
 }
 
-/* Adds the message time of a pair of machines to the list, if it may be the
- * least for some length, and removes those that no longer can be. */
+/* Adds the message time of a pair of machines to the list if it may be the
+ * least for some length. Removes entries that the new one makes superfluous. */
 static void add_way(struct ips_mtime *ways, uint32_t *count,
                     const struct ips_mtime *way)
 {
@@ -116,7 +116,7 @@ static void add_way(struct ips_mtime *ways, uint32_t *count,
     *count = kept;
 }
 
-/* A line that is nowhere above the pair's message time. */
+/* Returns a line that is nowhere above the pair's message time. */
 static struct ips_mtime lower_line_of_pair(const struct ips_replay_ask *ask,
                                            size_t pair)
 {
@@ -169,8 +169,7 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
     return least_time(b->all, b->all_count, len);
 }
 
-/* ---- the three bounds -----------------------------------------------------
- */
+/* ---- the three bounds --------------------------------------------------- */
 
 /* Marks the nodes from which a path leads to an END at which the run may be
  * over. */
@@ -203,8 +202,8 @@ static uint64_t units_of_ns(uint64_t ns)
     return ns > UINT64_MAX >> BITS ? UINT64_MAX : ns << BITS;
 }
 
-/* Fills chain c's weights at the best rate and its message times, and adds up
- * its work. */
+/* Sets the weights of chain c's arcs, at the best rate, and its message times.
+ * Adds up its work. */
 static void fill_chain_weights(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
@@ -345,8 +344,7 @@ int ips_search_bound(const struct ips_graph *g,
     return rc;
 }
 
-/* ---- machines that are alike ----------------------------------------------
- */
+/* ---- machines that are alike -------------------------------------------- */
 
 static bool same_ratio(struct ips_ratio a, struct ips_ratio b)
 {

@@ -1,14 +1,15 @@
-/* Local search: moves, swaps, starts. */
+/* Local search for a placement: moves and swaps of items, from several
+ * starts. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/replay/search_run.h"
 
-/* the search ends after this many starts in a row that met no new map */
+/* the search ends after this many starts in a row that found no new map */
 #define STALE_STARTS 64
 #define ONE_MACHINE_STARTS 4
 
-/* A random number below `limit` (splitmix64). */
+/* Returns a random number below `limit` (splitmix64). */
 static uint32_t random_below(struct search *s, uint32_t limit)
 {
     uint64_t z = s->rng += 0x9e3779b97f4a7c15ULL;
@@ -24,10 +25,10 @@ static bool is_less(const struct ips_search_worth *a,
                                             : a->second < b->second;
 }
 
-/* ---- local search ---------------------------------------------------------
- */
+/* ---- local search ------------------------------------------------------- */
 
-/* Moves the item to the best of the machines, if one is better than its own. */
+/* Moves the item to the best machine, if one is better than its current
+ * machine. */
 static int move_item_to_best_machine(struct search *s, uint32_t item,
                                      bool *better, struct ips_err *err)
 {
@@ -117,8 +118,7 @@ static int descend_search(struct search *s, struct ips_err *err)
     return rc;
 }
 
-/* ---- starts --------------------------------------------------------------
- */
+/* ---- maps from which the search starts ---------------------------------- */
 
 static void place_fixed_items(struct search *s, uint32_t otherwise)
 {
@@ -182,8 +182,8 @@ static int start_with_all_on_one_machine(struct search *s, struct ips_err *err)
     return rc;
 }
 
-/* Sets s->map to the best map with some items moved at random; every fourth
- * time to a map with all free items placed at random. */
+/* Sets s->map to the best map with some items moved at random. Every fourth
+ * time, places all free items at random instead. */
 static void disturb_best_map(struct search *s)
 {
     uint32_t often = 2 + random_below(s, s->free_count / 4 + 1);

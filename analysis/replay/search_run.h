@@ -49,8 +49,8 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
     return s->ask->fixed ? s->ask->fixed[item] : IPS_SEARCH_FREE;
 }
 
-/* Worth of s->map; evaluates the map only if it is new. May return
- * SEARCH_STOP. */
+/* Sets *worth to the worth of s->map. Evaluates the map only if it is new. May
+ * return SEARCH_STOP. */
 int search_evaluate_current_map(struct search *s,
                                 struct ips_search_worth *worth,
                                 struct ips_err *err) IPS_MUST_USE;

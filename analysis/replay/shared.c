@@ -59,8 +59,8 @@ static void subtract_least_ns(struct ips_graph *g, const struct ips_arcs *arcs,
     }
 }
 
-/* Adds up the parts of the path by kind. Walks back from the replay's end,
- * at each node along the arc that arrived later. */
+/* Adds up the parts of the path by kind. Walks back from the replay's end; at
+ * each node it follows the arc that arrived later. */
 static void sum_path_by_kind(const struct ips_graph *g,
                              const struct ips_arcs *arcs,
                              const struct ips_replay *r, struct ips_shared *out)

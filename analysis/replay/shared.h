@@ -1,7 +1,7 @@
 /*
- * Execution time if the messages between machines share one medium: the longest
- * path of CPU and message times with a core for each chain, except that
- * simultaneous transfers share the bandwidth evenly, each from its send on.
+ * Computes the execution time if the messages between machines share one
+ * medium. It is the longest path of CPU and message times with a core for each
+ * chain, except that simultaneous transfers share the bandwidth evenly.
  * Computed by a replay (replay.h) with as many cores as chains and one medium
  * for all pairs of machines.
  *
@@ -9,9 +9,8 @@
  * message. Messages within a machine do not share it.
  *
  * The result is never below the longest path, since no transfer becomes faster.
- * It is not monotone in anything else, because which transfers overlap depends
- * on all times.
- * Pure. Source: DRO-1, DRO-5.
+ * Otherwise it is not monotone: any change of a time may change which transfers
+ * overlap. Pure. Source: DRO-1, DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_SHARED_H
 #define IPS_ANALYSIS_REPLAY_SHARED_H

@@ -3,7 +3,7 @@
  * Leaves hold items, each inner node is the lesser of its two children, so the
  * root is the first of all. A change of a leaf takes log2(capacity) steps whose
  * addresses depend only on the leaf and not on comparisons: no branch can be
- * mispredicted, where a heap has one unpredictable branch a level.
+ * mispredicted. A heap has one unpredictable branch a level.
  *
  * Order: by key, then by id; the order of items with equal key and id is
  * unspecified. Freed leaves are reused, the last freed first. The capacity
@@ -47,8 +47,8 @@ static inline uint64_t rp_tree_first_key(const struct rp_tree *t)
     return t->at[1].key;
 }
 
-/* The item as one number of 128 bits: compared by one subtraction and selected
- * without a branch. */
+/* Returns the item as one number of 128 bits, so that items are compared by one
+ * subtraction and selected without a branch. */
 static inline ips_u128 rp_item_wide(const struct rp_item *i)
 {
     return (ips_u128)i->key << 64 | i->who;
@@ -59,7 +59,8 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
                                uint32_t id)
 {
     ips_u128 least = (ips_u128)key << 64 | (uint64_t)id << 32 | leaf;
-    /* Byte offsets instead of indices: a level takes a dozen instructions. */
+    /* Byte offsets are used instead of indices, so that each level takes only a
+     * dozen instructions. */
     size_t at = ((size_t)t->capacity + leaf) * sizeof(struct rp_item);
     char *base = (char *)t->at;
     for (;;) {
@@ -88,7 +89,7 @@ void rp_tree_release(struct rp_tree *t);
 /* Doubles the capacity. False: out of memory; the tree is unchanged. */
 bool rp_tree_reserve(struct rp_tree *t);
 
-/* An empty leaf, or RP_NO_LEAF: out of memory. */
+/* Returns an empty leaf, or RP_NO_LEAF if out of memory. */
 static inline uint32_t rp_tree_alloc_leaf(struct rp_tree *t)
 {
     uint32_t leaf = t->free_leaf;

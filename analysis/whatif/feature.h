@@ -1,13 +1,14 @@
 /*
- * Features: the items to which the weights of a graph belong. A feature is the
- * finest item that can be asked about: a procedure in a process, a class of
+ * Assigns the weights of a graph to features. A feature is the smallest item
+ * for which a what-if can be asked: a procedure in a process, a class of
  * messages between two processes, or the rest of a process. Every nanosecond of
  * every arc belongs to at most one feature. So objects (a machine, a procedure
  * in all processes) are sets of features, and their times add up.
  *
  * A chain arc is split into shares (procedures, each with its part of the
- * weight). What no share covers belongs to the feature of the arc's chain. The
- * shares of an arc never add up to more than its weight: ips_features_check().
+ * weight). The part of the weight that no share covers belongs to the feature
+ * of the arc's chain. The shares of an arc never add up to more than its
+ * weight: ips_features_check().
  */
 #ifndef IPS_ANALYSIS_WHATIF_FEATURE_H
 #define IPS_ANALYSIS_WHATIF_FEATURE_H
@@ -52,8 +53,8 @@ ips_arc_shares(const struct ips_features *f, uint32_t node, uint64_t *count)
     return f->arc_share + f->first[node];
 }
 
-/* How much of the cross arc into `node`, which takes xw ns, belongs to its
- * feature. */
+/* Returns how many ns of the cross arc into `node` belong to the arc's feature.
+ * xw: the ns of the whole arc. */
 static inline uint64_t ips_feature_ns_of_cross_arc(const struct ips_features *f,
                                                    uint32_t node, uint64_t xw)
 {

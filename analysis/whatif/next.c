@@ -1,8 +1,8 @@
 /*
- * A path is represented by its deviations from the winning arcs: nodes at
- * which, walking backwards, it takes the losing arc instead. `result` has the
- * deviations that were walked, each with its parent, from which it branches
- * off; the heap has those that were not walked yet.
+ * A path is represented by its deviations: the nodes at which, walking
+ * backwards, it takes the losing in-arc instead of the winning one. `result`
+ * has the deviations that were walked, each with the parent path from which it
+ * branches off. The heap has the deviations that were not walked yet.
  */
 #include "analysis/whatif/next.h"
 
@@ -16,18 +16,18 @@
 
 struct branch {
     uint64_t priority; /* length of the whole path */
-    uint64_t suffix;   /* length from `node` to the END */
+    uint64_t suffix;   /* length of the path from `node` to the END */
     uint32_t node;     /* the path continues backwards from this node */
-    uint32_t at; /* node at which the path leaves its parent's, by the in-arc
-                    that does not determine the node's EST; NOTHING: it leaves
-                    none, and `node` is the END */
+    uint32_t at;     /* node at which the path leaves its parent's path, by the
+                        in-arc that does not determine the node's EST; NOTHING: the
+                        path has no parent, and `node` is the END */
     uint32_t parent; /* index in `result` of the branch that this one leaves;
                         NOTHING: none */
     uint32_t group;  /* group of the labels after `node` */
 };
 
-/* A group as a linked list: a label before the group `rest`. Number 0 is the
- * empty group. */
+/* A group of paths, stored as a linked list of labels: one label before the
+ * labels of the group `rest`. Number 0 is the empty group. */
 struct group {
     uint32_t label, rest;
     bool emitted;
@@ -48,7 +48,7 @@ struct search {
     uint64_t group_count, group_cap;
     struct ips_idmap longer; /* (group, label) -> the group that has the label
                                 before the labels of `group` */
-    struct ips_idmap met;    /* set of the (node, group) met */
+    struct ips_idmap met;    /* set of the pairs (node, group) met */
     struct ips_idmap joined; /* SET: (group, label) -> the set with the label
                                 added */
     uint64_t bytes, limit;
@@ -63,7 +63,7 @@ static bool spend_bytes(struct search *s, uint64_t bytes)
     return !s->full;
 }
 
-/* ---- tables ------------------------------------------------------------- */
+/* ---- tables of paths and groups ----------------------------------------- */
 
 static bool reserve_map(struct search *s, struct ips_idmap *m)
 {
@@ -74,8 +74,9 @@ static bool reserve_map(struct search *s, struct ips_idmap *m)
     return !s->full;
 }
 
-/* Adds (node, group) to the set of those met. False: it was met before or,
- * with s->full set, memory ran out. */
+/* Adds the pair (node, group) to the set of those met. Returns false if the
+ * pair was met before. Also returns false, and sets s->full, if memory runs
+ * out. */
 static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
 {
     struct ips_idmap *m = &s->met;
@@ -121,9 +122,9 @@ static uint32_t extend_sequence(struct search *s, uint32_t rest, uint32_t label)
     return result;
 }
 
-/* Returns the set `group` with `label` added. A set is stored as the
- * sequence of its labels in descending order, so that equal sets are equal
- * groups. Labels greater than `label` are taken off and put before it again. */
+/* Returns the set `group` with `label` added. A set is stored as the sequence
+ * of its labels in descending order, so that equal sets are equal groups. The
+ * labels greater than `label` are removed and then put before it again. */
 static uint32_t extend_set(struct search *s, uint32_t group, uint32_t label)
 {
     uint32_t at = group, off = 0;
@@ -242,7 +243,7 @@ static struct branch heap_pop(struct search *s)
     return top;
 }
 
-/* ---- walking ------------------------------------------------------------ */
+/* ---- walking a branch --------------------------------------------------- */
 
 struct arcs_in {
     bool chain, cross;
@@ -260,9 +261,9 @@ static struct arcs_in arcs_in(const struct search *s, uint32_t node,
     return in;
 }
 
-/* Whether the longest path to `node` takes its cross arc. A chain's first
- * node has no chain arc, so its cross arc, if there is one, is always taken,
- * even if the EST is 0. */
+/* Whether the longest path to `node` takes the node's cross arc. A chain's
+ * first node has no chain arc, so its cross arc, if there is one, is always
+ * taken, even if the EST is 0. */
 static bool takes_cross_arc(const struct search *s, uint32_t node,
                             const struct arcs_in *in)
 {
@@ -287,8 +288,9 @@ static uint32_t label_of(const struct search *s, uint32_t node, uint32_t chain)
 }
 
 /* Walks a branch back to the start of its path and pushes the branches that
- * leave it. Sets *group to the path's group and *ns to its length. False: it
- * met a (node, group) that a longer path had met, or the memory limit. */
+ * leave it. Sets *group to the path's group and *ns to its length. Returns
+ * false if the walk meets a (node, group) that a longer path met before, or
+ * reaches the memory limit. */
 static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
                         uint32_t *group, uint64_t *ns)
 {
@@ -327,7 +329,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
     return false;
 }
 
-/* ---- output -------------------------------------------------------------- */
+/* ---- writing the paths found -------------------------------------------- */
 
 static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
                     uint32_t chain, bool cross, struct ips_err *err)

@@ -1,9 +1,8 @@
 /*
- * The longest paths of a graph, not only the first. The search is best first
- * and backwards: the priority of a partial path is EST of its first node + the
- * length of what follows. Since EST is the exact length of the rest, paths are
- * found exactly in order of length, and nothing is walked that was not asked
- * for.
+ * Finds the k longest paths of a graph. The search is best first and backwards:
+ * the priority of a partial path is EST of its first node + the length of what
+ * follows. Since EST is the exact length of the rest, paths are found in exact
+ * order of length, and no other paths are walked.
  *
  * Paths close to the longest one often differ from it trivially (one of a
  * thousand round trips goes another way). So paths are grouped, and only the
@@ -13,20 +12,20 @@
  *  - SET: by the set of labels on the path, however often and in whatever
  *    order: all loops through the same processes are one group.
  *
- * A label belongs to a node (the procedure of the arc into it; IPS_NO_LABEL:
- * none) or else to its chain (its process). Two partial paths from the same
- * node with the same labels after it have the same continuations, so the
+ * The label of a node is the procedure of the arc into it (IPS_NO_LABEL: none),
+ * or without node labels the process of its chain. Two partial paths from the
+ * same node with the same labels after it have the same continuations, so the
  * shorter one is dropped at once. The cost of a group does not depend on the
  * number of its paths.
  *
  * Paths start at nodes without an in-arc and end at ENDs. Paths of equal length
  * come in a fixed order.
  *
- * Memory: 64 bytes for each path asked for with PATHS, else about 60 for each
- * (node with two in-arcs, group) met, in all at most `limit_bytes`. If the
- * search needs more it stops: the paths found so far are exact, and *complete
- * is false.
- * Source: ALGORITHMS 4; priority search after Hart, Nilsson, Raphael 1968.
+ * Memory: with PATHS 64 bytes for each path wanted; else about 60 bytes for
+ * each pair (node with two in-arcs, group) met. The limit is `limit_bytes`. If
+ * the search needs more, it stops: the paths found so far are exact, and
+ * *complete is false. Source: ALGORITHMS 4; priority search after Hart,
+ * Nilsson, Raphael 1968.
  */
 #ifndef IPS_ANALYSIS_WHATIF_NEXT_H
 #define IPS_ANALYSIS_WHATIF_NEXT_H

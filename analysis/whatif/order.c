@@ -21,7 +21,7 @@ struct maker {
     uint64_t run_cap;
     uint32_t *pos;   /* [chain_count] next node */
     uint32_t *next;  /* [chain_count] next chain that waits on the same node */
-    uint32_t *ready; /* stack of chains that can go on, each at most once */
+    uint32_t *ready; /* stack of chains that can continue, each at most once */
     uint32_t ready_count;
 };
 

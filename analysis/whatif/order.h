@@ -1,12 +1,12 @@
 /*
- * An order in which all nodes of a graph can be computed, stored so that many
- * passes over the same graph need not find one again: forwards for the
- * scenarios of a what-if, backwards for tails. It is a list of runs, each a
- * piece of one chain whose cross predecessors are all computed before.
+ * Finds an order in which all nodes of a graph can be computed, and stores it
+ * for many passes over the same graph: forwards for the scenarios of a what-if,
+ * backwards for tails. The order is a list of runs. Each run is a piece of one
+ * chain whose cross predecessors are all computed before.
  *
- * A forward pass needs the value of a node only until the last cross arc that
- * leaves the node was used. `slot` says where to store it until then. Slots are
- * reused, so a pass needs slot_count values, not node_count.
+ * A forward pass needs the value of a node only until it has used the last
+ * cross arc that leaves the node. `slot` says where to store it until then.
+ * Slots are reused, so a pass needs slot_count values, not node_count.
  *
  * Made once in O(nodes). Memory: 4 bytes a node and 12 bytes a run; 8 bytes a
  * node more while it is made.

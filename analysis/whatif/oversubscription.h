@@ -1,10 +1,9 @@
 /*
- * How many threads of a machine the longest path's schedule runs at once. EST
- * assumes a core for every thread. While more threads than cores are busy, the
- * time that a change saves may be lost again by waiting for a core, so gains
- * computed from EST are not guaranteed there. A replay with the machine's cores
- * gives the answer.
- * Source: ALGORITHMS 4 (what-if), DPM-6.
+ * Finds how many threads of a machine are busy at once if every node is passed
+ * at its EST. EST assumes a core for every thread. While more threads than
+ * cores are busy, threads may lose the time that a change saves by waiting for
+ * a core, so gains computed from EST are not guaranteed. A replay with the
+ * machine's cores gives the answer. Source: ALGORITHMS 4 (what-if), DPM-6.
  */
 #ifndef IPS_ANALYSIS_WHATIF_OVERSUBSCRIPTION_H
 #define IPS_ANALYSIS_WHATIF_OVERSUBSCRIPTION_H

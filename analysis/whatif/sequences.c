@@ -8,8 +8,8 @@
 
 #include "common/types.h"
 
-/* Keep this many times `top` candidates of each length, because most of them
- * are later dropped in favour of more expensive sequences. */
+/* Keeps SPARE * `top` candidates of each length, because more expensive
+ * sequences later replace most of them. */
 #define SPARE 8u
 
 struct keyed {
@@ -38,7 +38,7 @@ static int by_key(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Most time first, then fewest steps, then earliest. */
+/* Sorts sequences: most time first, then fewest steps, then earliest. */
 static int by_time(const void *va, const void *vb)
 {
     const struct ips_sequence *x = va, *y = vb;
@@ -70,8 +70,8 @@ static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
 }
 
 /* Counts the occurrences of one sequence that do not overlap, and keeps the
- * sequence as a candidate if there are at least two. `group`: where it
- * occurs, in order of position. False: out of memory. */
+ * sequence as a candidate if there are at least two. `group` has the positions
+ * of its occurrences, ascending. False: out of memory. */
 static bool count_and_keep_sequence(struct counting *c,
                                     const struct keyed *group, uint32_t size,
                                     uint32_t length)
@@ -113,7 +113,7 @@ static bool count_sequences_of_length(struct counting *c, uint32_t length)
     return true;
 }
 
-/* Whether `s` is a part of the endless repetition of `of`. */
+/* Whether `s` occurs in an endless repetition of `of`. */
 static bool is_part_of_repetition(const struct counting *c,
                                   const struct ips_sequence *s,
                                   const struct ips_sequence *of)

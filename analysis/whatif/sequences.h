@@ -1,14 +1,15 @@
 /*
- * The most common sequences of steps on a path, by the time they take: the
+ * Finds the sequences of steps on a path that take the most time in all:
  * n-grams of 2 to `longest` steps that occur at least twice. Pure.
  *  - Occurrences of one sequence do not overlap: they are counted from the
  *    start of the path, each after the end of the previous one. So no sequence
  *    has more time than the path.
  *  - The time of an occurrence includes the gaps between its steps.
- *  - In a loop a, b, c, a, b, c the sequences abc, bca, cab, ab and abca say
- *    the same, and abab says what ab says. A sequence that repeats a shorter
- *    one is not listed. A sequence that is part of a repeated, more expensive
- *    one of the list is listed only if it occurs clearly more often.
+ *  - In a loop a, b, c, a, b, c the sequences abc, bca, cab, ab and abca show
+ *    the same thing, and abab shows no more than ab. A sequence that repeats a
+ *    shorter one is not listed. If a sequence is part of a more expensive
+ *    repeated sequence in the list, it is listed only if it occurs clearly more
+ *    often.
  *
  * Source: IPS-12 "most common sequences of nodes".
  */
@@ -23,7 +24,8 @@
 #define IPS_SEQUENCE_LONGEST 8u
 
 struct ips_step {
-    uint32_t what;   /* what the step does; neighbours differ */
+    /* number that identifies what the step does; neighbours differ */
+    uint32_t what;
     uint64_t ns;     /* duration of the step */
     uint64_t gap_ns; /* ns between the previous step and this one */
 };

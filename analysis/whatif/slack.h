@@ -1,5 +1,6 @@
 /*
- * Slack by feature: how near each feature is to the longest path.
+ * Computes the slack of each feature: how near the feature is to the longest
+ * path.
  *
  * An arc is near-critical if its slack is at most `near_ns`: an improvement of
  * the path makes such arcs critical next. For each feature:
@@ -8,8 +9,8 @@
  *  - near_ns: its time in near-critical arcs, those on the path included
  *  - path_ns: its time on the longest path itself
  *
- * least > 0 means that none of its arcs is on a longest path, and that delaying
- * one of them by up to `least` changes nothing.
+ * least > 0 means that none of the feature's arcs is on a longest path, and
+ * that delaying one of them by up to `least` does not change the path's length.
  * Source: ALGORITHMS 4, IPS-12.
  */
 #ifndef IPS_ANALYSIS_WHATIF_SLACK_H

@@ -27,9 +27,9 @@ int ips_compute_tails(const struct ips_graph *g,
                       const struct ips_order *order, uint64_t **tail,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* The slack of the arc from a node's chain predecessor; IPS_NO_SLACK if the
- * node is its chain's first (`first`). ips_slack_of_cross_arc(): the slack of
- * the node's cross arc. */
+/* Returns the slack of the arc from a node's chain predecessor, or IPS_NO_SLACK
+ * if the node is its chain's first (`first`). ips_slack_of_cross_arc() returns
+ * the slack of the node's cross arc. */
 uint64_t ips_slack_of_chain_arc(const struct ips_graph *g,
                                 const struct ips_est *e, const uint64_t *tail,
                                 uint32_t node, bool first);

@@ -21,13 +21,14 @@ struct pass {
     struct ips_arcs arcs;
     /* [features] bit set of the scenarios that edit the feature */
     uint8_t *mask;
-    uint32_t (*ppm)[LANES];  /* [features] by how much each scenario makes the
-                                feature faster */
-    struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
-                                need */
-    struct scenarios *carry; /* [chains] value of the last node computed */
-    uint8_t *won;            /* [nodes] bit set of the scenarios in which the
-                                cross arc won */
+    uint32_t (*ppm)[LANES]; /* [features] share of the feature's time that each
+                               scenario removes, ppm */
+    struct scenarios *slot; /* [order->slot_count] values of nodes that later
+                               cross arcs need */
+    /* [chains] value of the last computed node of each chain */
+    struct scenarios *carry;
+    /* [nodes] bit set of the scenarios in which the cross arc won */
+    uint8_t *won;
 };
 
 uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
@@ -35,7 +36,8 @@ uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
     return ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u;
 }
 
-/* Subtracts from each scenario what its edits save of `ns` of a feature. */
+/* Subtracts, in each scenario, the time that its edits save of `ns` of a
+ * feature. */
 static void subtract_savings(const struct pass *p, uint32_t feature,
                              uint64_t ns, struct scenarios *a)
 {
@@ -112,8 +114,8 @@ static void run_pass(struct pass *p)
     }
 }
 
-/* Number of RESOURCE arcs on the longest path of scenario l, which ends at node
- * i. */
+/* Returns the number of RESOURCE arcs on the longest path of scenario l, which
+ * ends at node i. */
 static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
 {
     const struct ips_graph *g = p->b->g;
@@ -152,8 +154,9 @@ static void read_result_of_scenario(const struct pass *p, int l,
         out->end == IPS_NO_NODE ? 0 : count_resources(p, l, out->end);
 }
 
-/* The share (ppm) that two edits of one feature save together: the second
- * applies to what the first leaves. Rounded down, as all savings are. */
+/* Returns the share (ppm) that two edits of one feature save together. The
+ * second edit applies to the time that the first leaves. Rounded down, as all
+ * savings are. */
 static uint32_t combine_savings(uint32_t a, uint32_t b)
 {
     uint64_t left = (uint64_t)(IPS_WHATIF_GONE - a) * (IPS_WHATIF_GONE - b);
@@ -178,7 +181,7 @@ static int add_edits_to_scenario(struct pass *p, int l,
     return 0;
 }
 
-/* Returns the bound of the gain of scenario l's edits, and removes the
+/* Returns the upper bound of the gain of scenario l's edits, and removes the
  * edits. */
 static uint64_t remove_edits_and_get_bound(struct pass *p, int l,
                                            const struct ips_change *change)

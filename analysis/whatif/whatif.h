@@ -1,8 +1,8 @@
 /*
- * What-if: the gain if something were faster. Weights become w' = w - theta *
- * w_f, where w_f is the feature's share of w, and the longest path is computed
- * again. One pass over the graph answers IPS_WHATIF_LANES questions, each with
- * its own set of values.
+ * What-if: computes the gain if something were faster. Weights become w' = w -
+ * theta * w_f, where w_f is the feature's share of w, and the longest path is
+ * computed again. One pass over the graph answers IPS_WHATIF_LANES questions,
+ * each with its own set of values.
  *
  * theta is given in ppm, 0 to 1000000; 1000000 is logical zeroing. Each share
  * is reduced by floor(w_f * theta). Therefore
@@ -30,9 +30,9 @@
 
 struct ips_edit {
     uint32_t feature;
-    uint32_t ppm; /* by how much the feature gets faster. Edits of one feature
-                     are applied one after the other, each to what the previous
-                     one left. */
+    uint32_t ppm; /* share of the feature's time that is removed. Edits of one
+                     feature apply one after the other, each to the time that
+                     the previous one left. */
 };
 /* One question: all its edits apply at once. */
 struct ips_change {
@@ -41,7 +41,7 @@ struct ips_change {
 };
 struct ips_whatif {
     uint64_t t_max; /* longest path with the edits */
-    uint64_t gain;  /* by how much t_max became less */
+    uint64_t gain;  /* by how much t_max decreased */
     uint64_t bound; /* upper bound of the gain */
     uint32_t end;
     uint64_t resources; /* RESOURCE arcs on the longest path with the edits */
@@ -68,15 +68,15 @@ int ips_whatif(const struct ips_whatif_base *b, const struct ips_change *change,
 /* Ranks changes by gain. order[], with room for `count`, gets the indices of
  * the `keep` changes with the greatest gains, in descending order, the lower
  * index first at equal gains; *kept is their number. Changes without a gain are
- * left out. Changes are computed in descending order of their bounds until no
- * bound reaches the least gain kept, so the answer is the same as if all were
- * computed. */
+ * left out. The function computes changes in descending order of their bounds,
+ * until no bound reaches the least gain kept. So the answer is the same as if
+ * it computed all changes. */
 int ips_whatif_rank(const struct ips_whatif_base *b,
                     const struct ips_change *change, size_t count, size_t keep,
                     struct ips_whatif *out, uint32_t *order, size_t *kept,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* floor(ns * ppm / 1000000), ppm at most a million. */
+/* Returns floor(ns * ppm / 1000000); ppm is at most a million. */
 uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm);
 
 #endif

@@ -41,8 +41,8 @@ static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* The recording overhead, as a fraction of the CPU time of the program
- * itself. */
+/* Makes the cell of the recording overhead, as a fraction of the CPU time of
+ * the program itself. */
 static struct ipsq_cell dilation_cell(const Ips__Certificate *c)
 {
     return ipsq_real(c->dilation_ppm == UINT64_MAX
@@ -95,7 +95,7 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* Writes how exact the CPU times are. */
+/* Writes how much CPU time was estimated, and how wrong the estimates were. */
 static void put_cpu_guesses(struct ipsq_json *j, const Ips__Certificate *c)
 {
     put_count(j, "cpu_ns", c->cpu_ns);

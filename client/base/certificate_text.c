@@ -13,7 +13,7 @@
 #include "client/base/units.h"
 #include "proto/message.h"
 
-/* load of other programs, in 1/1000 cores, from which on it is reported */
+/* the load of other programs is reported from this value on, in 1/1000 cores */
 #define OTHERS_MILLI 250
 
 static bool is_known_nonzero(uint64_t n)
@@ -26,7 +26,7 @@ static bool is_known_nonzero(uint64_t n)
 struct writer {
     FILE *f;
     bool verbose;
-    bool begun; /* the output line is not empty */
+    bool begun; /* true: the output line is not empty */
 };
 
 static void add_formatted(struct writer *w, const char *fmt, ...)
@@ -104,8 +104,8 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
                   probe);
 }
 
-/* Reports whether another order in which threads take locks, which is due to
- * chance, could change the path. */
+/* Reports whether the path could change if threads took locks in another
+ * order. */
 static void add_lock_order(struct writer *w, const Ips__Certificate *c)
 {
     char spin[IPSQ_UNIT_BYTES];

@@ -114,7 +114,7 @@ extern const char ipsq_completion_bash[], ipsq_completion_zsh[],
  * standard input and output are terminals. Returns an exit status. */
 int ipsq_command_line(int argc, char **argv);
 
-/* Print what --help prints: for all of ipsq, or for one command. */
+/* Print the same text as --help: for all of ipsq, or for one command. */
 void ipsq_usage(FILE *f);
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
 
@@ -138,8 +138,9 @@ void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
 int ipsq_check_answer_kind(const Ips__Reply *last,
                            Ips__Reply__AnswerCase answer,
                            struct ips_err *err) IPS_MUST_USE;
-/* The exit status of a command whose answer has the certificate `c`: IPSQ_OK
- * if the certificate is complete; IPSQ_INCOMPLETE if not, or if `c` is NULL. */
+/* Returns the exit status of a command whose answer has the certificate `c`:
+ * IPSQ_OK if the certificate is complete; IPSQ_INCOMPLETE if not, or if `c` is
+ * NULL. */
 int ipsq_certificate_exit_status(const Ips__Certificate *c);
 
 #define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))

@@ -7,13 +7,13 @@
 
 #define LIMIT_S 2 /* longest time that `ipsq complete` may take, in seconds */
 #define FORMAT_OPTIONS (IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV))
-/* Options that tell where the master is. */
+/* Options that say where the master is. */
 #define SESSION_OPTIONS                                                        \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE))
 /* Options that determine the columns of an answer. */
 #define COLUMN_OPTIONS (FORMAT_OPTIONS | IPSQ_HAS(BY) | IPSQ_HAS(LEVEL))
 
-/* ---- one word ----------------------------------------------------------- */
+/* ---- candidates for one word -------------------------------------------- */
 
 static void keep_before_comma(struct ipsq_word *w)
 {
@@ -117,7 +117,7 @@ static int parse_some(struct ipsq_options *o, uint64_t mask, char *const *words,
     return rc;
 }
 
-/* ---- values and arguments ----------------------------------------------- */
+/* ---- candidates for values and arguments -------------------------------- */
 
 static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
                           const struct ipsq_name_source *from)
@@ -249,7 +249,8 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 static void on_limit(int sig)
 {
     (void)sig;
-    _exit(0); /* without a handler, the shell would report a death by signal */
+    _exit(0); /* without this handler the shell would report that a signal
+                 killed ipsq */
 }
 
 int ipsq_complete_print(int argc, char **argv)

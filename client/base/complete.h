@@ -32,8 +32,9 @@ struct ipsq_name_source {
     bool start; /* start a master and a slave if no master answers */
 };
 
-/* The word to complete. Its first `kept_bytes` stay unchanged: in "--by=cause"
- * those before "cause", in "run1,run" those before the last "run". */
+/* The word to complete. Its first `kept_bytes` bytes stay unchanged: in
+ * "--by=cause" the bytes before "cause", in "run1,run" the bytes before the
+ * last "run". */
 struct ipsq_word {
     const char *whole;
     size_t kept_bytes;
@@ -63,8 +64,7 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
 void ipsq_complete_machines(const struct ipsq_name_source *from,
                             const char *text, struct ipsq_names *out);
 
-/* The kinds of candidates for a word: only the added ones, or file names as
- * well. */
+/* Whether file names may complete the word, besides the added candidates. */
 enum ipsq_completes { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
 
 /* Adds the candidates for the word `text` to `out`; returns whether file
@@ -80,7 +80,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 enum {
     IPSQ_COMPLETE_FILES = 10, /* file names may complete the word, too */
     /* The words from some index on are the command line of another command.
-     * Prints that index; PROGRAM has index 0. */
+     * `ipsq complete` prints that index; PROGRAM has index 0. */
     IPSQ_COMPLETE_COMMAND = 11,
 };
 /* `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last

@@ -14,7 +14,7 @@ void ipsq_names_add(struct ipsq_names *names, const char *name,
     char *line = NULL;
     bool more = names->described && about && *about;
     if (names->count % 64 ==
-        0) { /* makes space for 64 more names and the NULL */
+        0) { /* make room for 64 more names and the NULL at the end */
         char **grown =
             realloc(names->name, (names->count + 65) * sizeof(*grown));
         if (!grown)
@@ -148,7 +148,7 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
                                    &run, &ignored);
     if (rc == 0) {
         rq.run = ips_unconst_text(run);
-        /* Objects received before an error are offered all the same. */
+        /* Offer the objects that were received before an error. */
         (void)!ipsq_session_ask(&session, &rq, true, add_objects, &b, NULL,
                                 &ignored);
     }

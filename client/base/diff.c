@@ -7,7 +7,8 @@
 
 #include "common/types.h"
 
-/* up to this number of assignments of runs to sides, all are tried */
+/* if the runs can be assigned to the two sides in at most this many ways, all
+ * ways are tried */
 #define WAYS_ALL 20000u
 /* number of random assignments tried if there are more than WAYS_ALL */
 #define WAYS_DRAWN 9999u
@@ -100,8 +101,8 @@ static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
         *(r < d->first ? a : b) += v[r];
 }
 
-/* The change of the mean from the first side to the second, multiplied by the
- * numbers of runs of both sides, which makes it a whole number. */
+/* Returns the change of the mean from the first side to the second, multiplied
+ * by the numbers of runs of both sides to make it a whole number. */
 static ips_i128 scaled_change(const struct diff *d, const uint64_t *v)
 {
     ips_i128 a, b;
@@ -124,8 +125,8 @@ static void fill_means(const struct diff *d, const uint64_t *v,
     x->change = round_quotient(scaled_change(d, v), by);
 }
 
-/* The error that rounding made in an item's change, multiplied by the numbers
- * of runs of both sides. */
+/* Returns the rounding error of an item's change, multiplied by the numbers of
+ * runs of both sides. */
 static ips_i128 compute_rounding_shift(const struct diff *d,
                                        const struct diff_item *x)
 {
@@ -163,8 +164,8 @@ static uint64_t draw_number(uint64_t *seed)
     return *seed * 0x2545F4914F6CDD1DULL >> 11;
 }
 
-/* The number of ways to choose the `k` runs of the first side from `n` runs.
- * Stops early once it exceeds WAYS_ALL. */
+/* Returns the number of ways to choose the `k` runs of the first side from `n`
+ * runs. Stops counting beyond WAYS_ALL. */
 static uint64_t count_ways(unsigned n, unsigned k)
 {
     uint64_t w = 1;
@@ -173,8 +174,8 @@ static uint64_t count_ways(unsigned n, unsigned k)
     return w;
 }
 
-/* Replaces `set`, which has `k` of the numbers below `n`, by the next one in
- * lexical order. False: it was the last. */
+/* Replaces `set`, which has `k` of the numbers below `n`, by the next such set
+ * in lexical order. Returns false if it was the last. */
 static bool next_set(unsigned *set, unsigned k, unsigned n)
 {
     for (unsigned i = k; i-- > 0;) {
@@ -200,9 +201,9 @@ static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
     }
 }
 
-/* Distance between the sides if the runs in `set` are the first side, in units
- * of their spread (Welch's t). The spread is taken as at least a hundredth of
- * the mean. */
+/* Returns the distance between the means of the two sides in units of their
+ * spread (Welch's t), if the runs in `set` are the first side. A spread below a
+ * hundredth of the mean counts as that much. */
 static double compute_side_distance(const struct diff *d, const uint64_t *v,
                                     const unsigned *set)
 {
@@ -226,9 +227,9 @@ static double compute_side_distance(const struct diff *d, const uint64_t *v,
     return fabs(sum[1] / n[1] - sum[0] / n[0]) / sqrt(spread);
 }
 
-/* Whether the values differ by enough of the total that a change in them could
- * matter. The test does not look at which runs are on which side, so it does
- * not bias p. */
+/* Whether the values differ enough, compared with the total, that a change
+ * could matter. The test ignores which runs are on which side, so it does not
+ * bias p. */
 static bool has_relevant_spread(const struct diff *d, const uint64_t *v)
 {
     uint64_t low = UINT64_MAX, high = 0;
@@ -243,12 +244,12 @@ static bool has_relevant_spread(const struct diff *d, const uint64_t *v)
 
 struct chance {
     bool *in; /* [items] whether the item is tested */
-    /* [items + 1] distances between the sides as given; the last is that of the
-     * totals */
+    /* [items + 1] distances between the sides as the user gave them; the last
+     * entry is for the totals */
     double *seen;
-    /* [items + 1] number of ways in which the greatest distance of any item
-     * is at least `seen`; the last: number of ways in which the distance of
-     * the totals is */
+    /* [items + 1] number of ways in which the greatest distance of any item is
+     * at least `seen`; the last entry counts the ways in which the distance of
+     * the totals is at least its `seen` */
     uint64_t *as_far;
 };
 
@@ -281,7 +282,8 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
         while (next_set(set, d->first, d->runs));
         return n;
     }
-    compare_permutation(d, set, c); /* the sides as given are one of the ways */
+    /* the sides as the user gave them are one of the ways */
+    compare_permutation(d, set, c);
     for (n = 1; n <= WAYS_DRAWN; n++) {
         draw_set(set, d->first, d->runs, &seed);
         compare_permutation(d, set, c);
@@ -318,7 +320,7 @@ static int compute_chances(struct diff *d, struct ips_err *err)
     return rc;
 }
 
-/* ---- intervals ----------------------------------------------------------- */
+/* ---- confidence intervals ----------------------------------------------- */
 
 static int compare_reals(const void *va, const void *vb)
 {
@@ -353,7 +355,7 @@ static void fill_interval(const struct diff *d, const uint64_t *v,
     compute_interval_95(change, &x->low, &x->high);
 }
 
-/* Copies the values that were measured; returns how many they are. */
+/* Copies the values that were measured; returns their number. */
 static unsigned copy_measured(const double *v, unsigned n,
                               double out[DIFF_RUNS_MAX])
 {
@@ -400,7 +402,7 @@ void diff_median_interval(const double *a, unsigned na, const double *b,
     compute_interval_95(change, low, high);
 }
 
-/* ---- solving ------------------------------------------------------------- */
+/* ---- computing the differences ------------------------------------------ */
 
 static int compare_items_by_change(const void *va, const void *vb)
 {
@@ -442,9 +444,10 @@ int diff_solve(struct diff *d, struct ips_err *err)
     return rc;
 }
 
-/* ---- names --------------------------------------------------------------- */
+/* ---- names without process ids ------------------------------------------ */
 
-/* Length of a process id at `text` (".812", ".7#2"); 0: none. */
+/* Returns the length of the process id at `text` (".812", ".7#2"), or 0 if
+ * there is none. */
 static size_t process_id_length(const char *text)
 {
     size_t n = 1;

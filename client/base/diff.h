@@ -1,10 +1,11 @@
 /*
- * Compares two sets of runs: what each run's total consists of, item by item,
- * and which items cause the difference of the totals. Pure.
+ * Compares two sets of runs (two sides), item by item: how the items of each
+ * run make up its total, and which items cause the difference of the totals.
+ * Pure.
  *
  * A run's items add up to its total. So the means of a side's items add up to
- * the mean of its totals, and the changes of the items to the change of the
- * total. This holds exactly in whole ns: the remainder of rounding is given to
+ * the mean of its totals, and the changes of the items add up to the change of
+ * the total. This holds exactly in whole ns: rounding errors are corrected in
  * the items that rounding changed most.
  *
  * Is a change due to chance? With `DIFF_RUNS_MIN` runs on each side, a
@@ -26,7 +27,8 @@
 
 #include "common/err.h"
 
-#define DIFF_RUNS_MIN 5u  /* with fewer runs on a side no cause is named */
+/* with fewer runs on a side `ipsq diff` names no cause */
+#define DIFF_RUNS_MIN 5u
 #define DIFF_RUNS_MAX 64u /* most runs of both sides together */
 #define DIFF_CHANCE 0.05  /* a cause has at most this p-value */
 /* a cause makes up at least 1/20 of the difference */
@@ -69,8 +71,8 @@ int diff_solve(struct diff *d, struct ips_err *err) IPS_MUST_USE;
  * becomes "/m1/a", and "m1/a.3 -> m1/b.7#2" becomes "m1/a -> m1/b". */
 void diff_strip_process_ids(const char *text, char *out, size_t size);
 
-/* The median of those of `n` values that were measured (are not NaN); NaN:
- * none was. */
+/* Returns the median of the measured values (those that are not NaN), or NaN if
+ * there is none. */
 double diff_median(const double *v, unsigned n);
 /* Computes the 95% bootstrap interval of the difference of the medians of two
  * sides; NaN if a side has fewer than DIFF_RUNS_MIN measured values. */

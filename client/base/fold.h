@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Terminal columns that `bytes` of `text` take; every character counts as one
- * column. */
+/* Returns the number of terminal columns that the first `bytes` bytes of `text`
+ * take. Every character counts as one column. */
 unsigned ipsq_width(const char *text, size_t bytes);
 
 /* Writes `text`, of any number of lines, folded at `columns` (0: not folded);

@@ -31,9 +31,9 @@ void ipsq_set_cells_ascii(bool ascii)
     is_ascii = ascii;
 }
 
-/* Copies `text`, or "-" if it is empty. Replaces by '?' control characters,
+/* Copies `text`, or "-" if it is empty. Replaces with '?' control characters,
  * which could move the cursor or worse, and bytes that are not UTF-8, which
- * would spoil the alignment. */
+ * would break the alignment. */
 static char *clean_text(const char *text)
 {
     char *out = copy_text(text && *text ? text : "-");

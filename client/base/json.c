@@ -32,8 +32,8 @@ static void new_line(struct ipsq_json *j)
         put_text(j, "  ");
 }
 
-/* To be called before a value: writes the comma and the line break, unless a
- * key precedes the value. */
+/* Called before each value: writes the comma and the line break, unless a key
+ * precedes the value. */
 static void begin_value(struct ipsq_json *j)
 {
     if (j->keyed) {
@@ -121,8 +121,7 @@ static void write_escape(FILE *f, unsigned char c)
     }
 }
 
-/* Whether the character is ASCII that needs no escape, as most characters
- * are. */
+/* Whether the character is ASCII and needs no escape. */
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';

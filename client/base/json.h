@@ -21,8 +21,9 @@ struct ipsq_json {
     FILE *file;
     bool pretty; /* line breaks and indents; false: all on one line */
     unsigned depth;
-    bool some[IPSQ_JSON_DEPTH]; /* a value was written at this depth */
-    bool keyed;                 /* a key was written and needs its value */
+    bool some[IPSQ_JSON_DEPTH]; /* [depth] true: a value was written at this
+                                   depth */
+    bool keyed; /* true: a key was written and needs its value */
 };
 
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty);
@@ -33,7 +34,7 @@ void ipsq_json_close(struct ipsq_json *j, char bracket);
 void ipsq_json_key(struct ipsq_json *j, const char *key);
 /* writes a text; "" becomes null */
 void ipsq_json_text_or_null(struct ipsq_json *j, const char *text);
-/* writes a text; "" stays "" */
+/* writes a text; "" remains "" */
 void ipsq_json_string(struct ipsq_json *j, const char *text);
 void ipsq_json_count(struct ipsq_json *j, uint64_t n);
 void ipsq_json_integer(struct ipsq_json *j, int64_t n);
@@ -45,9 +46,9 @@ void ipsq_json_null(struct ipsq_json *j);
 /* Ends the line after the outermost value. */
 void ipsq_json_end(struct ipsq_json *j);
 
-/* Length of the well-formed UTF-8 character at `text` (of `len` bytes); 0: not
- * well-formed. Overlong forms, surrogates and values beyond U+10FFFF are not
- * well-formed. */
+/* Returns the length of the UTF-8 character at `text` (which has `len` bytes),
+ * or 0 if it is not well-formed. Overlong forms, surrogates and values beyond
+ * U+10FFFF are not well-formed. */
 size_t ipsq_utf8_length(const char *text, size_t len);
 
 #endif

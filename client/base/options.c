@@ -89,9 +89,9 @@ static int parse_option_choice(enum ipsq_option option, const char *text,
                        ips_nearest_text(&near));
 }
 
-/* Stores the value of an option that names what is to be faster. Narrows the
- * last edit; starts a new one if the last edit has a name of the same kind, or
- * a speed, already. */
+/* Stores the value of an option that names what becomes faster (--procedure,
+ * --process, --message, --object). Adds the name to the last edit, or starts a
+ * new edit if the last one already has a name of this kind or a speed. */
 static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
                          const char *text, struct ips_err *err)
 {
@@ -118,8 +118,7 @@ static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
     return ips_err_set(err, IPS_E_USAGE, "more than %d edits", IPSQ_EDITS_MAX);
 }
 
-/* Applies a speed (--faster, --gone) to all edits named since the last
- * speed. */
+/* Applies a speed (--faster, --gone) to all edits since the last speed. */
 static void set_missing_edit_speeds(struct ipsq_options *o, uint32_t ppm)
 {
     for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)

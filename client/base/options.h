@@ -1,7 +1,7 @@
 /*
  * The options and words of a command line. Options may come before or after the
- * command. All options are parsed for every command; those that a command does
- * not use are refused.
+ * command. The parser knows all options; a command refuses those that it does
+ * not use.
  */
 #ifndef IPS_CLIENT_BASE_OPTIONS_H
 #define IPS_CLIENT_BASE_OPTIONS_H
@@ -192,14 +192,16 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-/* how often each of --machines, --map, --network and --move may be given */
+/* greatest number of times that each of --machines, --map, --network and --move
+ * may be given */
 #define IPSQ_SPECS_MAX 16
 #define IPSQ_LENGTHS_MAX 32
 
-/* One edit of `ipsq whatif`: what is assumed to be faster, and by how much. */
+/* One edit of `ipsq whatif`: the part of the program that is assumed to be
+ * faster, and by how much. */
 struct ipsq_edit {
     const char *procedure, *process, *message, *object;
-    uint32_t ppm; /* millionths of the time saved; 0: not given yet */
+    uint32_t ppm; /* share of the time that is saved, ppm; 0: not given yet */
 };
 
 struct ipsq_options {
@@ -211,12 +213,12 @@ struct ipsq_options {
     bool per_machine, verbose, wide;
     uint64_t options_set; /* IPSQ_HAS bits of the options that were given */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    /* --for; NULL: not given, the kind of program decides */
+    /* value of --for; NULL: not given, so the kind of program decides */
     const char *answer;
     const char *by;   /* value of the last --by; NULL: none */
     unsigned by_mask; /* bits of all values given to --by */
-    /* --sort: a column, or "-" and a column for the opposite order; NULL: not
-     * given */
+    /* value of --sort: a column, or "-" and a column for the opposite order;
+     * NULL: not given */
     const char *sort;
     enum ipsq_format format;
     uint64_t top; /* --top; 0: all rows */
@@ -269,12 +271,12 @@ struct ipsq_option_row {
 };
 extern const struct ipsq_option_row ipsq_option_table[IPSQ_OPT_COUNT];
 
-/* The option with the name `name` of `len` bytes, without "--"; IPSQ_OPT_COUNT:
- * none. */
+/* Returns the option whose name is the first `len` bytes of `name`, without
+ * "--"; IPSQ_OPT_COUNT if there is none. */
 enum ipsq_option ipsq_option_find(const char *name, size_t len);
-/* All values of an option that has a fixed set of them, NULL at the end; NULL:
- * any value is possible. For --by, these are the values of all commands; `bys`
- * of a command tells which of them it accepts. */
+/* Returns all values of an option that has a fixed set of values, NULL at the
+ * end; NULL if any value is possible. For --by these are the values of all
+ * commands; `bys` of a command says which of them it accepts. */
 const char *const *ipsq_option_values(enum ipsq_option option);
 
 /* Prints the options in `mask` as --help does. */

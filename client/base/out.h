@@ -1,7 +1,7 @@
 /*
- * Writes an answer in the format that the user asked for: what limits it, named
- * values, tables, and the certificate. Commands decide the contents and their
- * order; this file and format_*.c decide how it looks.
+ * Writes an answer in the format that the user asked for: its limitations,
+ * named values, tables, and the certificate. Commands decide the contents and
+ * their order; this file and format_*.c decide how it looks.
  *
  * JSON: one object; with `jsonl` one row a line and nothing else. TSV: a header
  * line and rows; if there are several parts, each is preceded by a line
@@ -29,7 +29,8 @@ struct ipsq_out {
     struct {
         const char *title;
         char *text;
-    } value[24]; /* table format: values collected, to be written aligned */
+    } value[24]; /* table format: values that are collected and later written in
+                    aligned columns */
     unsigned value_count;
     bool certified, verbose;
     /* the certificate given to ipsq_out_limits_keep_certificate() */
@@ -54,16 +55,16 @@ void ipsq_out_group_end(struct ipsq_out *o);
  * NULL: none. */
 void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
                     const char *heading);
-/* Writes a whole table in steps. _begin comes first. Then _rows, any number of
- * times, writes the rows that `t` has and removes them from it. _end writes the
- * last rows and what follows them. */
+/* Writes a whole table in steps. Call _begin first. Then call _rows any number
+ * of times: it writes the rows of `t` and removes them from `t`. _end writes
+ * the last rows and the end of the table. */
 void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading);
 void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
-/* To be called right after ipsq_out_begin(). In the table format, writes what
- * limits the answer at once. ipsq_out_end() writes the certificate. `c` NULL:
- * the answer has no certificate and counts as incomplete. */
+/* Called right after ipsq_out_begin(). In the table format, writes the
+ * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
+ * NULL: the answer has no certificate and counts as incomplete. */
 void ipsq_out_limits_keep_certificate(struct ipsq_out *o,
                                       const Ips__Certificate *c, bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
@@ -87,12 +88,11 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
  * bold. */
 void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color);
-/* After the last row: prints which columns were left out. */
+/* Called after the last row: prints which columns were left out. */
 void ipsq_table_print_hidden_columns(FILE *f, const struct ipsq_table *t);
-/* `wide`: from now on tables may be wider than the terminal (--wide). */
+/* Sets whether tables may be wider than the terminal (--wide). */
 void ipsq_set_tables_wide(bool wide);
-/* `ascii`: from now on ipsq_cell_text replaces characters beyond ASCII by
- * '?'. */
+/* Sets whether ipsq_cell_text replaces characters beyond ASCII with '?'. */
 void ipsq_set_cells_ascii(bool ascii);
 void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
 void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
@@ -107,23 +107,23 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell);
 void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
 
 /* Writes the certificate for people: all of it if `verbose`, else its notes and
- * one line that sums it up. */
+ * a summary of one line. */
 void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
-/* Writes the lines that say what limits an answer, if anything does. Unless
+/* Writes the limitations of an answer, if there are any, one a line. Unless
  * `verbose`, writes only the first line of each kind, with the number of the
  * others. */
 void ipsq_certificate_limits(FILE *f, const Ips__Certificate *c, bool verbose);
 void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
-/* Returns `c` or, if it is NULL, a certificate that is not complete and whose
- * gap is that the answer came without a certificate. */
+/* Returns `c`. If `c` is NULL, returns an incomplete certificate whose gap says
+ * that the answer came without a certificate. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
 #define IPSQ_OVERHEAD_BYTES 64
 /* Formats "recording overhead 1.2% CPU". False: the overhead is unknown. */
 bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
                         const Ips__Certificate *c);
-/* The words that say why a process was not recorded; `cause` is that of an
- * Untraced message. */
+/* Returns the words that say why a process was not recorded; `cause` is that of
+ * an Untraced message. */
 const char *ipsq_untraced_why(const char *cause);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Parses the options of `ipsq predict` for machines and for which processes run
- * on them:
+ * Parses the options of `ipsq predict` that describe machines and place
+ * processes on them:
  * - --machines 'one:cores=2,speed=1.5,load=0.5;two:load=25%'
  * - --map 'a.3=one,b*=two', or the name of a file with one entry a line
  * - --network 'one<>two=100us+8ns@bus;*>*=x0.5'
@@ -29,8 +29,8 @@ struct ipsq_placing {
     size_t move_count;
 };
 
-/* Each of these functions parses one value of its option and adds what it says
- * to `p`. IPS_E_USAGE: the message says what is wrong. */
+/* Each of these functions parses one value of its option and adds the result to
+ * `p`. IPS_E_USAGE: the message says what is wrong. */
 int ipsq_placing_parse_machines(struct ipsq_placing *p, const char *spec,
                                 struct ips_err *err) IPS_MUST_USE;
 int ipsq_placing_parse_map(struct ipsq_placing *p, const char *spec,

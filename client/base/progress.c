@@ -1,5 +1,5 @@
-/* A timer signal writes the progress line, so that the wait for the answer need
- * not be split into short waits. The signal handler may not call printf, so it
+/* A timer signal writes the progress line, so that ipsq can wait for the answer
+ * in one blocking call. A signal handler may not call printf, so this one
  * formats by hand and calls only write(). */
 #include <errno.h>
 #include <signal.h>
@@ -12,12 +12,13 @@
 #include "client/base/out.h"
 #include "client/base/session.h"
 
-#define NOTE_BYTES 60 /* so that the line fits 80 columns */
+#define NOTE_BYTES 60 /* short enough that the line fits 80 columns */
 
 /* number of half seconds since the wait started */
 static volatile sig_atomic_t ticks;
-static volatile sig_atomic_t shown;    /* the line is on the terminal */
-static volatile sig_atomic_t counting; /* the timer runs */
+/* true: the progress line is on the terminal */
+static volatile sig_atomic_t shown;
+static volatile sig_atomic_t counting; /* true: the timer runs */
 static char note[NOTE_BYTES] = IPSQ_WAITING;
 
 static size_t put_text(char *line, size_t at, const char *text)

@@ -44,9 +44,9 @@ static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
 }
 
 /* Starts a slave if the default master has none (a private slave ends with its
- * run), and waits a moment for it to connect. It is no error if it does not
- * connect: the master then answers from its catalogue as far as it can, and the
- * answer says so. */
+ * run), and waits a moment for it to connect. If the slave does not connect,
+ * this is no error: the master then answers from its catalogue as far as it
+ * can, and the answer says so. */
 static int start_missing_slave(struct ipsq_session *s, struct ips_err *err)
 {
     bool yes;
@@ -149,8 +149,8 @@ static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,
     return 0;
 }
 
-/* Receives one message. *reply is NULL if the message is no reply to request
- * `id`, or only reports progress. */
+/* Receives one message. Sets *reply to NULL if the message is no reply to
+ * request `id`, or only reports progress. */
 static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
                       const Ips__Reply **reply, struct ips_err *err)
 {
@@ -280,7 +280,7 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
         if (also)
             break;
     }
-    if (also) { /* ambiguous, unless a run further down has exactly this name */
+    if (also) { /* ambiguous, unless a later run has exactly this name */
         for (size_t i = 0; i < count; i++) {
             if (strcmp(rows[i]->run, word) == 0) {
                 *run = rows[i]->run;

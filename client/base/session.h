@@ -23,8 +23,8 @@ struct ipsq_session {
                        connect */
 };
 
-/* Connects to --master, else to the default master. The session may be closed
- * whatever this returns. */
+/* Connects to --master, else to the default master. ipsq_session_close may be
+ * called even after an error. */
 int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
                          struct ips_err *err) IPS_MUST_USE;
 /* Connects like ipsq_session_connect, but starts the default master and its
@@ -32,17 +32,17 @@ int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
 int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
                       struct ips_err *err) IPS_MUST_USE;
 void ipsq_session_close(struct ipsq_session *s);
-/* To be called after a failed request: prints a hint to `f` if the slave that
- * was started did not connect. */
+/* Called after a failed request: prints a hint to `f` if the slave that was
+ * started did not connect. */
 void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f);
 
 typedef int ipsq_on_piece(const Ips__Reply *reply, void *arg,
                           struct ips_err *err);
-/* Sends `rq` (its id is set here) and reads replies up to the last.
- * `on_piece`, if not NULL, is called with each. Replies are kept until the
- * session is closed, so tables may borrow from them; with `drop` each is
- * freed after on_piece returns. *last is the final reply (NULL with `drop`).
- * An error reply of the master becomes the return value. */
+/* Sends `rq` (its id is set here) and reads replies up to the last. `on_piece`,
+ * if not NULL, is called with each reply. Replies are kept until the session is
+ * closed, so tables may borrow from them; with `drop` each reply is freed after
+ * on_piece returns. *last is the final reply (NULL with `drop`). An error reply
+ * of the master becomes the return value. */
 int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
                      ipsq_on_piece *on_piece, void *arg,
                      const Ips__Reply **last, struct ips_err *err) IPS_MUST_USE;
@@ -80,8 +80,8 @@ int ipsq_start_master(const char *state, struct ips_err *err) IPS_MUST_USE;
 int ipsq_start_slave(const char *state, struct ips_err *err) IPS_MUST_USE;
 
 /* The progress line (client/base/progress.c): if the answer takes longer than
- * half a second and standard error is a terminal, a line there shows what is
- * being done and for how many seconds. */
+ * half a second and standard error is a terminal, a line there shows what the
+ * master is doing and for how many seconds. */
 void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
 /* Whether the progress line will be shown if the answer takes long. */

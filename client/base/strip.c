@@ -10,13 +10,13 @@ static size_t columns_of(size_t count)
     return count < IPSQ_STRIP_WIDTH ? count : IPSQ_STRIP_WIDTH;
 }
 
-/* Index of the first value of a column. */
+/* Returns the index of the first value that a column shows. */
 static size_t first_of(size_t column, size_t columns, size_t count)
 {
     return column * count / columns;
 }
 
-/* The mean of v[from] to v[to - 1] in 64ths, so that small means stay
+/* Returns the mean of v[from] to v[to - 1] in 64ths, so that small means stay
  * distinct. */
 static uint64_t mean_of_range(const uint64_t *v, size_t from, size_t to)
 {

@@ -14,8 +14,8 @@
 
 /* Draws `count` values in as many columns, at most IPSQ_STRIP_WIDTH. A column
  * shows the mean of its values, as a height relative to the greatest column.
- * Only a mean of 0 is a blank. *top (unless NULL): the greatest mean, rounded
- * up. Returns the number of columns. */
+ * Only a mean of 0 is drawn as a blank. *top (unless NULL): the greatest mean,
+ * rounded up. Returns the number of columns. */
 size_t ipsq_draw_strip(const uint64_t *v, size_t count, bool utf8,
                        char out[IPSQ_STRIP_BYTES], uint64_t *top);
 

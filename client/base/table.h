@@ -1,9 +1,9 @@
 /*
- * Rows of typed cells, of which every answer consists. A command defines the
- * columns once; the three formats write the same rows in three ways. Strings
- * and lists are borrowed from the reply that they came with and must outlive
- * the table. Each kind has a value for "not measured": UINT64_MAX, IPSQ_NO_INT,
- * NaN, "" and NULL.
+ * Tables: rows of typed cells. Every answer consists of them. A command defines
+ * the columns once; the three formats write the same rows in three ways.
+ * Strings and lists are borrowed from the reply that they came with and must
+ * outlive the table. Each kind has a value for "not measured": UINT64_MAX,
+ * IPSQ_NO_INT, NaN, "" and NULL.
  */
 #ifndef IPS_CLIENT_BASE_TABLE_H
 #define IPS_CLIENT_BASE_TABLE_H
@@ -14,7 +14,7 @@
 
 enum ipsq_kind {
     IPSQ_TEXT,
-    IPSQ_FIGURE, /* a text that consists of numbers; never cut */
+    IPSQ_FIGURE, /* a text that consists of numbers; never shortened */
     IPSQ_COUNT,  /* uint64_t, printed as a number */
     IPSQ_NS,     /* uint64_t; with a unit in tables */
     IPSQ_BYTES,  /* uint64_t; with a unit in tables */
@@ -69,8 +69,8 @@ struct ipsq_table {
     size_t column_count;
     struct ipsq_cell *cells; /* cells of all rows, row after row */
     size_t row_count, row_capacity;
-    /* [column_count] widths of the columns in the table format; kept between
-     * several calls that write rows */
+    /* [column_count] widths of the columns in the table format; they stay the
+     * same for all rows, even if several calls write them */
     unsigned *widths;
     /* [column_count] whether texts of the column may be cut */
     bool *cuts;
@@ -81,7 +81,7 @@ struct ipsq_table {
      * this order, separated by blanks; columns "a+b" are left out together;
      * NULL: none */
     const char *spare_columns;
-    bool begun; /* the header (titles) is written */
+    bool begun; /* true: the header (titles) has been written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,
@@ -107,8 +107,8 @@ static inline struct ipsq_cell ipsq_count(uint64_t n)
 {
     return (struct ipsq_cell){.n = n};
 }
-/* A value that no count can have (negative, too great, NaN) becomes "not
- * measured". */
+/* Makes a cell; a value that no count can have (negative, too large, NaN)
+ * becomes "not measured". */
 static inline struct ipsq_cell ipsq_count_of_double(double n)
 {
     bool fits = n >= 0 && n < 0x1p64;

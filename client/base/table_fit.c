@@ -11,7 +11,8 @@ static bool is_shown(const struct ipsq_table *t, size_t c)
     return t->columns[c].title && !t->hidden[c];
 }
 
-/* Total width of the shown columns, with texts as narrow as they may get. */
+/* Returns the total width of the shown columns if texts are as narrow as
+ * allowed. */
 static unsigned least_width(const struct ipsq_table *t)
 {
     unsigned all = 0;
@@ -26,8 +27,8 @@ static unsigned least_width(const struct ipsq_table *t)
     return all;
 }
 
-/* Position of `key` in t->spare_columns, counted from 1; 0: not in it. Keys
- * joined by + have the same position. */
+/* Returns the position of `key` in t->spare_columns, counted from 1; 0 if it is
+ * not there. Keys joined by + have the same position. */
 static size_t spare_rank(const struct ipsq_table *t, const char *key)
 {
     size_t n = strlen(key), rank = 1;
@@ -43,7 +44,7 @@ static size_t spare_rank(const struct ipsq_table *t, const char *key)
     return 0;
 }
 
-/* The column to leave out next; column_count: none. */
+/* Returns the column to leave out next; column_count if there is none. */
 static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
 {
     size_t n = t->column_count, first = 0, spare = n, number = n, least = 0;
@@ -99,12 +100,12 @@ void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
             t->hidden[c] |= spare_rank(t, t->columns[c].key) == rank;
     }
     narrow_texts(t, columns, IPSQ_TEXT_MIN);
-    /* once the titles are written no column can be left out any more, and later
+    /* once the titles are written, columns can no longer be left out, but later
      * rows may be wider */
     narrow_texts(t, columns, IPSQ_TEXT_MIN / 2);
 }
 
-/* Length in bytes of the first `n` characters of `text`. */
+/* Returns the length in bytes of the first `n` characters of `text`. */
 static size_t bytes_of(const char *text, unsigned n)
 {
     size_t i = 0;

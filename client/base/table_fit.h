@@ -15,13 +15,13 @@
  * is still too wide. */
 #define IPSQ_TEXT_MIN 16
 
-/* Reduces t->widths until the table is at most `columns` characters wide,
- * and marks in t->hidden the columns left out. t->cuts[c]: the texts of
- * column c may be cut; `empty[c]`: column c has no value in any row. Columns
- * are left out in this order: empty ones, those in t->spare_columns, then
- * number columns from the right. The first column and text columns stay. If
- * that is still too wide, texts are cut to half of IPSQ_TEXT_MIN, and the
- * table may be wider than the terminal. */
+/* Reduces t->widths until the table is at most `columns` characters wide, and
+ * marks in t->hidden the columns left out. t->cuts[c]: the texts of column c
+ * may be cut; `empty[c]`: column c has no value in any row. Columns are left
+ * out in this order: empty ones, those in t->spare_columns, then number columns
+ * from the right. The first column and text columns stay. If that is still too
+ * wide, texts are cut to half of IPSQ_TEXT_MIN. The table may then still be
+ * wider than the terminal. */
 void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns);
 
 /* Cuts `text` in the middle to at most `width` columns, but never within a

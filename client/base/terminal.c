@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static unsigned of_all; /* set by ipsq_set_columns; 0: not set */
+static unsigned of_all; /* width set by ipsq_set_columns; 0: not set */
 
 unsigned ipsq_columns(FILE *file)
 {

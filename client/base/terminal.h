@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Width of the terminal `file` in columns; 0: not a terminal. */
+/* Returns the width of the terminal `file` in columns; 0 if it is not a
+ * terminal. */
 unsigned ipsq_columns(FILE *file);
-/* From now on every file counts as a terminal of this width, because the output
- * goes through a pager. */
+/* Makes every file count as a terminal of this width from now on. Used when the
+ * output goes through a pager. */
 void ipsq_set_columns(unsigned columns);
 
 /* Escape sequences for terminals that show colours. */

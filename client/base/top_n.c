@@ -244,7 +244,7 @@ Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
                                               Ips__Select *s)
 {
     static const char *const fields[][2] = {
-        /* column of the table, field of the master's row */
+        /* pairs: column of the table, field of the master's row */
         {"", "self_ns"},        {"self_ns", "self_ns"},
         {"cpu_ns", "self_ns"},  {"total_ns", "total_ns"},
         {"samples", "samples"}, {"calls", "calls"},
@@ -257,9 +257,9 @@ Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
     for (size_t i = 0; i < IPSQ_COUNT_OF(fields); i++)
         if (strcmp(s->sort, fields[i][0]) == 0) {
             s->sort = ips_unconst_text(fields[i][1]);
-            /* Machines are listed in the order of their first rows. In rows
-             * that the master selects by another column that order would differ
-             * from the order in all rows. */
+            /* With --per machine, machines are listed in the order of their
+             * first rows. If the master selected rows by another column, that
+             * order would differ from the order in all rows. */
             return s->per_machine &&
                            (s->back || strcmp(s->sort, "self_ns") != 0)
                        ? NULL

@@ -1,6 +1,6 @@
 /*
- * Which rows of an answer are shown, and in which order: --sort, --top and
- * --per, the same for every command that has them. The answer tells how many
+ * Selects and sorts the rows of an answer by --sort, --top and --per, in the
+ * same way for every command that has these options. The answer says how many
  * rows are left out.
  */
 #ifndef IPS_CLIENT_BASE_TOP_N_H
@@ -11,10 +11,10 @@
 /* Sorts the rows by --sort (numbers greatest first, texts alphabetically;
  * -COLUMN reversed) and keeps the first --top of them. With --top but without
  * --sort, sorts by column `fallback`, greatest first. With --per machine, does
- * so for the rows of each machine separately (the column `object` or `machine`
- * names the machine); the machines stay in the order in which they first
- * appear. *left_out: number of rows removed. IPS_E_USAGE: no such column, or no
- * column of machines. */
+ * this for the rows of each machine separately (the column `object` or
+ * `machine` names the machine); the machines stay in the order in which they
+ * first appear. *left_out: number of rows removed. IPS_E_USAGE: no such column,
+ * or no column of machines. */
 int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
                size_t fallback, uint64_t *left_out,
                struct ips_err *err) IPS_MUST_USE;
@@ -26,7 +26,7 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 
 /* Reports that `count` rows of the table `name` are left out: as the key
  * "NAME_left_out" in JSON and TSV; in the table format as a line, if `count` is
- * not 0. To be called after the table was written. */
+ * not 0. Called after the table was written. */
 void ipsq_put_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 
 /* Fills `s` so that the master sends only the rows that --sort, --top and --per

@@ -47,8 +47,8 @@ static uint64_t power_of_10(unsigned n)
     return p;
 }
 
-/* Length in ns of the unit that the first `len` bytes of `text` name; 0: not a
- * unit. */
+/* Returns the length in ns of the unit that the first `len` bytes of `text`
+ * name, or 0 if they name no unit. */
 static uint64_t unit_ns(const char *text, size_t len)
 {
     static const struct {
@@ -189,7 +189,7 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && !*d.rest && d.whole <= 9999;
     while (ok && d.digits &&
-           d.fraction % 10 == 0) { /* removes trailing zeros, as in 1.50 */
+           d.fraction % 10 == 0) { /* remove trailing zeros, as in 1.50 */
         d.fraction /= 10;
         d.digits--;
     }
@@ -220,7 +220,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     bool times = ok && strcmp(d.rest, "x") == 0;
     if (percent)
         n = n / 100;
-    else if (times) /* time saved by a factor n: 1 - 1/n */
+    else if (times) /* a factor n saves the share 1 - 1/n of the time */
         n = n > IPSQ_GONE
                 ? IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n
                 : 0;
@@ -246,7 +246,8 @@ static void format_scaled(uint64_t n, uint64_t unit, const char *name,
 
 void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES])
 {
-    /* Changes to the next unit where rounding would print 1000. */
+    /* The limits are where rounding would print 1000: from there on, use the
+     * next unit. */
     if (ns == UINT64_MAX)
         snprintf(out, IPSQ_UNIT_BYTES, "-");
     else if (ns == 0)

@@ -41,9 +41,9 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
                      struct ips_err *err) IPS_MUST_USE;
 
 #define IPSQ_GONE 1000000u
-/* Parses how much faster something gets, "30%" or "2.5x" (2.5 times as
- * fast), into the time saved in millionths: 1 to IPSQ_GONE, which is all of
- * it. Finer digits are truncated. */
+/* Parses how much faster something gets: "30%" (of its time is saved) or "2.5x"
+ * (2.5 times as fast). *ppm becomes the share of the time that is saved: 1 to
+ * IPSQ_GONE (all of it). Finer digits are truncated. */
 int ipsq_parse_faster(const char *text, uint32_t *ppm,
                       struct ips_err *err) IPS_MUST_USE;
 

@@ -11,7 +11,7 @@
 /* size limit of a table of message times, as in the master */
 #define FILE_MAX (8u << 20)
 
-/* ---- answers ------------------------------------------------------------ */
+/* ---- printing the answer ------------------------------------------------ */
 
 static const struct ipsq_column pair_columns[] = {
     {"from", "FROM", IPSQ_TEXT},
@@ -141,7 +141,7 @@ static int print_calibration(const struct ipsq_options *o,
     return a->n_failed ? IPSQ_INCOMPLETE : IPSQ_OK;
 }
 
-/* ---- progress ----------------------------------------------------------- */
+/* ---- printing the progress ---------------------------------------------- */
 
 /* Shows the progress of a measurement, which the master reports before the
  * answer. */
@@ -162,7 +162,7 @@ static int show_calibrate_progress(const Ips__Reply *reply, void *arg,
     return 0;
 }
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- reading and writing files ------------------------------------------ */
 
 /* Reads the whole file into *out, malloc'd. */
 static int read_file(const char *name, char **out, struct ips_err *err)

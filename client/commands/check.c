@@ -1,5 +1,5 @@
-/* Checks a run against limits, for use in scripts: the exit status tells the
- * result. */
+/* `ipsq check`: checks a run against limits, for use in scripts. The exit
+ * status is the result. */
 #include "client/base/command.h"
 
 static const struct ipsq_column columns[] = {
@@ -83,8 +83,8 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
 enum verdict { WITHIN, CANNOT_TELL, BEYOND };
 static const char *const verdicts[] = {"yes", "cannot tell", "no"};
 
-/* Compares a measured value with its limit. In an incomplete answer a value may
- * be too small but never too great, so only a value beyond the limit is
+/* Compares a measured value with its limit. An incomplete answer may have too
+ * small a value but never too large a one, so only a value beyond the limit is
  * certain. */
 static enum verdict judge_measure(const struct measures *m, uint64_t measured,
                                   uint64_t limit)

@@ -68,19 +68,20 @@ struct compared_run { /* one of the runs that are compared */
 struct whole {
     unsigned runs, first;
     struct compared_run run[DIFF_RUNS_MAX];
-    /* the path by procedure, waiting for a CPU, message ... */
+    /* breakdown of the path by procedure, waiting for a CPU, message ... */
     struct diff what;
-    struct diff whose; /* the path by process, message ... */
+    struct diff whose; /* breakdown of the path by process, message ... */
     struct diff cpu;   /* CPU time of the run by procedure */
     struct figure figure[FIGURES_MAX];
     unsigned figures;
     struct ipsq_rows rows; /* rows of the answer that is being received */
 };
 
-/* ---- figures ------------------------------------------------------------- */
+/* ---- figures (single numbers of a run) ---------------------------------- */
 
-/* Sets the figure in one run. In runs for which this function is not called
- * the figure is 0: a run has no row for a cause of which it had no wait. */
+/* Sets the value of a figure in one run. A run for which this function is not
+ * called has the value 0: a run without waits of some cause has no row for that
+ * cause. */
 static void store_figure(struct whole *w, const char *name, enum ipsq_kind kind,
                          unsigned run, uint64_t value)
 {
@@ -122,7 +123,7 @@ static void store_run_figures(struct whole *w, unsigned run, bool windowed,
     }
 }
 
-/* ---- asking -------------------------------------------------------------- */
+/* ---- asking the master about a run -------------------------------------- */
 
 static int collect_answer_rows(const Ips__Reply *reply, void *arg,
                                struct ips_err *err)
@@ -134,8 +135,7 @@ static int collect_answer_rows(const Ips__Reply *reply, void *arg,
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
         return ipsq_rows_add(&w->rows, reply->procedures->rows,
                              reply->procedures->n_rows, err);
-    return 0; /* ipsq_check_answer_kind later reports the wrong kind of answer
-               */
+    return 0; /* ipsq_check_answer_kind reports a wrong kind of answer later */
 }
 
 static int ask_and_collect_rows(struct whole *w, struct ipsq_session *s,
@@ -193,8 +193,8 @@ static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
     return rc;
 }
 
-/* Adds the time of the path in messages and external causes, which are parts
- * of both breakdowns of the path. Subtracts that time from *left. */
+/* Adds the time that the path spent in messages and external waits, which are
+ * parts of both breakdowns of the path. Subtracts that time from *left. */
 static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
                                       unsigned run, uint64_t *left,
                                       struct ips_err *err)
@@ -207,9 +207,8 @@ static int add_messages_and_externals(struct diff *d, const Ips__PathAnswer *a,
 }
 
 /* Adds both breakdowns of the path. Time of the path that belongs to no
- * procedure, message or external cause was spent off the CPU: waiting for a CPU
- * as far as the kernel reported that, the rest in waits that were not
- * recorded. */
+ * procedure, message or external wait was spent off the CPU: the run delay that
+ * the kernel reported, and for the rest waits that were not recorded. */
 static int add_path_breakdowns(struct whole *w, const Ips__PathAnswer *a,
                                unsigned run, struct ips_err *err)
 {
@@ -309,7 +308,7 @@ static int ask_metrics_and_procedures(struct whole *w,
     rq.procedures = &procedures;
     rc = ask_and_collect_rows(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last,
                               err);
-    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples, which is no error */
+    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples: this is no error */
         *err = (struct ips_err){0};
         return 0;
     }
@@ -445,8 +444,8 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
     ipsq_table_release(&t);
 }
 
-/* The sentence that says whether the sides differ, and whether causes are
- * named. */
+/* Returns the sentence that says whether the sides differ, and whether causes
+ * are named. */
 static const char *verdict_text(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;
@@ -510,7 +509,7 @@ static int print_diff(const struct ipsq_options *o, struct whole *w,
     return ipsq_out_end(&out, err);
 }
 
-/* ---- the command -------------------------------------------------------- */
+/* ---- running the command ------------------------------------------------ */
 
 static unsigned count_list_items(const char *list)
 {

@@ -1,4 +1,5 @@
-/* `ipsq estimate`: the elapsed time on a dedicated system. */
+/* `ipsq estimate`: estimates the elapsed time on a dedicated system (no other
+ * programs). */
 #include "client/base/command.h"
 
 static struct ipsq_cell share_cell(uint64_t of, uint64_t all)

@@ -20,14 +20,15 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
     return (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
 }
 
-/* The last component of the object's name: "a.3" of "/m1/a.3". */
+/* Returns the last component of the object's name: "a.3" of "/m1/a.3". */
 static const char *own_name(const char *object)
 {
     const char *slash = object ? strrchr(object, '/') : NULL;
     return slash && slash[1] ? slash + 1 : object;
 }
 
-/* The cell of a process or thread id. 0: objects of this level have none. */
+/* Makes the cell of a process or thread id. 0: objects of this level have no
+ * id. */
 static struct ipsq_cell pid_cell(uint64_t pid)
 {
     return ipsq_count(pid ? pid : IPS_UNMEASURED);
@@ -54,8 +55,8 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     *cell++ = ipsq_text(has_command ? row->name : NULL);
 }
 
-/* Whether the rows of all levels are in one table; else each level has its
- * own. */
+/* Whether the rows of all levels are in one table. Otherwise each level has its
+ * own table. */
 static bool has_one_table_for_all_levels(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE || o->format == IPSQ_TSV;

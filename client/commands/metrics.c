@@ -106,9 +106,9 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
-/* Writes the `top` rows (0: all) of the table, those with the greatest
- * values in `column`, and releases the table. `left_out`: number of rows
- * that the master left out already. */
+/* Writes the `top` rows (0: all) of the table that have the greatest values in
+ * `column`. Releases the table. `left_out`: number of rows that the master
+ * already left out. */
 static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
                                   size_t column, uint64_t top,
                                   uint64_t left_out, const char *heading)
@@ -166,8 +166,8 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     write_top_and_release(out, &t, 3, top, left_out, heading);
 }
 
-/* Writes the totals of each object, and their sum as the row "all". With
- * `top` that row is sorted and counted like the others. */
+/* Writes the totals of each object, and their sum as the row "all". With `top`
+ * the row "all" is sorted and counted like the others. */
 static void put_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
                        size_t count, uint64_t top, uint64_t left_out)
@@ -201,8 +201,8 @@ static double compute_ratio(uint64_t a, uint64_t b)
     return (double)a / (double)b;
 }
 
-/* Writes the efficiencies of master/tables/pop_efficiencies.h. `ideal_ns`:
- * critical path with message times 0. */
+/* Writes the POP efficiencies (master/tables/pop_efficiencies.h). `ideal_ns`:
+ * length of the critical path if messages took no time. */
 static void put_pop_efficiencies(struct ipsq_out *out, const Ips__MetricsRow *r,
                                  uint64_t ideal_ns)
 {
@@ -324,7 +324,8 @@ static int join_and_print_metrics(const struct ipsq_options *o,
     return print_metrics(o, run_name, &a, ideal_ns, err);
 }
 
-/* Asks for the critical path in CPU time with message times 0. */
+/* Asks the master for the length of the critical path in CPU time, with message
+ * times 0. */
 static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
                      struct ips_err *err)
 {

@@ -1,4 +1,4 @@
-/* Declares what metrics_procs.c has: `ipsq metrics --level procedure`. */
+/* Functions of metrics_procs.c: `ipsq metrics --level procedure`. */
 #ifndef IPS_CLIENT_COMMANDS_METRICS_H
 #define IPS_CLIENT_COMMANDS_METRICS_H
 

@@ -1,9 +1,9 @@
 /*
- * `ipsq metrics --level procedure`: those metrics of Table 2 that are defined
- * for a procedure of a process (CPU time in it, CPU time including what it
- * called, calls), as rows like those of the other levels. Threads are summed,
- * so "/m1/a.3/.../main" is written "/m1/a.3//main", with an empty thread.
- * Source: IPS-3, IPS-7.
+ * `ipsq metrics --level procedure`: prints the metrics of Table 2 (in the paper
+ * on IPS) that are defined for a procedure of a process: CPU time in the
+ * procedure, CPU time including its callees, calls. The rows are like those of
+ * the other levels. Threads are summed, so "/m1/a.3/.../main" is written
+ * "/m1/a.3//main", with an empty thread. Source: IPS-3, IPS-7.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -43,7 +43,7 @@ static int collect_path_rows(const Ips__Reply *reply, void *arg,
     return ipsq_path_rows_add(&all->rows, reply->path, err);
 }
 
-/* Writes how much of the path's time was spent on a CPU, waiting for a CPU, or
+/* Writes how much of its time the path spent on a CPU, waiting for a CPU, or
  * neither (IPS-14). */
 static void put_cpu_and_run_delay(struct ipsq_out *out,
                                   const Ips__PathAnswer *a)
@@ -64,9 +64,9 @@ static void put_cpu_and_run_delay(struct ipsq_out *out,
                    ipsq_count(a->other_ns));
 }
 
-/* Whether processes went on after the command of the run ended (by more than
- * 1% of the command's elapsed time) and made the path longer than that
- * elapsed time. */
+/* Whether processes continued after the command of the run ended (by more than
+ * 1% of the command's elapsed time) and made the path longer than that elapsed
+ * time. */
 static bool outlives_command(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
@@ -157,7 +157,8 @@ static void explain_empty_path(struct ipsq_out *out,
                       "what was recorded.");
 }
 
-/* Number of rows to show of each list and of the segments; 0: all. */
+/* Returns how many rows of each list, and how many segments, are shown; 0:
+ * all. */
 static uint64_t top_of(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE && o->top == 0 ? TABLE_TOP : o->top;

@@ -6,7 +6,7 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-/* greatest slack that counts as near, in millionths of the path */
+/* greatest slack that counts as near, in ppm of the path */
 #define NEAR_PPM 10000u
 /* space for the list of the objects on a path, in tables */
 #define WHO_BYTES 200

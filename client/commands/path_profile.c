@@ -164,8 +164,8 @@ struct procedures {
     const char *name, *heading;
     const struct ipsq_rows *rows;
     const Ips__ProcedureTotals *totals;
-    uint64_t of; /* total of which the shares are fractions */
-    /* if `whole`: the part of unsampled_ns that is on the path */
+    uint64_t of; /* total time of which the shares are fractions */
+    /* only if `whole`: the part of unsampled_ns that is on the path */
     uint64_t path_unsampled;
     /* time of the path off the CPU; not 0 only with the weightings sched and
      * wall */

@@ -1,6 +1,6 @@
-/* Prints what `ipsq path` shows besides the named values and the segments of
- * the path: shares of the path by machine, process, procedure ..., the most
- * common sequences, and the shares of all work. */
+/* Prints most tables of `ipsq path`: the shares of the path by machine,
+ * process, procedure ..., the most common sequences, and the shares of all
+ * work. path.c prints the named values and the segments. */
 #ifndef IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 #define IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 

@@ -94,7 +94,7 @@ static int print_strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
     return 0;
 }
 
-/* ---- the answer ---- */
+/* ---- printing the answer ---- */
 
 static void put_bins(struct ipsq_out *out, const Ips__PhasesAnswer *a)
 {

@@ -106,8 +106,7 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
-/* Writes where the program might behave differently from what the replay
- * assumes. */
+/* Writes in which places the program might not behave as the replay assumes. */
 static void put_order_dependence(struct ipsq_out *out,
                                  const Ips__PredictAnswer *a)
 {
@@ -128,8 +127,8 @@ static void put_order_dependence(struct ipsq_out *out,
     ipsq_table_release(&t);
 }
 
-/* Error of `ns` relative to the measured elapsed time of the command; NaN:
- * unknown. */
+/* Returns the error of `ns` relative to the measured elapsed time of the
+ * command; NaN if unknown. */
 static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
@@ -137,8 +136,9 @@ static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
     return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
 }
 
-/* Writes the error of the model, if known: the recorded run is replayed on its
- * own machines and compared with the measured time. */
+/* Writes the error of the model, if known. To measure the error, the master
+ * replays the recorded run on its own machines and compares the result with the
+ * measured time. */
 static void put_model_error(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     char own[IPSQ_UNIT_BYTES], measured[IPSQ_UNIT_BYTES];

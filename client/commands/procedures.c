@@ -127,7 +127,7 @@ static void put_counted_only_procedures(struct ipsq_out *out,
         if (!r->counted_from_ns)
             continue;
         const struct ipsq_cell cell = ipsq_text(r->procedure);
-        /* the name without control characters */
+        /* the name, with control characters replaced */
         char *name = ipsq_cell_text(IPSQ_TEXT, &cell);
         ipsq_format_ns(r->counted_from_ns, when);
         ipsq_out_line(out, "%s: from %s on its calls were only counted", name,

@@ -77,8 +77,8 @@ static const struct ipsq_column stations[] = {
     {"use", "IN USE", IPSQ_SHARE},
 };
 
-/* Fills cells with the parts of the time of a request, on average over `n`
- * requests. Returns the cell behind them. */
+/* Fills cells with the parts of a request's time, on average over `n` requests.
+ * Returns the next cell. */
 static struct ipsq_cell *fill_time_cells(struct ipsq_cell *cell,
                                          const Ips__RequestParts *p, uint64_t n)
 {
@@ -160,8 +160,8 @@ static void fill_location_cells(struct ipsq_cell *cell,
     *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
 }
 
-/* Writes what typical requests wait for; not in the table format, because `ipsq
- * why` describes it in words. */
+/* Writes what typical requests wait for. Writes nothing in the table format,
+ * because `ipsq why` describes it in words. */
 static void put_typical_causes(struct ipsq_out *out,
                                const Ips__RequestsAnswer *a)
 {
@@ -182,7 +182,8 @@ static void put_typical_causes(struct ipsq_out *out,
     ipsq_table_release(&t);
 }
 
-/* Writes what the slowest requests have more of than the median ones. */
+/* Writes in which parts of their time the slowest requests exceed the median
+ * ones. */
 static void put_excess_of_slowest(struct ipsq_out *out,
                                   const Ips__RequestsAnswer *a)
 {

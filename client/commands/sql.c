@@ -9,8 +9,8 @@
 static const struct ipsq_column machine_column = {"machine", "machine",
                                                   IPSQ_VALUE};
 
-/* The columns that --sort accepts, as far as they are known before the answer:
- * those of the query are not. */
+/* The columns that --sort accepts, as far as they are known before the answer.
+ * The columns of the query are not known yet. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     (void)o;
@@ -18,7 +18,7 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 }
 
 struct whole {
-    struct ipsq_rows pieces; /* replies of type Ips__SqlAnswer */
+    struct ipsq_rows pieces; /* the replies, of type Ips__SqlAnswer */
     /* names of the query's columns, borrowed from the first reply that has
      * them */
     char **columns;
@@ -146,7 +146,7 @@ static int run_sql(const struct ipsq_command *self,
     if (o->arg_count == 2) {
         ask.text = ips_unconst_text(o->args[1]);
     } else if (word &&
-               /* the word is a query: no run has such a name */
+               /* the word is a query, because no run has such a name */
                strpbrk(word, " \t\n*;(")) {
         ask.text = ips_unconst_text(word);
         word = NULL;

@@ -7,7 +7,7 @@
 #include "client/base/command.h"
 #include "client/base/units.h"
 
-/* Numbers of processes and threads of the run. */
+/* Number of processes and number of threads of the run. */
 struct counts {
     uint64_t processes, threads;
 };
@@ -75,14 +75,16 @@ static void print_unrecorded(const Ips__Certificate *c)
     free(name);
 }
 
-/* Whether the gap says how many processes ran unrecorded. */
+/* Whether this gap (a reason for incompleteness) says how many processes were
+ * not recorded. */
 static bool is_gap_of_unrecorded(const char *gap)
 {
     size_t len = strlen(gap), end = strlen(IPS_GAP_UNRECORDED);
     return len > end && strcmp(gap + len - end, IPS_GAP_UNRECORDED) == 0;
 }
 
-/* Prints the gaps, except the one that print_unrecorded() has printed. */
+/* Prints the gaps of the certificate, except the one that print_unrecorded()
+ * has printed. */
 static void print_gaps(const Ips__Certificate *c)
 {
     char **left = calloc(c->n_gaps + 1, sizeof(*left));

@@ -68,7 +68,7 @@ static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
                            : IPS_UNMEASURED_REAL);
 }
 
-/* ---- in words ----------------------------------------------------------- */
+/* ---- waits described in words ------------------------------------------- */
 
 static const char *base_name(const char *path)
 {
@@ -95,8 +95,8 @@ static void add_text(char out[WHILE_BYTES], const char *text)
     snprintf(out + at, WHILE_BYTES - at, "%s", text);
 }
 
-/* The name of an object without its machine ("a.3" for "/m1/a.3") if `other` is
- * on the same machine; else the whole name. */
+/* Returns the name of an object, without its machine ("a.3" for "/m1/a.3") if
+ * `other` is on the same machine. */
 static const char *short_name(const char *object, const char *other)
 {
     const char *slash = *object ? strchr(object + 1, '/') : NULL;
@@ -104,8 +104,8 @@ static const char *short_name(const char *object, const char *other)
     return n && strncmp(object, other, n) == 0 ? object + n : object;
 }
 
-/* Appends what another thread did during the wait: "a.3 in qsort 3.0 s" or "a.3
- * waiting (disk) 1.1 s". */
+/* Appends a text that says what another thread did during the wait: "a.3 in
+ * qsort 3.0 s" or "a.3 waiting (disk) 1.1 s". */
 static void append_blame_text(const Ips__BlameRow *b, const char *waiter,
                               char out[WHILE_BYTES])
 {
@@ -222,7 +222,8 @@ struct idle_sum {
     bool table;
 };
 
-/* Adds a row that says for how long the cores of the machine were `what`. */
+/* Adds a row for the time in which the machine's cores were in the state
+ * `what`. */
 static void add_core_time_row(struct idle_sum *s, const char *what,
                               const char *cause, uint64_t ns)
 {
@@ -271,7 +272,7 @@ static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
     ipsq_table_release(&s.t);
 }
 
-/* ---- the answer --------------------------------------------------------- */
+/* ---- printing the answer ------------------------------------------------ */
 
 static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
                        const char *run_name, const Ips__WaitsAnswer *a)
@@ -349,7 +350,8 @@ static int collect_wait_groups(const Ips__Reply *reply, void *arg,
                          err);
 }
 
-/* The columns that --sort accepts: the master sorts, and only by these. */
+/* The columns that --sort accepts. The master sorts, and can sort only by
+ * these. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     static const struct ipsq_column columns[] = {

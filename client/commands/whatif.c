@@ -7,7 +7,7 @@
 
 /* rows of the ranking that the table shows without --top */
 #define TABLE_TOP 20
-/* default of --faster in the ranking: twice as fast */
+/* default of --faster in the ranking, ppm: twice as fast */
 #define RANK_PPM 500000
 
 static const struct ipsq_column edit_columns[] = {

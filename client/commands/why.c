@@ -70,7 +70,7 @@ static void put_table(struct ipsq_out *out, const char *name,
     ipsq_table_release(&t);
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- findings in the table format --------------------------------------- */
 
 /* Writes the command on one line, never folded, so that it can be copied. */
 static void put_command(struct ipsq_out *out, const char *command)
@@ -129,7 +129,7 @@ static void put_findings_as_text(struct ipsq_out *out, const Ips__WhyAnswer *a)
                       a->left_out == 1 ? "" : "s");
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole answer --------------------------------------------------- */
 
 /* Writes a time; in the table format only if it was measured. */
 static void put_ns(struct ipsq_out *out, const char *key, const char *title,
@@ -139,8 +139,8 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    ipsq_count(ns));
 }
 
-/* Writes what the path consists of; in the table format as one line, without
- * the parts that are 0. */
+/* Writes the parts of the path (on CPU, waiting for a CPU ...). In the table
+ * format they are one line, without the parts that are 0. */
 static void put_path_breakdown(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     const struct {
@@ -180,8 +180,8 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
                    ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
-/* Writes the innermost procedure under which (in itself and what it called) at
- * least half of the samples of the path are; null: there is none. */
+/* Writes the innermost procedure that has, with its callees, at least half of
+ * the samples of the path; null: there is none. */
 static void put_common_procedure(struct ipsq_out *out, const Ips__WhyCommon *c)
 {
     char text[512] = "", share[3][IPSQ_UNIT_BYTES];

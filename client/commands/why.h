@@ -1,9 +1,9 @@
 /*
  * `ipsq why` about several runs. Merges the findings of all runs by kind,
  * object and procedure (without process ids, as `ipsq diff` does), and counts
- * in how many runs each was made and with which gain. The certainty of a
- * frequency of k in n is its 95% interval (Wilson 1927). Pure, except for
- * why_ask and why_answer_several_runs.
+ * in how many runs each was made and with which gain. How sure a frequency of k
+ * in n is, is shown by its 95% interval (Wilson 1927). Pure, except for why_ask
+ * and why_answer_several_runs.
  */
 #ifndef IPS_CLIENT_COMMANDS_WHY_H
 #define IPS_CLIENT_COMMANDS_WHY_H
@@ -44,17 +44,17 @@ void why_compute_gains(const struct why_seen *x, double *median, double *least,
  * n; n > 0. */
 void why_compute_interval(unsigned k, unsigned n, double *low, double *high);
 
-/* Asks the master what rq->why requests about rq->run. If rq->why->answer is
+/* Sends the request rq->why about rq->run to the master. If rq->why->answer is
  * "" (no particular kind of answer) and the run is a service, asks about its
- * requests or, if none are known, about the elapsed time. *out belongs to
- * the session. */
+ * requests or, if none are known, about the elapsed time. *out belongs to the
+ * session. */
 int why_ask(struct ipsq_session *s, Ips__Request *rq,
             const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;
 
 /* Whether the command line names several runs. */
 bool why_names_several(const struct ipsq_options *o);
-/* Runs `ipsq why` for several runs: asks about each as `rq` requests, merges
- * the findings and prints them. Returns an exit status, or a negative code. */
+/* Runs `ipsq why` for several runs: sends the request `rq` for each, merges the
+ * findings and prints them. Returns an exit status, or a negative code. */
 int why_answer_several_runs(const struct ipsq_options *o,
                             struct ipsq_session *s, Ips__Request *rq,
                             struct ips_err *err) IPS_MUST_USE;

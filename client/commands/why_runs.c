@@ -195,8 +195,8 @@ int why_answer_several_runs(const struct ipsq_options *o,
     bool complete = true;
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    /* ask for all findings (0), because one below the top of this run may be
-     * among the top of another */
+    /* ask for all findings (0), because a finding below the top of this run may
+     * be among the top of another run */
     rq->why->top = 0;
     int rc = add_named_runs(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->set.runs; i++) {

@@ -9,8 +9,8 @@
 #include "client/shell/shell.h"
 #include "common/nearest.h"
 
-/* Prints the error, and after wrong usage how to get help on `where`, which is
- * a command or "". Returns the exit status. */
+/* Prints the error. After wrong usage, also prints how to get help; `where` is
+ * the command, or "" for all of ipsq. Returns the exit status. */
 static int report_error(const struct ips_err *err, const char *where)
 {
     fprintf(stderr, "ipsq: %s\n", err->msg);

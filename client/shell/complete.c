@@ -25,8 +25,9 @@ static void offer_name(const char *name, const char *text)
         ipsq_names_add(&offered, name, NULL);
 }
 
-/* Offers the objects that `text` may become. For a name below the focus, the
- * candidates lack the part of their names that is the focus. */
+/* Offers the objects whose names begin with `text`. A `text` that does not
+ * begin with "/" is relative to the object in focus, and so are its
+ * candidates. */
 static void offer_objects_below_focus(const struct ipsq_name_source *from,
                                       const char *text)
 {

@@ -78,8 +78,7 @@ bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
         n = snprintf(out, IPSQ_FOCUS_BYTES, "%s/%s", f->object, word);
     if (n <= 0 || n >= IPSQ_FOCUS_BYTES)
         return false;
-    while (n > 0 &&
-           out[n - 1] == '/') /* "/" becomes "", which means everything */
+    while (n > 0 && out[n - 1] == '/') /* "/" becomes "", the whole run */
         out[--n] = '\0';
     return true;
 }
@@ -205,7 +204,7 @@ int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
     int first = argc;
     for (int i = 0; i < words->count; i++)
         add_word(argv, &argc, words->word[i]);
-    /* a copy is parsed, because getopt may reorder its arguments */
+    /* parse a copy, because getopt may reorder its arguments */
     char *copy[IPSQ_ARGV_MAX + 1];
     memcpy(copy, argv, ((size_t)argc + 1) * sizeof(*argv));
     if (ipsq_options_parse(&o, argc, copy, &ignored) < 0 || !o.command ||

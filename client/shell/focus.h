@@ -1,8 +1,8 @@
 /*
- * The focus: the run, the object in it and the part of its time that the
- * shell's commands are about. Pure: splits a line into words, moves the focus,
- * and adds the focus to commands that do not name something else. Source:
- * IPS-18 (zooming), DESIGN.
+ * The focus: the run, object and time window to which the shell restricts its
+ * commands. Pure: splits a line into words, moves the focus, and adds the focus
+ * to commands that name no run, object or window of their own. Source: IPS-18
+ * (zooming), DESIGN.
  */
 #ifndef IPS_CLIENT_SHELL_FOCUS_H
 #define IPS_CLIENT_SHELL_FOCUS_H
@@ -41,9 +41,9 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
  * RUN:/m1/p.7@1s..2s". */
 void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room);
 
-/* Writes the name of the object that `word` means to `out`: "/a/b" as it is,
- * "b" as below the object in focus. False: the name is too long and `out` is
- * truncated. */
+/* Writes to `out` the full name of the object that `word` names: "/a/b" is a
+ * full name, "b" is relative to the object in focus. False: the name is too
+ * long and `out` is truncated. */
 bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
                                char out[IPSQ_FOCUS_BYTES]);
 /* Sets the window from "1s..2s", "1s.." or "..2s". False: `word` is not of this
@@ -63,12 +63,12 @@ bool ipsq_focus_up(struct ipsq_focus *f);
 enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };
 
 #define IPSQ_ARGV_MAX (2 * IPSQ_WORDS_MAX)
-/* Makes a command line: "ipsq", `before` (options of all commands; NULL at
- * the end), then `words` with the additions of the focus. `argv` has space
- * for IPSQ_ARGV_MAX strings and NULL; its strings are borrowed from the
- * arguments. Returns argc, and in *unused what the command cannot use of the
- * focus. An unknown command, or wrong words, get no additions: running the
- * line reports what is wrong. */
+/* Makes a command line: "ipsq", `before` (options of all commands; NULL at the
+ * end), then `words` with the additions of the focus. `argv` has space for
+ * IPSQ_ARGV_MAX strings and NULL; its strings are borrowed from the arguments.
+ * Returns argc. Sets *unused to the parts of the focus that the command cannot
+ * use. Adds nothing to an unknown command or to wrong words: the error is
+ * reported when the line runs. */
 int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
                           const struct ipsq_words *words, char **argv,
                           unsigned *unused);

@@ -35,9 +35,9 @@ static const char words_help[] =
     "  quit               leave (end of file does as well)\n"
     "\n";
 
-/* ---- a command ---------------------------------------------------------- */
+/* ---- running a command -------------------------------------------------- */
 
-/* The command of the pager; NULL: print without a pager. */
+/* Returns the command of the pager, or NULL to print without a pager. */
 static const char *find_pager(const struct ipsq_shell *s)
 {
     const char *own = getenv("PAGER");
@@ -52,7 +52,7 @@ static pid_t start_pager(const char *command, const int pipes[2])
     if (pid != 0)
         return pid;
     signal(SIGINT, SIG_DFL);
-    /* makes less exit at once if the text fits the screen */
+    /* F: makes `less` exit at once if the text fits the screen */
     setenv("LESS", "FRX", 0);
     if (dup2(pipes[0], STDIN_FILENO) < 0)
         _exit(127);
@@ -113,8 +113,8 @@ static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
     return status;
 }
 
-/* Whether the command does not have the shell's format. That format is not
- * passed to such commands. */
+/* Whether the command lacks the shell's output format. The shell does not pass
+ * --format to such commands. */
 static bool lacks_format(const struct ipsq_shell *s,
                          const struct ipsq_words *words)
 {
@@ -163,7 +163,8 @@ struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s)
 typedef void name_lister(const struct ipsq_name_source *from, const char *text,
                          struct ipsq_names *out);
 
-/* Prints that no name is `text`, and suggests the most similar one. */
+/* Prints that the name `text` does not exist, and suggests the most similar
+ * name. */
 static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
                                const char *text, const char *what)
 {
@@ -179,8 +180,8 @@ static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
     ipsq_names_release(&all);
 }
 
-/* The first name that is neither `first` nor below it (as /m1/a is below /m1);
- * NULL: none. */
+/* Returns the first name that is neither `first` nor below it (as /m1/a is
+ * below /m1), or NULL. */
 static const char *find_name_outside(const struct ipsq_names *names,
                                      const char *first)
 {
@@ -356,7 +357,7 @@ static int run_line(struct ipsq_shell *s, const char *text)
     return run_command(s, &words);
 }
 
-/* ---- lines -------------------------------------------------------------- */
+/* ---- reading lines ------------------------------------------------------ */
 
 static sigjmp_buf to_prompt;
 static volatile sig_atomic_t at_prompt;
@@ -433,8 +434,8 @@ int ipsq_shell(const struct ipsq_options *o)
     struct ipsq_shell s;
     begin_shell(&s, o);
     /* Commands run in child processes that share the file offset of standard
-     * input. At exit a child sets the offset back by what its copy of the
-     * buffer holds unread, so the shell must not read ahead: it reads without a
+     * input. At exit a child moves the offset back by the unread bytes in its
+     * copy of the buffer. So the shell must not read ahead and reads without a
      * buffer. A command may read the lines that follow it. */
     if (!s.terminal)
         setvbuf(stdin, NULL, _IONBF, 0);

@@ -19,7 +19,7 @@ int ipsq_shell(const struct ipsq_options *o);
 struct ipsq_shell {
     struct ipsq_focus focus;
     char *before[6]; /* options passed to every command; NULL at the end */
-    /* "--format=F", which is the last option in `before` unless F is table */
+    /* "--format=F"; the last option in `before`, unless F is table */
     char format[24];
     /* where the master is, for completion: see struct ipsq_name_source */
     struct ipsq_options session;
@@ -30,7 +30,7 @@ struct ipsq_shell {
 /* Words of the shell itself that are not commands; NULL at the end. */
 extern const char *const ipsq_shell_words[];
 
-/* Where the shell gets names for completion. */
+/* Returns the source from which the shell gets names for completion. */
 struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s);
 
 /* client/shell/complete.c: installs completion in the line editor. */

@@ -1,4 +1,5 @@
-/* Answers a question about waits: groups in several replies, the rest last. */
+/* Sends the answer of `ipsq waits`: first the groups, in several replies, then
+ * one reply with everything else. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 #include "master/waits/query.h"
 
 #define GROUPS_A_REPLY 256u
-#define BLAME_ROWS 16u /* limit per group; one more row has the remainder */
+/* at most this many causes per group; one more row has the remainder */
+#define BLAME_ROWS 16u
 
 static const char *const kinds[IPS_BLAME_KINDS] = {
 #define X(name, text) [IPS_BLAME_##name] = (text),
@@ -27,7 +29,7 @@ struct filling {
     struct certificate *c;
 };
 
-/* ---- names -------------------------------------------------------------- */
+/* ---- names of objects --------------------------------------------------- */
 
 static char *process_object(const struct filling *f, uint32_t process)
 {
@@ -57,7 +59,7 @@ static char *cause_name(const struct waits *w, uint32_t cause)
     return ips_unconst_text(cause < w->cause_count ? w->cause[cause] : "");
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- rows of the groups ------------------------------------------------- */
 
 static void fill_blame(const struct filling *f, const struct waits_blame *b,
                        Ips__BlameRow *to)
@@ -96,7 +98,7 @@ static void fill_blames(const struct filling *f, const struct waits_group *g,
     to->blame[to->n_blame++] = &rows[n];
 }
 
-/* Adds the call stack of the longest wait, from the slave's table. */
+/* Adds the call stack of the group's longest wait, from the slave's table. */
 static void fill_stack(const struct filling *f, const struct waits_group *g,
                        Ips__WaitGroup *to)
 {
@@ -137,9 +139,10 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
         fill_stack(f, g, to);
 }
 
-/* ---- the rest ----------------------------------------------------------- */
+/* ---- the last reply ----------------------------------------------------- */
 
-/* Lists the causes with a value that is not 0; `count` may be NULL. */
+/* Lists the causes with a value above 0 and returns their number; `count` may
+ * be NULL. */
 static size_t fill_causes(const struct filling *f, const uint64_t *ns,
                           const uint64_t *count, Ips__WaitCause ***list)
 {
@@ -227,7 +230,7 @@ static void add_note(const struct filling *f, struct certificate *c)
                          "(--object, --from, --to)");
 }
 
-/* Sends the groups first, in replies of their own. */
+/* Sends the groups, in replies of their own. */
 static void send_groups(const struct filling *f, size_t shown)
 {
     Ips__WaitGroup *rows =

@@ -1,4 +1,4 @@
-/* Groups waits and finds what caused them. In the worker. */
+/* Groups waits and finds what caused them. Runs in the worker thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,12 @@ struct grouping {
     const struct waits *w;
     const struct waits_choice *c;
     struct waits_groups *out;
-    /* Three maps find the group of a wait: call_sites (waiter, call site) -> a;
-     * causes (a, cause and lateness) -> b; groups (b, peer) -> group. */
+    /* Three maps, one after the other, find the group of a wait: call_sites
+     * maps (waiter, call site) to a number a, causes maps (a, cause and
+     * lateness) to a number b, and groups maps (b, peer) to the group. */
     struct ips_idmap call_sites, causes, groups;
     uint32_t group_capacity;
-    /* numbers each (process, kind and what): the doer of a blame */
+    /* numbers each doer of a blame: (process, kind and what) */
     struct ips_idmap doers;
     struct ips_idmap blames; /* (group, doer) -> index in out->blame */
     uint64_t blame_capacity;
@@ -29,8 +30,8 @@ void waits_groups_release(struct waits_groups *g)
     memset(g, 0, sizeof(*g));
 }
 
-/* Returns the number of (a, b), or assigns `next` to a new pair; WAITS_NONE:
- * no memory. */
+/* Returns the number of the pair (a, b); a new pair gets the number `next`.
+ * Returns WAITS_NONE if memory runs out. */
 static uint32_t find_or_number_pair(struct ips_idmap *m, uint32_t a, uint32_t b,
                                     uint32_t next)
 {
@@ -49,7 +50,7 @@ static uint32_t count_of(const struct ips_idmap *m)
     return (uint32_t)m->count;
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- finding the group of a wait ---------------------------------------- */
 
 /* Returns the process of the thread that ended the wait; WAITS_NONE: no
  * recorded thread did. */
@@ -133,7 +134,7 @@ static struct waits_group *find_or_add_wait_group(struct grouping *k,
     return &o->group[at];
 }
 
-/* ---- blame -------------------------------------------------------------- */
+/* ---- adding up causes (blame) ------------------------------------------- */
 
 static void add_blame(struct grouping *k, enum ips_blame_kind kind,
                       uint32_t process, uint32_t what, uint64_t ns)
@@ -167,7 +168,8 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
         o->blame[at].ns += ns;
 }
 
-/* Returns the index of the first entry of node `own` or a later node. */
+/* Returns the index in the profile of the first entry of node `own` or a later
+ * node. */
 static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
 {
     uint64_t low = 0, high = p->count;
@@ -218,7 +220,7 @@ static void on_blame(void *arg, const struct ips_blame *b)
                   b->ns);
 }
 
-/* ---- all waits -------------------------------------------------------- */
+/* ---- grouping all waits ------------------------------------------------- */
 
 static bool is_chosen(const struct waits_choice *c, uint32_t chain,
                       uint32_t place)

@@ -1,7 +1,8 @@
 /*
- * Where threads waited, for what, and what caused the waits. Checks the
- * question and gathers tables, peers, clocks, whole subgraphs, all waits and
- * arc profiles; the worker computes the groups. Category 3 of IPS-9.
+ * Answers `ipsq waits`: where threads waited, for what, and what caused the
+ * waits. Checks the question and gathers tables, peers, clocks, whole
+ * subgraphs, all waits and arc profiles. The worker computes the groups.
+ * Category 3 of IPS-9.
  */
 #include "master/waits/query.h"
 
@@ -23,7 +24,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- checking the question ---------------------------------------------- */
 
 static const char *const bys[] = {"place", "cause", "peer", "process",
                                   "thread"};
@@ -129,7 +130,8 @@ static int choose_waits(struct query *q, const struct waits *w,
                    (!*o.word[2] || thread_fits(p, o.word[2], ch));
         some |= chain[c];
     }
-    /* whether a wait is in a procedure that word[3] matches */
+    /* whether the call site of some wait is in a procedure that word[3]
+     * matches */
     bool waited = !*o.word[3];
     for (uint32_t i = 0; i < w->call_site_count; i++) {
         place[i] = matches_pattern(o.word[3], w->call_site[i].procedure);
@@ -145,12 +147,12 @@ static int choose_waits(struct query *q, const struct waits *w,
     return some && waited ? 0 : err->code;
 }
 
-/* ---- order -------------------------------------------------------------- */
+/* ---- sorting the groups ------------------------------------------------- */
 
 struct ordering {
     const struct waits_group *group;
     uint32_t by; /* index of the sort key in `orders` */
-    bool turned; /* whether the smallest come first */
+    bool turned; /* whether the smallest values come first */
 };
 
 static uint64_t group_worth(const struct waits_group *g, uint32_t by)
@@ -194,7 +196,7 @@ static int put_in_order(struct query *q, struct ips_err *err)
     return rc;
 }
 
-/* ---- the worker --------------------------------------------------------- */
+/* ---- computing in the worker thread ------------------------------------- */
 
 static int make_groups(struct query *q, struct ips_err *err)
 {
@@ -284,7 +286,7 @@ static void on_computed(struct query *q)
         waits_answer(q);
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- rounds of requests to the slaves ----------------------------------- */
 
 static void start_computing_waits(struct query *q)
 {

@@ -1,4 +1,5 @@
-/* Shared by waits/query.c, which asks and computes, and waits/answer.c. */
+/* Shared by waits/query.c, which gathers the data and computes the groups, and
+ * waits/answer.c, which sends them. */
 #ifndef IPS_MASTER_WAITS_QUERY_H
 #define IPS_MASTER_WAITS_QUERY_H
 
@@ -18,7 +19,7 @@ static inline struct waits_data *waits_of(struct query *q)
     return q->data;
 }
 
-/* In the loop: sends the replies. */
+/* Sends the replies. Runs in the event loop's thread. */
 void waits_answer(struct query *q);
 
 #endif

@@ -8,14 +8,15 @@
 #include "master/query/machine_share.h"
 
 #define MAX_PLACES (1u << 22) /* limit of call sites per machine */
-/* limit per machine of threads that were in a blocking call at the end */
+/* limit for the number of threads of a machine that were in a blocking call at
+ * the end */
 #define MAX_BLOCKED (1u << 12)
-/* Limit of rows per machine: an average per node, plus an allowance for small
- * graphs. */
+/* Limit of wait rows per machine: ROWS_A_NODE for each node, and ROWS_FREE more
+ * for small graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
-/* Limit of lock rows per record with ipsrun --locks=all. A writer has the
- * most: READERS_MAX + 2 of slave/build/locks.c. */
+/* Limit of lock rows per record with ipsrun --locks=all. The record of a writer
+ * has the most: READERS_MAX + 2 of slave/build/locks.c. */
 #define LOCKS_A_RECORD 66u
 #define LOCK_UNITS_MAX (1u << 30)
 
@@ -56,7 +57,7 @@ void waits_release(struct waits *w)
     memset(w, 0, sizeof(*w));
 }
 
-/* ---- rows --------------------------------------------------------------- */
+/* ---- storing wait rows -------------------------------------------------- */
 
 static bool reserve_array(void *array, uint64_t cap, size_t item)
 {
@@ -86,7 +87,7 @@ static bool reserve_rows(struct waits_rows *r, uint64_t more)
     return fine;
 }
 
-/* Maps the slave's cause numbers to the run's. */
+/* Maps the slave's numbers of wait causes to the run's numbers. */
 static int take_causes(struct waits *w, struct waits_rows *r,
                        const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {
@@ -208,7 +209,7 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
     return rc;
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- rounds of requests to the slaves ----------------------------------- */
 
 static int take_wait_rows(struct query *q, struct machine_share *p,
                           const Ips__Reply *reply, struct ips_err *err)
@@ -366,7 +367,7 @@ static bool number_symbols(struct waits *w)
     return fine;
 }
 
-/* ---- one scale ---------------------------------------------------------- */
+/* ---- one time scale for all machines ------------------------------------ */
 
 /* Returns the time of a machine's first event relative to the run's origin;
  * negative if the machine started earlier. */

@@ -1,8 +1,9 @@
 /*
- * The waits of a run on all its machines: fetched from the slaves, laid on the
- * merged graph, grouped, and attributed to what other threads did in the
- * meantime (analysis/explain/waits.h). waits/query.c answers `ipsq waits` with
- * it. Other questions about all chains use it in the same way:
+ * Fetches the waits of a run from the slaves of all machines, places them in
+ * the merged graph, groups them, and attributes them to the activity of other
+ * threads during the waits (analysis/explain/waits.h). waits/query.c uses these
+ * functions to answer `ipsq waits`. Other questions about all chains use them
+ * in the same way:
  *  - gather tables and peers;
  *  - weighting_align_clocks with SCENARIO_MAIN's weighting `wall`;
  *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
@@ -25,11 +26,12 @@
 #define WAITS_ROW_BYTES 80u
 #define WAITS_NONE UINT32_MAX
 #define WAITS_CAUSES (IPS_IDLE_CAUSES - 1)
-/* Limit for the steps that one question takes along chains of waits: some
- * seconds. */
+/* Limit for the steps that one question takes along chains of waits; they take
+ * a few seconds. */
 #define WAITS_STEPS 400000000ull
 
-struct waits_lock_row { /* as struct ips_lock_row of the slave */
+struct waits_lock_row { /* as struct ips_lock_row of the slave: a thread takes
+                           or releases a unit of a lock */
     /* CPU time of the arc before the event, plus 1; 0: the event is at `node`
      */
     uint64_t after;
@@ -48,9 +50,11 @@ struct waits_rows {
      * wait, and of the release that ended it. */
     uint32_t *node, *of, *giver;
     uint8_t *why, *of_node;
-    uint64_t *ns, *end_ns, *unended_ns; /* columns of WaitRowsAnswer */
+    /* columns with the same names as in WaitRowsAnswer */
+    uint64_t *ns, *end_ns, *unended_ns;
     uint64_t count, cap;
-    /* lock rows, ordered by node, then by their position in the arc into it */
+    /* lock rows, ordered by node, then by their position in the arc into that
+     * node */
     struct waits_lock_row *lock_row;
     uint64_t lock_count, lock_cap;
     Ips__BlockedCall **blocked; /* rows are borrowed from kept messages */
@@ -58,7 +62,8 @@ struct waits_rows {
     /* time of the slave's answer, by the machine's own clock */
     uint64_t now_ns;
 };
-/* a call site; equal ones of several machines are merged; texts are borrowed */
+/* a call site; equal call sites of several machines are merged; texts are
+ * borrowed */
 struct waits_call_site {
     const char *procedure, *module, *file;
     uint32_t source_line;
@@ -74,7 +79,7 @@ struct waits {
     uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names of the causes */
     uint32_t cause_count;
-    /* set by waits_lay_on_graph: */
+    /* The next members are set by waits_lay_on_graph(). */
     const struct ips_graph *g; /* the merged graph, with times on one scale */
     const uint32_t *node_base;
     struct ips_wait *wait;  /* [count] the waits of all machines */
@@ -85,7 +90,7 @@ struct waits {
     uint32_t call_site_count;
     /* [machines][call sites of the machine] index in `call_site` */
     uint32_t **call_site_number;
-    /* the procedures of all machines, each once */
+    /* the procedures of all machines; each distinct one is listed once */
     struct entity_symbol *symbol;
     uint32_t symbol_count;
     /* [machines][symbols of the machine] index in `symbol` */
@@ -102,17 +107,17 @@ struct waits {
  * *w must be zero except for `cut` and `callers`. */
 void waits_fetch(struct query *q, struct waits *w,
                  void (*after)(struct query *q));
-/* In the worker: places all waits in arcs of path_of(q)->merged, and converts
- * the times `at` of its nodes to one scale by the machines' clocks. On an error
- * path_of(q)->blame is the machine with wrong rows. */
+/* Places all waits in arcs of path_of(q)->merged, and converts the times `at`
+ * of its nodes to one scale by the machines' clocks. Runs in the worker thread.
+ * On an error path_of(q)->blame is the machine with wrong rows. */
 int waits_lay_on_graph(struct query *q, struct waits *w,
                        struct ips_err *err) IPS_MUST_USE;
 void waits_release(struct waits *w);
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- grouping waits ----------------------------------------------------- */
 
 enum waits_by {
-    WAITS_BY_PLACE, /* process, call site, cause, peer's process */
+    WAITS_BY_PLACE, /* by process, call site, cause and peer's process */
     WAITS_BY_CAUSE,
     WAITS_BY_PEER,
     WAITS_BY_PROCESS,
@@ -126,15 +131,16 @@ struct waits_choice {
     const bool *call_site;
     uint64_t from_ns, to_ns; /* since the run's origin; 0 and UINT64_MAX: all */
 };
-/* Process numbers run through all machines (process_base). WAITS_NONE in a
- * field: the groups are not divided by that field; in `peer` also: no recorded
- * thread ended the waits. */
+/* A group of waits. Processes are numbered over all machines (process_base).
+ * WAITS_NONE in a member: the waits are not grouped by it; in `peer` also: no
+ * recorded thread ended the waits. */
 struct waits_group {
     uint32_t process, chain, call_site, cause, peer;
     enum ips_lateness late;
     uint64_t count, total_ns, longest_ns;
     uint64_t longest_wait;       /* index in `wait` of the longest wait */
-    uint32_t first, blame_count; /* range in `blame`, largest first */
+    uint32_t first, blame_count; /* range of the group's entries in `blame`,
+                                    largest first */
 };
 struct waits_blame {
     uint32_t group;

@@ -30,8 +30,8 @@ static void merge_votes(struct why_ballot *b)
     b->count = kept;
 }
 
-/* Sets *at to the index of the longest wait in the arc into `node`; false:
- * there is none. */
+/* Sets *at to the index of the longest wait in the arc into `node`. Returns
+ * false if the arc has none. */
 static bool find_longest_wait_of_arc(const struct waits_rows *r, uint32_t node,
                                      uint64_t *at)
 {
@@ -81,8 +81,8 @@ static uint64_t find_wait_rows_of_arc(const struct why_solving *y,
     return at;
 }
 
-/* Returns the ns of sleep for one of `causes` in the arc into `node`, without
- * the wait that the node's own cross arc ended. */
+/* Returns the ns of sleep in the arc into `node` whose cause is one of
+ * `causes`, without the wait that the node's own cross arc ended. */
 static uint64_t slept_for(const struct why_solving *y, uint32_t node,
                           const char *const *causes)
 {

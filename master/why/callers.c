@@ -1,7 +1,8 @@
 /*
- * Finds a common caller of the sampled part of the quiet path: the procedure
- * nearest to the leaves that called, directly or not, at least half of it. If
- * the cost is spread over many procedures, this is the one to look at.
+ * Finds a common caller of the sampled part of the quiet path: of the
+ * procedures whose callees, direct or indirect, take at least half of it, the
+ * one nearest to the leaves. If the cost is spread over many procedures, this
+ * caller is the one to look at.
  *
  * A procedure's time on the path is attributed to a caller in the same
  * proportion in which that caller was on the stack of all its samples
@@ -16,8 +17,8 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-/* time in a procedure and all that it called; `steps`: number of calls between
- * the procedure and the sampled one, weighted by time */
+/* time in a procedure and its callees; `steps`: number of calls between the
+ * procedure and the sampled one, weighted by time */
 struct under {
     double ns, steps;
 };
@@ -27,7 +28,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* Adds the path's ns to path[] by procedure; returns their sum. */
+/* Adds the time of the path, in ns, to path[procedure]. Returns the sum. */
 static uint64_t sum_path_by_procedure(const struct why_solving *y,
                                       uint64_t *path)
 {
@@ -43,9 +44,9 @@ static uint64_t sum_path_by_procedure(const struct why_solving *y,
     return sum;
 }
 
-/* Adds up pairs of (leaf, caller), in two passes: the first fills `seen`, the
- * ns of all samples in each leaf. `only` THING_NONE: sums for all callers, by
- * caller; else for this caller, by leaf. */
+/* Adds up the time of all pairs (leaf, caller). A first pass fills `seen`, the
+ * ns of all samples in each leaf. If `only` is THING_NONE, out[] has the sums
+ * of all callers, by caller; else those of the caller `only`, by leaf. */
 static void sum_callers_of_path(const struct why_solving *y,
                                 const uint64_t *path, uint32_t only,
                                 double *seen, struct under *out)
@@ -127,10 +128,10 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
     return best;
 }
 
-/* ---- a gain -------------------------------------------------------------- */
+/* ---- gain of the common caller ------------------------------------------ */
 
-/* Returns the process with the greatest entry of by_process, and sets
- * a->location to the common location in that process. */
+/* Returns the process with the greatest entry in by_process, and sets
+ * a->location to the common caller in that process. */
 static uint32_t set_common_caller_and_find_process(struct why_solving *y,
                                                    const uint64_t *by_process,
                                                    struct why_amount *a)

@@ -1,20 +1,21 @@
 /*
- * The facts that the rules of why.h are applied to. why/query.c gathers the
+ * The facts to which the rules of why.h are applied. why/query.c gathers the
  * data; its worker computes the facts on the graph of all machines
  * (why/solve.c, why/path.c).
  *
- * The data makes two graphs. The path of the `wall` graph explains the elapsed
- * time. The *quiet* graph shows what the program itself would have taken with a
- * core for each thread and nothing else on its machines: chain arcs weigh their
- * CPU time, messages their measured transit time if a thread waited for them,
- * and waits for unrecorded causes their duration. Findings and gains come from
- * the quiet graph, so a load on the machine does not change them. What `wall`
- * takes beyond it is oversubscription, by the program's own threads or others.
+ * Two graphs are made of the data. The path of the `wall` graph explains the
+ * elapsed time. The *quiet* graph shows how long the program itself would have
+ * taken with a core for each thread and nothing else on its machines: chain
+ * arcs weigh their CPU time, messages their measured transit time if a thread
+ * waited for them, and waits for unrecorded causes their duration. Findings and
+ * gains come from the quiet graph, so a load on the machine does not change
+ * them. The time by which the `wall` path is longer is oversubscription, by the
+ * program's own threads or by other programs.
  *
- * A gain is always the result of ips_whatif on the whole graph without the
- * named shares, never a sum of shares, because another path may take over. The
- * gain of locks is limited by the work for the cores, and that of more cores by
- * the run delay that the kernels report.
+ * A gain is never a sum of shares, because another path may become the longest.
+ * It is always the result of ips_whatif on the whole graph without these
+ * shares. The gain of locks is limited by the work for the cores, and that of
+ * more cores by the run delay that the kernels report.
  */
 #ifndef IPS_MASTER_WHY_FACTS_H
 #define IPS_MASTER_WHY_FACTS_H
@@ -24,20 +25,20 @@
 #include "master/whatif/whatif.h"
 #include "master/why/why.h"
 
-/* Memory per node: that of a what-if, the received graph, two merged graphs. */
+/* Memory per node: for a what-if, the received graph and two merged graphs. */
 #define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 228u)
 
 /* A second set of features of the quiet graph: causes of waiting. All time of a
- * cause is one feature, so that it can be removed together. */
+ * cause is one feature, so that a what-if can remove it as a whole. */
 enum why_feature {
-    /* this and the next five have the values of enum ips_concurrent_class */
+    /* WHY_F_LOCK to WHY_F_ALONE have the values of enum ips_concurrent_class */
     WHY_F_LOCK,
     WHY_F_ALIKE,
     WHY_F_QUEUE,
     WHY_F_PEER,
     WHY_F_OTHER,
     WHY_F_ALONE,   /* a process runs its children one after another */
-    WHY_F_DELAY,   /* runnable, but not running */
+    WHY_F_DELAY,   /* time runnable but not running */
     WHY_F_OUTSIDE, /* waits that no recorded thread ended */
     WHY_FEATURES
 };
@@ -46,7 +47,8 @@ struct why_data {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* as fetched, without waits_lay_on_graph() */
+    struct waits waits; /* as waits_fetch() fetched them; waits_lay_on_graph()
+                           is not called */
     /* owns the names in `facts` and the texts of the answer */
     struct arena a;
     struct why_facts facts;
@@ -60,20 +62,24 @@ static inline struct why_data *why_of(struct query *q)
     return q->data;
 }
 
-/* A wait of `ns`. machine: index of its machine; of: call site; why: cause. */
+/* A wait of `ns`. machine: index of its machine; of: its call site; why: its
+ * cause. */
 struct why_wait {
     uint32_t machine, of, why;
     uint64_t ns;
 };
-struct why_ballot { /* votes for waits; zero at first; the owner frees `wait` */
+struct why_ballot { /* votes for waits; zeroed before use; the owner frees
+                       `wait` */
     struct why_wait *wait;
     size_t count, cap;
 };
 
-/* Time (ns) of one why_feature by process, waiting process and procedure. */
+/* Time (ns) of one why_feature, divided by process, by waiting process and by
+ * procedure. The entry with the most time wins. */
 struct why_votes {
-    uint64_t *process, *waiter; /* by process; by process that waits */
-    uint64_t *procedure;        /* by procedure */
+    /* time by process; time by the process that waits */
+    uint64_t *process, *waiter;
+    uint64_t *procedure; /* by procedure */
 };
 
 struct why_solving {
@@ -86,7 +92,7 @@ struct why_solving {
     /* Columns of the merged graph, [node_count]. */
     uint8_t *resource_kind;
     uint64_t *cpu, *delay, *bytes;
-    /* if the query has a window: CPU time without regard to it */
+    /* if the query has a window: CPU time, also outside the window */
     uint64_t *all_cpu;
     /* `wall` path; its est[]: when each node was passed, in ns since the run
      * started */
@@ -110,9 +116,9 @@ struct why_solving {
     /* [procedures] the procedure is mostly in a loop that only reads memory
      * until another thread changes it */
     bool *reads_memory;
-    uint64_t *spins; /* [procedures] ns of samples in such loops */
-    bool chats;      /* small messages are the main problem, so no process that
-                        exchanges them is reported as a late sender */
+    uint64_t *spins; /* [procedures] ns of samples in loops that read memory */
+    bool chats;      /* small messages are the main problem, so processes that
+                        exchange them are not reported as late senders */
     /* [processes] whether the process exchanges small messages on the path */
     bool *chatty;
     uint32_t *process_of; /* [chain_count] number of the chain's process */
@@ -126,7 +132,7 @@ struct why_solving {
      * connections that it accepted */
     bool *serves;
     uint32_t role_count;
-    /* process that starts similar children one after another; one of these
+    /* the process that starts similar children one after another; one of these
      * children; their number */
     uint32_t begins, begun, children;
     struct ips_concurrent concurrent;
@@ -142,14 +148,16 @@ struct why_solving {
     struct why_votes phase[WHY_PHASES];
 };
 
-/* In the worker: computes the facts. On failure w.path.err has the reason. */
+/* Computes the facts. Runs in the worker thread. On failure w.path.err has the
+ * reason. */
 void why_solve(struct query *q);
 
 /* why/window.c: for a query about a window, everything outside the window takes
  * no time. why_cut_to_window() reduces the columns above and the waits of the
- * merged graph to the window; why_within() returns how many of the ns that end
- * at `end` lie in it (all, if there is no window); why_is_in_window() whether a
- * moment does; why_clip() cuts an interval. Times are those of `wall`. */
+ * merged graph to the window. why_within() returns how many of the `ns` that
+ * end at `end` are in the window (all, if there is no window).
+ * why_is_in_window() returns whether a moment is in it. why_clip() cuts an
+ * interval to it. Times are those of `wall`. */
 int why_cut_to_window(struct why_solving *y) IPS_MUST_USE;
 /* Sets the facts about the window's length and CPU time; an error if no part of
  * the path is in the window. */
@@ -157,7 +165,8 @@ int why_set_window_sums(struct why_solving *y) IPS_MUST_USE;
 uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns);
 bool why_is_in_window(const struct why_solving *y, uint64_t at);
 void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to);
-/* CPU time of the chain arc into `node`, also outside the window. */
+/* Returns the CPU time of the chain arc into `node`, also outside the
+ * window. */
 static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
@@ -168,9 +177,9 @@ static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 int why_replace_by_quiet_graph(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles() sets role, worker and serves;
  * why_mark_shared_waits() turns waits for a thread of the same role into waits
- * for a lock; why_find_sequential_children() keeps, of the moments in which
- * only one process works, those in which a process starts similar children one
- * after another. */
+ * for a lock; why_find_sequential_children() looks at the moments in which only
+ * one process works, and keeps those in which a process starts similar children
+ * one after another. */
 int why_find_roles(struct why_solving *y) IPS_MUST_USE;
 void why_mark_shared_waits(struct why_solving *y);
 int why_find_sequential_children(struct why_solving *y) IPS_MUST_USE;
@@ -191,7 +200,7 @@ int why_find_common_caller(struct why_solving *y) IPS_MUST_USE;
 /* why/lock_cost.c: sets facts.amount[WHY_LOCK].lock, lock_ppm, lock_cpu and
  * yields; call it before why_find_procedures(). */
 int why_lock_cost(struct why_solving *y) IPS_MUST_USE;
-/* why/locks.c: sets facts.amount[WHY_LOCK]. */
+/* why/locks.c: sets facts.amount[WHY_LOCK], the costs of lock contention. */
 int why_fill_lock_amount(struct why_solving *y) IPS_MUST_USE;
 uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
 /* why/weightings.c: sets the facts t_max_cpu_ns, t_max_sched_ns and
@@ -201,11 +210,11 @@ int why_compute_other_weightings(struct why_solving *y) IPS_MUST_USE;
  * over procedures. */
 int why_find_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
-/* Whether the procedure belongs to the recording library. It is never reported
- * as a cause. */
+/* Whether the procedure belongs to the recording library. Such a procedure is
+ * never reported as a cause. */
 bool why_is_recording(const struct why_solving *y, uint32_t procedure);
-/* Sets *out to the process with the most votes and to that of its procedures
- * with the most. */
+/* Sets *out to the process with the most votes and to the procedure of this
+ * process with the most votes. */
 void why_set_most_voted_location(struct why_solving *y,
                                  const struct why_votes *v,
                                  struct why_location *out);
@@ -224,8 +233,8 @@ uint64_t why_untraced_sleep_ns(const struct why_solving *y, uint32_t node);
  * into `node`. */
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
-/* Adds `ns` to the ballot, for the call site that released the lock which the
- * wait in the arc into `node` was for. */
+/* Adds `ns` to the ballot, for the call site that released the lock for which
+ * the thread waited in the arc into `node`. */
 int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
                    uint32_t node, uint64_t ns) IPS_MUST_USE;
 /* Sets *out to the call site with the most votes; returns the cause of the

@@ -84,8 +84,8 @@ struct saying {
     const char *ns, *share, *where, *waits, *run;
 };
 
-/* Reports a lock that only samples show: it is inside the C library, or its
- * waits are too short to be recorded. */
+/* Reports a lock that only samples show, because it is inside the C library or
+ * its waits are too short to be recorded. */
 static void say_sampled_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -403,7 +403,7 @@ static void say_transit(const struct saying *s)
         s->a, "ipsq path %s --weighting wall --by message", s->run);
 }
 
-/* Reports a procedure that, with all it calls, takes most of the requests'
+/* Reports a procedure that, with its callees, takes most of the requests'
  * time. */
 static void say_requests(const struct saying *s)
 {
@@ -535,7 +535,7 @@ static void add_doubt(struct doubt *d, enum why_sure at_most, const char *text)
 
 /* Returns by how much recording made the path longer, in ppm. Only recording on
  * the path counts: a program that hardly computes may spend half of its CPU
- * time on recording and lose no time. */
+ * time on recording without getting slower. */
 static uint64_t overhead_ppm(const struct why_facts *f)
 {
     if (f->overhead_ns == UINT64_MAX)
@@ -544,8 +544,9 @@ static uint64_t overhead_ppm(const struct why_facts *f)
     return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
 }
 
-/* Adds a doubt if procedures were not measured and a hot one may be missing. If
- * most of the path is sleep, no procedure can be hot, so there is no doubt. */
+/* Adds a doubt if procedures were not measured, so that the findings may miss a
+ * hot one. If most of the path is sleep, no procedure can be hot, so there is
+ * no doubt. */
 static void add_doubt_of_procedures(const struct why_facts *f, struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];

@@ -1,16 +1,16 @@
 /*
- * Finds a wait that never ends. The input are threads that were in a call when
- * their process was killed, or are in one when the question is asked
- * (WaitRowsAnswer.blocked). There are two cases:
+ * Finds a wait that never ends. The input is the list of threads that were in a
+ * blocking call when their process was killed, or are in one when the question
+ * is asked (WaitRowsAnswer.blocked). There are two cases:
  *
- *  - Deadlock: each thread waits for something that the next one holds, or for
- *    its end, and the last waits for the first. They wait for ever, whatever
- *    the rest of the program does.
+ *  - Deadlock: each thread waits for something that the next thread holds, or
+ *    for the next thread to end; the last one waits for the first. They wait
+ *    for ever, whatever the rest of the program does.
  *  - Every thread that had not ended waits for other recorded threads. No
  *    thread is left to end a wait; only a time limit could.
  *
  * A server whose threads wait for connections, a poll or a signal may continue
- * at any moment: that is no hang.
+ * at any moment, so this is no hang.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@
 #include "master/why/facts.h"
 
 #define LEAST_NS 20000000u /* shortest wait that counts as a deadlock */
-/* least time without progress, in ppm of the elapsed time */
+/* a hang lasts at least this share of the elapsed time */
 #define STILL_PPM 200000u
-/* least time without progress in a run that still goes on */
+/* a hang in a run that has not ended lasts at least this long */
 #define STILL_LIVE_NS 500000000u
 #define NAMED 4u /* number of threads named in the text */
 
@@ -33,13 +33,14 @@ struct blocked {
     const Ips__ThreadRow *thread;
     const Ips__ProcessRow *process;
     const Ips__WaitPlace *call_site;
-    /* by the machine's own clock: start of the run; end of the wait */
+    /* by the machine's own clock: start of the run, end of the wait */
     uint64_t start_ns, end_ns;
-    /* index of the blocked thread that holds what this one waits for; else its
-     * own */
+    /* index of the blocked thread that this one waits for; its own index if
+     * there is none */
     size_t next;
     bool has_next;
-    uint32_t seen; /* number of the last search that visited this thread */
+    uint32_t seen; /* number of the last search for a circle that visited this
+                      thread */
 };
 struct hang {
     struct query *q;
@@ -119,7 +120,7 @@ static void link_waits_to_holders(struct hang *h)
             }
 }
 
-/* Finds a thread in a circle of waits; false: there is none. */
+/* Finds a thread in a circle of waits. Returns false if there is no circle. */
 static bool find_circle(struct hang *h, size_t *out)
 {
     for (size_t i = 0; i < h->n; i++) {
@@ -135,7 +136,7 @@ static bool find_circle(struct hang *h, size_t *out)
     return false;
 }
 
-/* ---- words --------------------------------------------------------------- */
+/* ---- describing a hang in words ----------------------------------------- */
 
 static const char *name_of(struct hang *h, const struct blocked *b)
 {
@@ -221,7 +222,7 @@ static void set_hang_facts(struct hang *h, const size_t *which, size_t n,
         x->ns = 0;
 }
 
-/* ---- the two cases ------------------------------------------------------- */
+/* ---- the two kinds of hang ---------------------------------------------- */
 
 static void report_deadlock(struct hang *h, size_t first)
 {
@@ -236,8 +237,8 @@ static void report_deadlock(struct hang *h, size_t first)
     set_hang_facts(h, which, n, true);
 }
 
-/* Whether the thread waits for a signal while a child of its process runs. As
- * in timeout(1), it then only waits for the child. */
+/* Whether the thread waits for a signal while a child of its process runs. Like
+ * timeout(1), such a thread only waits for the child. */
 static bool only_waits(const struct blocked *b)
 {
     if (strcmp(b->call->what, "a signal") != 0)

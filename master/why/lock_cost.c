@@ -1,14 +1,14 @@
 /*
- * CPU time that contended locks cost: samples in the C library's procedures
- * that take and release locks (slave/profile/lock_code.h), grouped by the
- * procedure that does so (the lock site). A site counts if its samples prove
- * that other threads wanted the lock, for example by waking one. All time that
- * the site spends on the lock then counts, because taking a contended lock is
- * slow even without a wait: its cache line comes from another core. Sites whose
- * locks are not contended do not count.
+ * Estimates the CPU time that contended locks cost, from samples in the C
+ * library's procedures that take and release locks (slave/profile/lock_code.h).
+ * They are grouped by lock site: the procedure that takes or releases the lock.
+ * A site counts if its samples prove that other threads wanted the lock, for
+ * example by waking one. All time that the site spends on the lock then counts,
+ * because taking a contended lock is slow even without a wait: its cache line
+ * comes from another core. Sites whose locks are not contended do not count.
  *
- * The share of contended locks in a procedure's time on the path is taken to be
- * the same as in all of its samples.
+ * This assumes that contended locks have the same share in a procedure's time
+ * on the path as in all of its samples.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +26,9 @@ struct use {
     const struct entity_symbol *site, *caller;
     /* leaf: innermost procedure; how: bits CONTENDED to YIELDS */
     uint32_t leaf, how;
-    uint64_t ns; /* time in all samples */
+    uint64_t ns; /* ns in all samples, also off the path */
     double path_ns;
-    bool counts; /* its site has contended locks */
+    bool counts; /* the site has contended locks */
 };
 struct uses {
     struct use *v;
@@ -61,7 +61,7 @@ static int by_caller(const void *a, const void *b)
     return compare_symbols(p->caller, q->caller);
 }
 
-/* Lists the lock times of all machines, sorted by site and caller, without
+/* Lists the lock times of all machines, sorted by site and caller. Leaves out
  * those whose innermost procedure occurs in no arc. Adds the times in loops
  * that read memory to y->spins instead. */
 static int list_uses(struct why_solving *y, struct uses *u)
@@ -96,8 +96,8 @@ static int list_uses(struct why_solving *y, struct uses *u)
     return 0;
 }
 
-/* Sets seen[procedure] to the ns of all samples whose innermost procedure it
- * is. */
+/* Sets seen[procedure] to the ns of all samples with that procedure as the
+ * innermost. */
 static void sum_samples_by_procedure(const struct why_solving *y,
                                      uint64_t *seen)
 {
@@ -193,8 +193,8 @@ static void mark_contended_sites(const struct why_solving *y, struct uses *u,
     }
 }
 
-/* Sets *out to the symbol. `ns` sums times from a slave's answer, so it may be
- * too large for an integer. */
+/* Sets *out to the symbol. `ns` is a sum of times from a slave's answer, so it
+ * may be too large for an integer. */
 static void put_symbol(const struct entity_symbol *s, double ns,
                        struct why_location *out)
 {
@@ -247,8 +247,8 @@ static void set_locations_of_cost(struct uses *u, struct why_lock_cost *cost)
     }
 }
 
-/* Whether the arc into `node` spends CPU time on contended locks, and not just
- * a little. */
+/* Whether the arc into `node` spends at least WHY_LOCK_ARC_PPM of its CPU time
+ * on contended locks. */
 static bool has_lock(const struct why_solving *y, uint32_t node)
 {
     return y->lock_cpu[node] &&
@@ -256,10 +256,10 @@ static bool has_lock(const struct why_solving *y, uint32_t node)
 }
 
 /* Sets cost->unknown_ns. Waits for a lock inside the C library are not
- * recorded. So sleep for an unknown reason in an arc with such a lock is taken
- * for a wait for it, as far as other threads of the process may have held the
- * lock: a thread sleeps no longer than their arcs with such a lock compute. The
- * rest has another reason. */
+ * recorded. So sleep for an unknown reason in an arc with such a lock counts as
+ * a wait for the lock. It counts only up to the time for which other threads of
+ * the process may have held such a lock: the CPU time of their arcs with such
+ * locks. The rest of the sleep has another reason. */
 static int sum_library_waits(const struct why_solving *y,
                              struct why_lock_cost *cost)
 {
@@ -288,7 +288,7 @@ static int sum_library_waits(const struct why_solving *y,
     return rc;
 }
 
-/* Sets lock_cpu of each arc. */
+/* Sets lock_cpu of each arc, its CPU time for contended locks. */
 static int set_lock_cpu_of_arcs(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;

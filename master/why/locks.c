@@ -1,5 +1,5 @@
-/* Contended locks: which threads wait, which hold the lock, and the gain
- * without these waits (why/facts.h). */
+/* Contended locks: finds which threads wait and which hold the lock, and the
+ * gain without these waits (why/facts.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* CPU time for contended locks in the arc into `node`. */
+/* Returns the CPU time for contended locks in the arc into `node`. */
 static uint64_t lock_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->lock_cpu ? y->lock_cpu[node] : 0;
@@ -67,22 +67,23 @@ static int path_length_without_locks(struct why_solving *y, uint64_t *t_max)
     return rc;
 }
 
-/* Waits for locks of which the holder's samples do not show what it did under
- * the lock: the sum of the waits, and votes for the call sites that released
- * the locks. */
+/* Waits for locks where the holder's samples do not show what the holder did
+ * under the lock: the sum of these waits, and votes for the call sites that
+ * released the locks. */
 struct holds {
     struct why_ballot giver;
     uint64_t unknown_ns;
 };
 
-/* arc_is_hold(): at most 1/HOLD_BEFORE of an arc may be before the hold */
+/* for arc_is_hold(): at most 1/HOLD_BEFORE of an arc may be before the hold */
 #define HOLD_BEFORE 4u
 
-/* Whether the arc into `release` lies within the hold of the lock, so that its
+/* Whether the arc into `release` is within the hold of the lock, so that its
  * samples show where the lock was held. The waiter, whose wait ends at node
  * `got`, asked for the lock while it was held. So only the part of the arc
- * before that moment may be outside the hold. A lock at the start of the arc
- * proves nothing, since it may have been released meanwhile. */
+ * before that moment may be outside the hold. An acquisition of a lock at the
+ * start of the arc proves nothing, because that lock may have been released
+ * before the end of the arc. */
 static bool arc_is_hold(const struct why_solving *y, uint32_t release,
                         uint32_t got)
 {
@@ -92,10 +93,10 @@ static bool arc_is_hold(const struct why_solving *y, uint32_t release,
            y->s.g->w[release] / HOLD_BEFORE;
 }
 
-/* Votes for the place that held the lock: node `release` ended the wait at node
- * `got`. If the arc into `release` lies within the hold, its samples show where
- * the lock was held. Otherwise the lock was held only at the arc's end, and it
- * is not known which samples belong to that. */
+/* Votes for the code that held the lock: node `release` ended the wait at node
+ * `got`. If the arc into `release` is within the hold, the arc's samples show
+ * where the lock was held. Otherwise only the end of the arc is part of the
+ * hold, and it is not known which samples belong to it. */
 static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
                      struct holds *h)
 {
@@ -142,15 +143,14 @@ static int count_lock_waits(struct why_solving *y, struct why_amount *a,
     return rc;
 }
 
-/* Sets a->location to where locks are held; if that is not known for most of
- * the waits, to where they are released. */
+/* Sets a->location to the code that holds the locks or, if that is not known
+ * for most of the waits, to the code that releases them. */
 static void set_location_of_hold(struct why_solving *y, struct why_amount *a,
                                  struct holds *h)
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_set_most_voted_location(y, v, &a->location);
-    /* The votes in procedure_ns are ns of waits, not of the path, so clear
-     * them. */
+    /* procedure_ns counts ns of waits, not of the path, so clear it. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
     if (h->unknown_ns <= seen)
@@ -193,8 +193,8 @@ int why_fill_lock_amount(struct why_solving *y)
     /* Length with the program's own threads on the existing cores. */
     uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
     /* fill_features() computed this gain from the moments in which threads
-     * waited in line. Removing the lock arcs alone may gain less, because an
-     * event loop keeps its order without them. */
+     * waited for the lock. Removing the lock arcs alone may gain less, because
+     * an event loop keeps its order even without them. */
     uint64_t gain = a->gain_ns;
     *a = (struct why_amount){.lock = a->lock};
     struct holds holds = {0};

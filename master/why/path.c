@@ -1,5 +1,5 @@
-/* The columns of the merged graph (why/facts.h), the quiet graph, and the
- * messages on the path, by pair of processes. */
+/* Computes the columns of the merged graph (why/facts.h), the quiet graph, and
+ * the messages on the path, by pair of processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ---- columns ------------------------------------------------------------- */
+/* ---- columns of the merged graph ---------------------------------------- */
 
-/* Returns the ns asleep at the end of the chain arc into node i if an
- * unrecorded child or writer ended the sleep, else 0. (At a send, a sleep
- * without a cross arc is preemption, not a wait; at a lock, it counts as
- * unmatched.) */
+/* If an unrecorded child or writer ended the sleep at the end of the chain arc
+ * into node i, returns the ns of that sleep, else 0. (At a send, a sleep
+ * without a cross arc is preemption, not a wait; at a lock, such a sleep counts
+ * as unmatched.) */
 static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
 {
     bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
@@ -44,7 +44,7 @@ static void fill_columns_of_machine(struct why_solving *y, uint32_t part)
     }
     for (uint32_t c = 0; c < raw->chain_count; c++) {
         uint32_t first = base + raw->chains[c].first;
-        /* no arc leads to a chain's first node */
+        /* no chain arc leads to a chain's first node */
         y->cpu[first] = y->delay[first] = y->outside[first] = 0;
     }
 }
@@ -130,8 +130,9 @@ static void sum_wall_path(struct why_solving *y, const struct ips_est *e,
 }
 
 /* Returns the transit time of the message into node i. A message from another
- * machine lasts until the receive returns, so it contains the receiver's wait
- * for a CPU. This wait is also in the next arc, so it is subtracted here. */
+ * machine lasts until the receive returns, so its time contains the receiver's
+ * wait for a CPU. The next arc contains that wait too, so it is subtracted
+ * here. */
 static uint64_t transit_ns(const struct why_solving *y,
                            const struct ips_graph *g, uint32_t i)
 {
@@ -194,7 +195,7 @@ int why_replace_by_quiet_graph(struct whatif_solving *s)
     return rc;
 }
 
-/* ---- what the path crosses ----------------------------------------------- */
+/* ---- messages on the path ----------------------------------------------- */
 
 struct pair { /* messages between two processes, in either direction */
     uint32_t a, b;
@@ -301,9 +302,9 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
     return rc;
 }
 
-/* Fills the amount CHATTY: messages among processes that exchange small ones,
- * that is, their transit and the calls that move them. Also sums the whole path
- * of these processes. */
+/* Fills the amount CHATTY: the cost of messages among processes that exchange
+ * small ones, which is the transit of the messages and the calls that send and
+ * receive them. Also sums the time of the whole path in these processes. */
 static int fill_chatty(struct why_solving *y)
 {
     const struct entities *t = &y->d->w.t;
@@ -331,9 +332,9 @@ static int fill_chatty(struct why_solving *y)
     return rc;
 }
 
-/* Returns the pair of processes whose messages take longest. A pair that
- * exchanges small messages, which another finding reports, is chosen only if
- * there is no other. */
+/* Returns the pair of processes whose messages take the longest. Another
+ * finding reports pairs that exchange small messages, so such a pair is chosen
+ * only if there is no other. */
 static const struct pair *slowest_pair(const struct why_solving *y,
                                        const struct pair *pair, size_t count)
 {

@@ -2,8 +2,8 @@
  * Finds the phases with the least parallelism, among the phases that `ipsq
  * phases` shows. For each it computes its part of the quiet path, and the
  * number of busy cores: CPU time of all threads divided by that part. The wall
- * clock determines where a phase is, but the quiet graph determines its
- * length. So other programs that load the machine make no phase longer.
+ * clock determines where a phase is, but the quiet graph determines its length.
+ * So a load by other programs does not make a phase longer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,8 @@ static uint64_t begin_of(const struct looking *l, uint32_t phase)
     return phase ? l->end[phase - 1] : 0;
 }
 
-/* Returns the part before `at` of `ns` spread evenly over [from, to). */
+/* Spreads `ns` evenly over [from, to), and returns the part of it before
+ * `at`. */
 static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 {
     if (at <= from)
@@ -58,7 +59,8 @@ static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
     return at >= to ? ns : (uint64_t)((ips_u128)ns * (at - from) / (to - from));
 }
 
-/* Returns the part in `phase` of `ns` spread evenly over [from, to). */
+/* Spreads `ns` evenly over [from, to), and returns the part of it in
+ * `phase`. */
 static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
                           uint64_t from, uint64_t to)
 {
@@ -70,8 +72,8 @@ static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
     return upto - ns_before(ns, from, to, phase ? begin_of(l, phase) : 0);
 }
 
-/* An arc: its begin and end by the wall clock, and how many ns of it are on the
- * path, are CPU time, and are waits for unrecorded causes. */
+/* An arc: its begin and end by the wall clock, and how many of its ns are on
+ * the path, are CPU time, and are waits for unrecorded causes. */
 struct arc {
     uint64_t from, to, path, cpu, outside;
 };
@@ -102,10 +104,10 @@ static void sum_cpu_by_phase(const struct looking *l)
     }
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- arcs of the path --------------------------------------------------- */
 
-/* Describes in *a the arc of the path into `node`. Returns the previous node,
- * and sets *chain to its chain; IPS_NO_NODE at the path's start. */
+/* Stores in *a the arc of the path into `node`. Returns the previous node and
+ * sets *chain to its chain. At the path's start returns IPS_NO_NODE. */
 static uint32_t path_arc(const struct why_solving *y, uint32_t node,
                          uint32_t *chain, struct arc *a)
 {
@@ -143,8 +145,9 @@ static uint64_t busy_cores_ppm(uint64_t cpu, uint64_t path)
     return path ? (uint64_t)((ips_u128)cpu * CORE / path) : 0;
 }
 
-/* Sums up the phases in which clearly more cores are busy than in `phase`: sets
- * *ns to their path and returns their busy cores in millionths. */
+/* Sums up the phases in which clearly more cores are busy than in `phase`. Sets
+ * *ns to the length of the path in these phases, and returns the number of busy
+ * cores in them, in millionths. */
 static uint64_t sum_busier_phases(const struct looking *l, uint32_t phase,
                                   uint64_t *ns)
 {
@@ -188,7 +191,7 @@ static uint64_t phase_shrink_ns(const struct why_phase *p)
     return ips_ppm_of(p->amount.ns, phase_shrink_ppm(p));
 }
 
-/* Chooses the phases that would shrink the most; returns how many. */
+/* Chooses the phases that would shrink the most. Returns their number. */
 static size_t choose_phases(const struct looking *l, struct why_phase *out)
 {
     size_t count = 0;
@@ -230,7 +233,7 @@ static void vote_for_phase(const struct looking *l, uint32_t phase,
     struct arc a;
     while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
         bool crossed = y->d->w.path.est.crossed[node];
-        /* `chain` is the chain in which the arc starts. */
+        /* At this point `chain` is the chain in which the arc starts. */
         uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
         uint64_t ns = ns_inside(l, phase, a.path, a.from, a.to);
         uint64_t out = ns_inside(l, phase, a.outside, a.from, a.to);
@@ -259,9 +262,10 @@ static int make_votes(struct why_solving *y, struct why_votes *v)
     return v->process && v->procedure ? 0 : no_memory(y);
 }
 
-/* ---- the gain --------------------------------------------------------- */
+/* ---- gain of a phase ---------------------------------------------------- */
 
-/* Makes one feature of the phase's part of each arc of the path. */
+/* Makes one feature that consists of the phase's part of each arc of the
+ * path. */
 static int make_feature(const struct looking *l, uint32_t phase,
                         uint64_t *first, struct ips_arc_share **portion)
 {
@@ -319,7 +323,7 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
     return rc;
 }
 
-/* ---- all -------------------------------------------------------------- */
+/* ---- examining all phases ----------------------------------------------- */
 
 static int fill_phase(const struct looking *l, struct why_phase *p,
                       struct why_votes *v)

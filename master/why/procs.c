@@ -13,7 +13,7 @@ static int no_memory(struct why_solving *y)
 }
 
 /* Fills the amount of a procedure: its time on the path, summed over all
- * processes, and as location the process with the most of it. */
+ * processes. The location is the process with most of this time. */
 static void fill_procedure_amount(struct why_solving *y,
                                   const struct entity *thing,
                                   struct why_amount *a)
@@ -79,8 +79,8 @@ static uint32_t procedure_of(const struct why_solving *y, uint32_t thing)
     return t->feature[t->member[t->entity[thing].first]].procedure;
 }
 
-/* Does a thread spin in this procedure, by reading memory or by calling
- * sched_yield()? */
+/* Whether threads spin in this procedure, by reading memory or by calling
+ * sched_yield(). */
 static bool is_spinning(const struct why_solving *y, uint32_t thing)
 {
     uint32_t procedure = procedure_of(y, thing);
@@ -98,9 +98,9 @@ static bool is_on_path(const struct why_solving *y, uint32_t thing)
     return false;
 }
 
-/* Sees to it that procedures of the path in which threads spin are among
- * order[*kept]: what they wait for runs beside them, so removing the spin alone
- * gains nothing. */
+/* Adds to order[*kept] the procedures on the path in which threads spin, if
+ * they are missing. They are missing because removing the spin alone gains
+ * nothing: the work for which they wait runs at the same time. */
 static void keep_spinning(const struct why_solving *y, const uint32_t *thing,
                           size_t n, uint32_t *order, size_t *kept)
 {
@@ -195,9 +195,9 @@ static int rank_procedures(struct why_solving *y)
     return rc;
 }
 
-/* Finds the procedure in which threads spin most, wherever that is. Not of a
- * window, whose samples are not told apart here; and not if several threads
- * spin there, as idle workers do. */
+/* Finds the procedure in which threads spin most, on the path or not. Finds
+ * none for a window, because the samples here are those of the whole run, and
+ * none if several threads spin in the procedure, as idle workers do. */
 static void find_most_spinning(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;

@@ -1,7 +1,7 @@
 /*
- * Why a run takes as long as it does. Gathers what a what-if gathers, in the
- * weighting `wall`; the worker computes facts (why/solve.c), to which rules
- * are applied (why.h). Category 3 of IPS-9.
+ * Answers why a run takes as long as it does. Gathers the same data as a
+ * what-if, in the weighting `wall`. The worker computes facts from it
+ * (why/solve.c), to which the rules of why.h are applied. Category 3 of IPS-9.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void solve_why(struct query *q)
     why_solve(q);
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- making the answer -------------------------------------------------- */
 
 struct filling {
     struct query *q;
@@ -88,8 +88,8 @@ static void set_facts_from_certificate(struct filling *x)
     f->window_phase = x->q->request->why->phase;
 }
 
-/* Sets the amount HANG. Its gain is at most its part of the path, which in an
- * open run extends to the last event. */
+/* Sets the amount HANG. The gain is at most the hang's part of the path; in an
+ * open run the path extends to the last event. */
 static void set_hang_amount(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
@@ -283,11 +283,11 @@ static void answer_why(struct query *q)
     send_answer(&x);
 }
 
-/* ---- the question -------------------------------------------------------- */
+/* ---- handling the question ---------------------------------------------- */
 
-/* If the run is a service and the question does not say what to answer, replies
- * at once that it is a service, and returns true. The client then asks
- * `requests` (requests/query.c). */
+/* If the run is a service and the question does not say which kind of answer it
+ * wants, replies at once that the run is a service, and returns true. The
+ * client then asks `requests` (requests/query.c). */
 static bool answer_at_once_if_service(struct query *q)
 {
     struct filling x = {

@@ -1,5 +1,6 @@
-/* Finds threads that are alike, threads that hand work on to one that is
- * alike, and processes that start one child after the other (why/facts.h). */
+/* Finds threads that are alike (have the same role), threads that pass work on
+ * to a thread of their role, and processes that start one child after the other
+ * (why/facts.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,11 @@ static int no_memory(struct why_solving *y)
 #define ROLE_BYTES 256
 #define ROLE_DEPTH 6
 #define ROLE_STAGES 100u
-/* Least share of all CPU time: a thread of a role with less is not a worker. */
+/* If a role has a smaller share of all CPU time, its threads are not
+ * workers. */
 #define WORKER_PPM 20000u
 /* A thread with less than 1/25 of the largest CPU time in its role is not a
- * worker either: it has the same name but a different purpose. */
+ * worker either: it may have the same name but a different purpose. */
 #define HELPER 25u
 
 struct role {
@@ -46,9 +48,10 @@ static void append_program_name(char *out, size_t room, const char *name,
              (int)(cut ? machine_share_program_len(name) : strlen(name)), name);
 }
 
-/* Returns for each process the one with the same program name that wrote to the
- * pipe from which it reads, else -1. The process is then the next stage of a
- * pipeline and does different work (`gzip -9 | gzip -d`). NULL: no memory. */
+/* Returns for each process the process with the same program name that writes
+ * to the pipe from which it reads, or -1. A process that reads from such a pipe
+ * is the next stage of a pipeline and does different work (`gzip -9 | gzip
+ * -d`). Returns NULL if memory runs out. */
 static int64_t *stages_before(const struct machine_share *p)
 {
     int64_t *before = calloc((size_t)p->t.proc_count + 1, sizeof(*before));
@@ -82,13 +85,14 @@ static unsigned stage_of(const int64_t *before, int64_t process)
 
 /* Writes the text of a role. Threads have the same role if the names of their
  * process and its ancestors are equal (for the topmost ancestor the whole
- * command), and the threads are alike too: a main thread matches main threads,
+ * command), and the threads match too: a main thread matches main threads,
  * other threads match by name. */
 static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
                       bool main, unsigned stage, char out[ROLE_BYTES])
 {
     int64_t k = t->process;
-    /* The thread and the stage come first, since the rest may be cut off. */
+    /* The thread and the stage come first, because the text may be
+     * truncated. */
     snprintf(out, ROLE_BYTES, "%s%.30s/%u/", main ? "" : "thread ",
              main ? "" : t->name, stage);
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
@@ -198,8 +202,8 @@ int why_find_roles(struct why_solving *y)
 /* ---- waits for threads that are alike --------------------------------- */
 
 /* If a thread waits for a signal or a semaphore that a thread of the same role
- * gives, both queue for a shared resource. Such a wait counts as a wait for a
- * lock, whatever it is made of. */
+ * gives, both queue for a shared resource. So the wait counts as a wait for a
+ * lock. */
 void why_mark_shared_waits(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
@@ -222,10 +226,11 @@ void why_mark_shared_waits(struct why_solving *y)
 
 /* ---- children one after another --------------------------------------- */
 
-/* Time of the path in a child or its descendants while nothing else works. */
+/* How long the path is in a child or its descendants while nothing else
+ * works. */
 struct begun {
-    /* process numbers run through all machines; `role` is that of the
-     * child's first thread */
+    /* processes are numbered over all machines; `role` is that of the child's
+     * first thread */
     uint32_t parent, role, child;
     uint64_t ns;
 };
@@ -253,8 +258,8 @@ static uint32_t parent_of(const struct why_solving *y, uint32_t process)
     return is ? y->process_base[part] + (uint32_t)k : UINT32_MAX;
 }
 
-/* Makes a row for each process with time in ns[] and each of its ancestors;
- * returns how many. `out` NULL: only counts them. */
+/* Makes a row for each process with time in ns[] and for each of its ancestors.
+ * Returns the number of rows. If `out` is NULL, only counts them. */
 static size_t list_begun_children(const struct why_solving *y,
                                   const uint64_t *ns, const uint32_t *role,
                                   struct begun *out)
@@ -275,9 +280,9 @@ static size_t list_begun_children(const struct why_solving *y,
     return n;
 }
 
-/* Returns the parent and the role of its children that together have the most
- * time, among those with at least WHY_SERIAL_CHILDREN such children; sets
- * *children to their number. .parent UINT32_MAX: there are none. */
+/* Groups children by parent and role. Returns the group with the most time,
+ * among those with at least WHY_SERIAL_CHILDREN children, and sets *children to
+ * their number. If there is no such group, .parent is UINT32_MAX. */
 static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
 {
     struct begun best = {.parent = UINT32_MAX};
@@ -302,8 +307,7 @@ static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
     return best;
 }
 
-/* Whether p or one of its ancestors is a child as `of` describes: with that
- * parent and role. */
+/* Whether p or one of its ancestors has the parent and role of `of`. */
 static bool descends_from(const struct why_solving *y, const uint32_t *role,
                           uint32_t p, const struct begun *of)
 {
@@ -369,14 +373,14 @@ int why_find_sequential_children(struct why_solving *y)
         most = most_begun(begun, n, &y->children);
         y->begins = most.parent;
         y->begun = most.child;
-        /* Below this limit the children usually do run in parallel. */
+        /* Below this limit the children usually run in parallel. */
         if (most.parent != UINT32_MAX &&
             why_ppm(most.ns, children_path_ns(y, role, &most)) < WHY_SERIAL_PPM)
             most.parent = UINT32_MAX;
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (p->of != IPS_BESIDE_ALONE || /* keep the moments of other classes */
+        if (p->of != IPS_BESIDE_ALONE || /* keep the shares of other classes */
             (most.parent != UINT32_MAX &&
              descends_from(y, role, y->process_of[p->chain], &most)))
             y->concurrent.share[kept++] = *p;

@@ -108,7 +108,8 @@ static void set_waiting_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 }
 
 /* Returns a text for the call site of a part of the time, and sets the site in
- * `row`. CPU time is shown with whichever of OWN and ELSEWHERE is larger. */
+ * `row`. The site of CPU time is shown with OWN or ELSEWHERE, whichever is
+ * larger. */
 static const char *set_site_and_text(struct saying *y, Ips__WhyRow *row,
                                      int part, const uint64_t ns[PARTS])
 {
@@ -178,7 +179,7 @@ static const char *set_more_site_and_text(struct saying *y, Ips__WhyRow *row)
                         m->cause, request_site_text(y->a, m));
 }
 
-/* Reports what the slowest requests spend more time on than those around the
+/* Reports where the slowest requests spend more time than those around the
  * median. */
 static void say_tail(struct saying *y)
 {
@@ -212,7 +213,7 @@ static void say_tail(struct saying *y)
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
                                  set_more_site_and_text(y, row));
     row->supposes = ips_unconst_text("they take as long as the median");
-    /* Per mean request: only the slowest 1% gain. */
+    /* The gain per mean request: only the slowest 1% get faster. */
     row->gain_ns = row->bound_ns =
         (slowest - median) * slow->requests / y->s->requests;
     row->gain_ppm = why_ppm(row->gain_ns, y->s->mean_ns);
@@ -299,7 +300,7 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
     row->command = finding_command(y, "bottleneck");
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- the whole answer --------------------------------------------------- */
 
 static const char *no_finding_text(const Ips__ServiceRow *s, struct arena *a)
 {

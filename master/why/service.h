@@ -1,10 +1,11 @@
 /*
- * `why --for latency|throughput`: says in words what the requests of a service
- * wait for and what limits their rate. The input is the answer about requests.
- * Pure. Covers the service with the most requests. The gain of a finding is
- * per mean request: the time saved if that part took no time; its percentage
- * is of the mean time. A finding about the rate limit has no gain. Thresholds:
- * docs/why.md. Source: ALGORITHMS 4 (requests, throughput); IPS-17.
+ * `why --for latency|throughput`: says in words for what the requests of a
+ * service wait and what limits their rate. The input is the answer about
+ * requests. Pure. Covers the service with the most requests. A finding is about
+ * one part of a request's time. Its gain is the time that a mean request would
+ * save without that part, also as a percentage of the mean time. A finding
+ * about the rate limit has no gain. Thresholds: docs/why.md. Source: ALGORITHMS
+ * 4 (requests, throughput); IPS-17.
  */
 #ifndef IPS_MASTER_WHY_SERVICE_H
 #define IPS_MASTER_WHY_SERVICE_H

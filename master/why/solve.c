@@ -15,7 +15,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ---- votes --------------------------------------------------------------- */
+/* ---- counting votes for locations --------------------------------------- */
 
 static int make_votes(struct why_solving *y)
 {
@@ -252,10 +252,10 @@ static int make_features(struct why_solving *y)
     return ips_features_check(g, &y->f, y->s.err);
 }
 
-/* ---- the path ------------------------------------------------------------ */
+/* ---- waits and messages on the path ------------------------------------- */
 
-/* Votes for the processes, call sites and causes of waits for unrecorded causes
- * on the quiet path. */
+/* Counts the waits for unrecorded causes on the quiet path by process, call
+ * site and cause. */
 static int vote_outside(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_OUTSIDE];
@@ -326,7 +326,8 @@ static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
     return room > ns / 2;
 }
 
-/* Fills `a` for a feature. The gain is that of removing `ppm` of its time. */
+/* Fills `a` for a feature. The gain is the effect of removing `ppm` of the
+ * feature's time. */
 static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
                         enum why_feature of, struct why_amount *a, uint32_t ppm)
 {
@@ -403,11 +404,11 @@ static int fill_features(struct why_solving *y)
     return rc;
 }
 
-/* ---- cores --------------------------------------------------------------- */
+/* ---- oversubscription and other programs -------------------------------- */
 
-/* Divides the time that the run took beyond the quiet path: oversubscription by
- * its own threads (CORES), and the rest of the run delay, which other programs
- * caused (BUSY). */
+/* Divides the time by which the run exceeds the quiet path into
+ * oversubscription by its own threads (CORES) and the rest of the run delay,
+ * which other programs caused (BUSY). */
 static void fill_cores(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
@@ -417,7 +418,8 @@ static void fill_cores(struct why_solving *y)
     uint64_t queued = ips_min_u64(f->path_delay_ns, beyond);
     struct why_votes *v = &y->votes[WHY_F_DELAY];
     uint64_t *delayed = v->process;
-    v->process = v->waiter; /* reuse as zeroes: DELAY has no waiters */
+    /* reused as an array of zeros: DELAY has no waiters */
+    v->process = v->waiter;
     for (uint32_t c = 0; c < y->s.g->chain_count; c++)
         v->process[y->process_of[c]] += y->concurrent.oversubscription[c];
     why_set_most_voted_location(y, v, &own->location);
@@ -434,7 +436,7 @@ static void fill_cores(struct why_solving *y)
     own->other_ns = others->other_ns = f->path_delay_ns;
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- computing all facts ------------------------------------------------ */
 
 static void release_votes(struct why_votes *v)
 {
@@ -521,5 +523,5 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_compute_other_weightings(&y);
     release_solving(&y);
-    (void)rc; /* the query reports path.err */
+    (void)rc; /* not needed: the query reports path.err */
 }

@@ -1,4 +1,4 @@
-/* The path of the whole run in the other weightings, for why. */
+/* Computes the length of the run's path in the weightings `cpu` and `sched`. */
 #include <stdlib.h>
 
 #include "analysis/graph/view.h"

@@ -1,4 +1,5 @@
-/* The rules: which facts become findings, and in which order (why.h). */
+/* The rules: decides which facts become findings, and in which order
+ * (why.h). */
 #include "master/why/why.h"
 
 #include <inttypes.h>
@@ -32,16 +33,16 @@ uint32_t why_ppm(uint64_t ns, uint64_t whole)
 
 uint64_t why_own_ns(const struct why_facts *f)
 {
-    /* Oversubscription is an estimate, so limit it: without other programs the
-     * run would not have taken longer. */
+    /* Oversubscription is an estimate, so it is limited: without other programs
+     * the run would not have taken longer. */
     uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, f->quiet_ns);
     return ips_add_sat(f->quiet_ns,
                        ips_min_u64(f->oversubscription_ns, beyond));
 }
 
-/* Returns the gain by which findings are chosen and ranked. It is relative to
- * the time without other programs, so their load does not make the program's
- * own causes look smaller. */
+/* Returns the gain by which findings are chosen and ranked. The gain is
+ * relative to the time without other programs, so that their load does not make
+ * the program's own causes look smaller. */
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
@@ -49,7 +50,7 @@ static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                    kind == WHY_BUSY ? f->t_max_wall_ns : why_own_ns(f));
 }
 
-/* ---- one rule each ------------------------------------------------------- */
+/* ---- the rules ---------------------------------------------------------- */
 
 static bool is_same(const char *a, const char *b)
 {
@@ -69,8 +70,8 @@ static bool is_chatty(const struct why_facts *f)
            mean_ns(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
-/* Whether the phase has a large share of the path while phases with clearly
- * more busy cores also have a considerable share. */
+/* Whether the phase has a large share of the path, and phases with clearly more
+ * busy cores have a considerable share too. */
 static bool is_phase_finding(const struct why_facts *f,
                              const struct why_phase *p)
 {
@@ -112,7 +113,7 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
 }
 
 /* Whether each request is expensive and at least half of the path's computing
- * is in one procedure and what it calls. */
+ * is in one procedure and its callees. */
 static bool is_each_request_expensive(const struct why_facts *f)
 {
     const struct why_common *c = &f->common;
@@ -133,7 +134,7 @@ static bool is_spread(const struct why_facts *f)
            f->top_ns < f->sampled_ns / 2;
 }
 
-/* ---- the list ------------------------------------------------------------ */
+/* ---- the list of findings ----------------------------------------------- */
 
 struct list {
     const struct why_facts *f;
@@ -161,7 +162,7 @@ static void add_candidate(struct list *l, enum why_kind kind,
         l->item[l->count++] = make_candidate(l->f, kind, amount);
 }
 
-/* Greatest gain first. */
+/* Sorts candidates by gain, greatest first. */
 static int by_gain(const void *a, const void *b)
 {
     const struct candidate *p = a, *q = b;
@@ -276,7 +277,7 @@ static void choose_findings(struct list *l, struct candidate *nearest)
     if (f->hang.ns) {
         add_candidate(l, WHY_HANG, &f->amount[WHY_HANG]);
         if (l->count)
-            l->item[0].gain_ppm = UINT32_MAX; /* ranks first */
+            l->item[0].gain_ppm = UINT32_MAX; /* makes the hang rank first */
     }
     bool chatty =
         is_chatty(f) &&

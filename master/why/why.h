@@ -1,19 +1,20 @@
 /*
- * Guidance: turns the facts about a run into a short ranked list, in plain
- * words, of what its elapsed time goes to and what would help. Pure: no graph,
- * no clock, no I/O. why/query.c gathers the data, why/solve.c computes the
- * facts from the graph; docs/why.md has every rule with its reason.
+ * Turns the facts about a run into a short ranked list, in plain words, that
+ * says where its elapsed time goes and what would help. Pure: no graph, no
+ * clock, no I/O. why/query.c gathers the data, why/solve.c computes the facts
+ * from the graph; docs/why.md has every rule with its reason.
  *
  *  - A finding needs evidence: a gain, confirmed by a what-if, of at least
- *    WHY_LEAST_PPM of the elapsed time.
- *  - The list is ranked by gain. Findings of equal gain are in the order of
- *    the enum: the kind that tells more about the cause comes first.
+ *    WHY_LEAST_PPM of the time that the run would have taken without other
+ *    programs (why_own_ns()).
+ *  - The list is ranked by gain. Findings of equal gain are in the order of the
+ *    enum: the kind that says more about the cause comes first.
  *  - A procedure that another finding names as its location gets no finding.
  *  - An empty list (`why_findings.count` 0) is an answer, too; `nearest` is
  *    then the finding that came closest.
  *
- * Texts lie in the arena or are borrowed from the facts. Units: ns, ppm.
- * Source: IPS-17; ALGORITHMS 4.
+ * Texts are in the arena or borrowed from the facts. Units: ns, ppm. Source:
+ * IPS-17; ALGORITHMS 4.
  */
 #ifndef IPS_MASTER_WHY_WHY_H
 #define IPS_MASTER_WHY_WHY_H
@@ -24,7 +25,7 @@
 
 #include "master/base/arena.h"
 
-/* Kinds of findings; those that tell most about the cause come first. */
+/* Kinds of findings; those that say most about the cause come first. */
 #define WHY_KINDS(X)                                                           \
     X(HANG, "hang")                                                            \
     X(LOCK, "lock-contention")                                                 \
@@ -51,9 +52,9 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
-/* any finding: least gain */
+/* least gain of any finding */
 #define WHY_LEAST_PPM 50000u
-#define WHY_TOP 10u /* most findings */
+#define WHY_TOP 10u /* greatest number of findings */
 /* PROCEDURE: least share of the path */
 #define WHY_HOT_PPM 250000u
 #define WHY_HALF_PPM 500000u /* what-if "twice as fast" */
@@ -61,7 +62,7 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_CHATTY_COUNT 200u
 /* CHATTY: most bytes of a mean message; larger ones are payload */
 #define WHY_CHATTY_BYTES 4096u
-/* CHATTY: most time of the path per message; longer is work */
+/* CHATTY: most time of the path per message; a longer time is work */
 #define WHY_CHATTY_HOP_NS 100000u
 #define WHY_UNEVEN_PPM 150000u /* IMBALANCE: least gain */
 #define WHY_CHATTY_PPM 250000u /* CHATTY: least gain */
@@ -77,15 +78,17 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SPREAD_TOP 10u
 /* SPREAD: least share of the path in procedures */
 #define WHY_SPREAD_CPU_PPM 500000u
-/* common caller: least share of the sampled path under the caller */
+/* common caller: least share of the sampled path in the caller and its
+ * callees */
 #define WHY_COMMON_PPM 500000u
 /* common caller: least time of the path per request */
 #define WHY_REQUEST_NS 1000000u
-#define WHY_PHASES 3u         /* most phases that are examined */
+#define WHY_PHASES 3u         /* greatest number of phases that are examined */
 #define WHY_PHASE_PPM 400000u /* PHASE: least share of the path */
 /* PHASE: least share of the path in phases with more busy cores */
 #define WHY_PHASE_REST_PPM 100000u
-/* PHASE: most busy cores of the phase, relative to the phases with more */
+/* PHASE: greatest number of busy cores of the phase, relative to the phases
+ * with more */
 #define WHY_PHASE_BUSY_PPM 666667u
 /* A cause counts as explained if other findings explain this share of it. */
 #define WHY_NAMED_PPM 600000u
@@ -120,7 +123,8 @@ struct why_location {   /* borrowed texts; NULL or "": not known */
     uint64_t procedure_ns; /* the part in `procedure` of the amount's ns */
 };
 
-/* Something on the path that could be improved. All zero: it does not occur. */
+/* A part of the path that could be improved, for one kind of finding. All zero:
+ * the run has no such part. */
 struct why_amount {
     uint64_t ns; /* its time on the path */
     /* gain, by the what-if for this kind of finding */
@@ -133,7 +137,7 @@ struct why_amount {
     uint64_t other_ns; /* sum of the waits of `other` */
     /* number of waits or messages; bytes of messages */
     uint64_t count, bytes;
-    uint64_t samples;  /* samples that `ns` is based on; 0: none */
+    uint64_t samples;  /* number of samples behind `ns`; 0: none */
     uint64_t named_ns; /* part of `ns` that other findings explain */
     /* most threads busy at once on one machine; that machine's cores */
     uint32_t threads, cores;
@@ -142,7 +146,7 @@ struct why_amount {
     const char *cause;
     bool awaits_space; /* LATE: `other` waits for space to send */
     bool chatty;       /* TRANSIT: the two processes exchange small messages */
-    bool call;         /* the procedure moves messages, as write() does */
+    bool call;         /* the procedure moves messages, like write() */
     /* the procedure calls sched_yield(), in which the time was spent */
     bool yields;
     /* the procedure only reads memory until another thread changes it */
@@ -152,13 +156,14 @@ struct why_amount {
     bool lock_code;
     const struct why_lock_cost *lock; /* LOCK; NULL: not known */
     const struct why_phase *phase;    /* PHASE: the phase */
-    uint64_t phase_ns[WHY_PHASES];    /* a procedure's time in each phase */
+    /* a procedure's time on the path in each phase */
+    uint64_t phase_ns[WHY_PHASES];
 };
 
 /* CPU time in the C library's procedures that take and release contended locks
  * (why/lock_cost.c). */
 struct why_lock_cost {
-    /* CPU time on the path; samples that it is based on */
+    /* CPU time on the path, and the number of samples behind it */
     uint64_t ns, samples;
     /* If `library`: time of the wall path off the CPU for no known reason, in
      * arcs that spend at least WHY_LOCK_ARC_PPM on such locks, as far as
@@ -173,7 +178,7 @@ struct why_lock_cost {
     struct why_location giver;
 };
 
-/* A phase in which fewer cores are busy than in others. */
+/* A phase in which fewer cores are busy than in other phases. */
 struct why_phase {
     /* the phase's part of the path; amount.phase is this phase */
     struct why_amount amount;
@@ -188,35 +193,36 @@ struct why_phase {
     uint64_t others_ppm;
     /* time of the path in phases with more busy cores */
     uint64_t others_ns;
-    /* part of the phase's path: waits for unrecorded causes */
+    /* time of the phase's path in waits for unrecorded causes */
     uint64_t outside_ns;
     /* part of the phase's path that findings of each kind explain */
     uint64_t named_ns[WHY_KIND_COUNT];
 };
 
-/* The caller that most of the sampled path runs under (why/callers.c). */
+/* The procedure that calls, directly or not, most of the sampled path
+ * (why/callers.c). */
 struct why_common {
     struct why_location location;
     /* time on the path of the caller and its callees; 0: there is none */
     uint64_t ns;
     uint64_t low_ns, high_ns; /* 95% interval of `ns` */
-    /* the sampled part of the path, which `ns` is a part of */
+    /* the sampled part of the path; `ns` is a part of it */
     uint64_t of_ns;
-    struct why_amount amount; /* the caller with its callees, at the process
-                                 with the most time; zero if that process
-                                 receives no requests */
+    /* the caller with its callees, in the process with the most time; zero if
+     * that process receives no requests */
+    struct why_amount amount;
 };
 
 /* Threads that wait without end (why/hang.c). */
 struct why_hang {
-    uint64_t ns, since_ns; /* duration, 0: no hang; its start, since the run
+    uint64_t ns, since_ns; /* duration (0: no hang), and its start since the run
                               started */
     uint32_t threads;
     bool circle;       /* true: a cycle, each thread waits for the next; false:
                           no cycle, but every thread that exists waits */
     bool alive;        /* the threads still wait */
-    const char *waits; /* text: each thread and what it waits for */
-    struct why_location location; /* of the first thread */
+    const char *waits; /* text: names each thread and what it waits for */
+    struct why_location location; /* location of the first thread */
     const char *other;            /* name of the second thread */
 };
 
@@ -228,22 +234,24 @@ struct why_facts {
     uint64_t oversubscription_ns;
     uint64_t t_max_sched_ns, t_max_cpu_ns; /* UINT64_MAX: not computed */
     uint64_t total_cpu_ns;
-    /* These add up to t_max_wall_ns. path_before_ns: if the path starts in a
-     * command that joined the run later, the time until that command started.
-     */
+    /* These times add up to t_max_wall_ns. path_before_ns: if the path starts
+     * in a command that joined the run later, the time until that command
+     * started. */
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
     uint64_t unended_ns; /* sleep on the path whose end no arc explains */
-    /* by kind; PROCEDURE: see `procedure` */
+    /* by kind of finding; for PROCEDURE see `procedure` */
     struct why_amount amount[WHY_KIND_COUNT];
-    /* also for SERIAL: children that run in sequence */
+    /* also for SERIAL: children that a process runs one after another */
     struct why_amount one_by_one;
     /* [procedures] sorted by the gain if the procedure took half as long */
     const struct why_amount *procedure;
     size_t procedures;
-    const struct why_phase *phase; /* [phases] at most WHY_PHASES */
+    /* [phases] the examined phases, at most WHY_PHASES */
+    const struct why_phase *phase;
     size_t phases;
-    /* whether procedures were measured; whether exactly, not by samples */
+    /* whether procedures were measured; whether they were measured exactly, not
+     * by samples */
     bool sampled, exact;
     uint64_t sample_ns;  /* CPU time between two samples; 0: no sampling */
     uint64_t sampled_ns; /* sampled part of path_cpu_ns */
@@ -253,14 +261,15 @@ struct why_facts {
     /* time of the path in processes that exchange small messages */
     uint64_t chatty_path_ns;
     struct why_common common;
-    /* the procedure in which a thread spends most time reading memory until it
-     * changes, on the path or beside it; ns is at most t_max_wall_ns; 0: none
-     */
+    /* the procedure in which a thread spends the most time reading memory until
+     * it changes, on the path or not; ns is at most t_max_wall_ns; 0: none */
     struct why_amount spinning;
     struct why_hang hang;
-    const char *run;         /* name of the run, for commands */
-    bool windowed;           /* all times but elapsed_ns are of this window: */
-    uint64_t from_ns, to_ns; /* since the run started; to_ns 0: its end */
+    const char *run; /* name of the run, for commands */
+    bool windowed;   /* true: all times but elapsed_ns are restricted to the
+                        window from_ns..to_ns */
+    uint64_t from_ns, to_ns; /* the window, since the run started; to_ns 0: the
+                                end of the run */
     uint32_t window_phase;   /* the window is this phase; 0: no phase */
     /* used to rate the confidence */
     uint64_t lost, untraced, events;
@@ -272,8 +281,8 @@ struct why_facts {
     uint64_t clock_bound_ns;
     bool open, missing_machines;
     uint32_t accepted; /* number of accepted connections */
-    /* Messages received on accepted connections; those of them that came from
-     * unrecorded clients. */
+    /* Number of messages received on accepted connections; number of those that
+     * came from unrecorded clients. */
     uint64_t asked, asked_outside;
 };
 
@@ -284,20 +293,20 @@ const char *why_sure_name(enum why_sure sure);
 
 struct why_finding {
     enum why_kind kind;
-    const char *text;     /* one sentence or two */
+    const char *text;     /* one or two sentences */
     const char *evidence; /* the figures that support it */
     const char *supposes; /* the assumption behind the gain */
     const char *command;  /* complete command that shows more */
     struct why_location location, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm; /* gain in ppm of the elapsed time */
+    uint32_t gain_ppm; /* gain in ppm of t_max_wall_ns */
     bool awaits_space; /* LATE: the process is slow to read, not slow to send */
     uint32_t phase;    /* PHASE: number of the phase; else 0 */
     /* PHASE: its begin and end, since the run started */
     uint64_t from_ns, to_ns;
     enum why_sure sure;
-    const char *sure_why; /* reason; "" if `sure` is high */
+    const char *sure_why; /* reason for the confidence; "" if `sure` is high */
 };
 struct why_findings {
     struct why_finding finding[WHY_TOP];

@@ -1,16 +1,16 @@
 /*
- * Why, for a window of a run: cuts the merged graph so that everything outside
- * the window has no weight. All later steps - roles, concurrent activity,
- * gains - then work as for a whole run. So each finding is about the time that
- * the window itself would take, in a run in which all else takes no time. Only
- * the set of threads that could work comes from the whole run: a thread that
- * waits throughout the window needs a core too.
+ * `why` for a window of a run: cuts the merged graph so that everything outside
+ * the window has no weight. All later steps - roles, concurrent activity, gains
+ * - then work as for a whole run. So each finding is about the time that the
+ *   window would take in a run in which everything else takes no time. Only the
+ *   set of threads that could work comes from the whole run: a thread that
+ *   waits throughout the window needs a core too.
  *
- * The time of a chain arc is placed as follows. Its work runs from when the
- * previous node was passed until it is done; its CPU time is where the slave's
- * samples are (arc profile of the window); its run delay is spread evenly.
- * Sleep before the node is at its end. The time of an arc from another thread
- * is just before the node that it reaches (slave/profile/window.h).
+ * The time of a chain arc is placed as follows. The arc's work begins when the
+ * previous node was passed. Its CPU time is placed where the slave's samples
+ * are (arc profile of the window); its run delay is spread evenly. Sleep before
+ * the node is at the end of the arc. The time of an arc from another thread is
+ * just before the node that it reaches (slave/profile/window.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static const struct path_window *window_of(const struct why_solving *y)
     return &y->d->w.path.window;
 }
 
-/* Returns the part inside the window of the `ns` that end at `end`. */
+/* Returns how many of the `ns` that end at `end` are inside the window. */
 static uint64_t ns_within(const struct path_window *w, uint64_t end,
                           uint64_t ns)
 {
@@ -61,7 +61,8 @@ void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
         *to = ips_min_u64(*to, w->to_ns);
 }
 
-/* Returns the part inside the window of `ns` spread evenly over [from, to]. */
+/* Spreads `ns` evenly over [from, to], and returns the part of it inside the
+ * window. */
 static uint64_t spread_ns_in_window(const struct path_window *w, uint64_t ns,
                                     uint64_t from, uint64_t to)
 {
@@ -69,8 +70,8 @@ static uint64_t spread_ns_in_window(const struct path_window *w, uint64_t ns,
     return in == all ? ns : all ? (uint64_t)((ips_u128)ns * in / all) : 0;
 }
 
-/* Reads the CPU time of the part's arcs inside the window, as the slave
- * reports it. */
+/* Reads how much CPU time inside the window the slave of `part` reports for
+ * each arc. */
 static int read_cpu(struct why_solving *y, uint32_t part, uint64_t *in)
 {
     const struct arc_profile *p = &y->d->w.arc_profile[part];
