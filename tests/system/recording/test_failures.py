@@ -321,7 +321,8 @@ def test_stacks_of_long_calls(build, top, group):
     check_cases(run, group)
     stacks = {s["t"]: s for s in run.stacks}
     calls = [r for r in run.records if may_be_long(r)]
-    assert len(stacks) > 0 and set(stacks) <= {r["t"] for r in calls}
+    assert stacks or all(run.took(r) < 51000 for r in calls)
+    assert set(stacks) <= {r["t"] for r in calls}
     for r in calls:
         beside = [s for s in calls if s["t"] == r["t"] and s != r]
         assert run.took(r) > 49000 or beside or r["t"] not in stacks, r
