@@ -271,12 +271,24 @@ static void test_ipsrun_costs__of_a_start(void **state)
     assert_true(good);
 }
 
+static unsigned remove_spares(const struct pool_dir *p)
+{
+    char name[32];
+    unsigned removed = 0;
+    int at = open(p->dir, O_RDONLY | O_DIRECTORY);
+    for (unsigned i = 0; i <= IPS_SPARES; i++) {
+        ips_spare_name(name, i);
+        removed += unlinkat(at, name, 0) == 0;
+    }
+    close(at);
+    return removed;
+}
+
 /* Would catch: spare segments in another place or number than a slave makes. */
 static void test_ipsrun_costs__spare_segments(void **state)
 {
     (void)state;
     struct pool_dir p;
-    char name[32];
     pool_help_make(&p, NULL);
     unsetenv("IPS_POOL");
     setenv("IPS_RUN", "none", 1);
@@ -292,16 +304,50 @@ static void test_ipsrun_costs__spare_segments(void **state)
     assert_int_equal(before + 1, after);
     close(before);
     close(after);
-    int at = open(p.dir, O_RDONLY | O_DIRECTORY);
-    unsigned made = 0;
-    for (unsigned i = 0; i <= IPS_SPARES; i++) {
-        ips_spare_name(name, i);
-        made += unlinkat(at, name, 0) == 0;
-    }
-    close(at);
-    assert_int_equal(made, IPS_SPARES);
+    assert_int_equal(remove_spares(&p), IPS_SPARES);
     pool_help_remove(&p);
     unsetenv("IPS_RUN");
+    unsetenv("IPS_POOL");
+}
+
+/* The subject itself, into a pipe: its reports, and its exit status. */
+static int reports[2];
+static int report_all(void)
+{
+    dup2(reports[1], 1);
+    return run_subject();
+}
+
+/* Would catch: a step left out or said twice, a report after one that failed.
+ */
+static void test_ipsrun_costs__of_a_subject(void **state)
+{
+    (void)state;
+    struct pool_dir p;
+    struct ipsrun_said said;
+    pool_help_make(&p, NULL);
+    setenv("IPS_POOL", p.root, 1);
+    for (int again = 0; again < 2; again++) { /* the second has no run */
+        if (again)
+            unsetenv("IPS_RUN");
+        else
+            setenv("IPS_RUN", strrchr(p.dir, '/') + 1, 1);
+        assert_int_equal(pipe2(reports, O_CLOEXEC), 0);
+        assert_int_equal(status_of(report_all), again ? 1 << 8 : 0);
+        close(reports[1]);
+        const int steps = again ? IPSRUN_SPARE_FORK : IPSRUN_STEPS;
+        for (int i = 0; i < steps; i++) {
+            assert_int_equal(read(reports[0], &said, sizeof(said)),
+                             sizeof(said));
+            assert_int_equal(said.steps, i + 1);
+        }
+        assert_int_equal(read(reports[0], &said, sizeof(said)), 0);
+        assert_int_equal(said.ps[IPSRUN_CALL], (WRITE + READ) * 1000 / 2);
+        assert_int_equal(said.ps[IPSRUN_FORK], (FORK - OVERHEAD_NS) * 1000);
+        close(reports[0]);
+    }
+    (void)remove_spares(&p);
+    pool_help_remove(&p);
     unsetenv("IPS_POOL");
 }
 
@@ -500,6 +546,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ipsrun_costs__of_each_step),
         cmocka_unit_test(test_ipsrun_costs__of_a_start),
         cmocka_unit_test(test_ipsrun_costs__spare_segments),
+        cmocka_unit_test(test_ipsrun_costs__of_a_subject),
         cmocka_unit_test(test_ipsrun_costs__of_subjects),
         cmocka_unit_test(test_ipsrun_costs__at_least),
         cmocka_unit_test(test_ipsrun_costs__median),
