@@ -566,6 +566,32 @@ static void test_ipsrun_places__copies(void **state)
     assert_false(open_to_all(from));
 }
 
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+    for (int fd = 0; fd < 64; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Would catch: a descriptor that the command inherits, or one less for it. */
+static void test_ipsrun_places__no_descriptor_stays(void **state)
+{
+    (void)state;
+    struct asking a = {.o = &opt};
+    const unsigned before = open_descriptors();
+    assert_int_equal(ask_master(&a), RUN_UNKNOWN);
+    assert_false(slave_runs(opt.pool));
+    assert_true(master_wanted(opt.master));
+    make_file(path_of("from"), "text", 0600);
+    assert_int_equal(copy_library(path_of("from"), path_of("to")), 0);
+    assert_int_equal(copy_library(path_of("from"), path_of("none/to")), -1);
+    assert_int_equal(copy_library(path_of("none"), path_of("to")), -1);
+    assert_false(master_wanted("unix"));
+    assert_false(master_wanted("unixx/tmp/socket"));
+    assert_int_equal(open_descriptors(), before);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -582,6 +608,7 @@ int main(void)
         TEST(test_ipsrun_places__library_for_all),
         TEST(test_ipsrun_places__library_with_blanks),
         TEST(test_ipsrun_places__copies),
+        TEST(test_ipsrun_places__no_descriptor_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
