@@ -56,13 +56,13 @@ static int be_daemon(const char *to)
     sigset_t blocked;
     struct sigaction act;
     struct stat null, in;
-    unsigned fds = 0, handled = 0, masked = 0;
+    unsigned fds = 0, ignored = 0, masked = 0;
     for (int fd = 3; fd < 1024; fd++)
         fds += fcntl(fd, F_GETFD) >= 0;
     sigprocmask(SIG_BLOCK, NULL, &blocked);
     for (int sig = 1; sig < 32; sig++) {
         masked += sigismember(&blocked, sig) == 1;
-        handled += sigaction(sig, NULL, &act) == 0 && act.sa_handler != SIG_DFL;
+        ignored += sigaction(sig, NULL, &act) == 0 && act.sa_handler == SIG_IGN;
     }
     mode_t mask = umask(0);
     bool is_null = stat("/dev/null", &null) == 0 && fstat(0, &in) == 0 &&
@@ -72,8 +72,8 @@ static int be_daemon(const char *to)
     FILE *f = fopen(to, "w");
     if (!f)
         return 1;
-    fprintf(f, "cwd %s umask %o fds %u handled %u masked %u null %d sid %d",
-            getcwd(cwd, sizeof(cwd)), (unsigned)mask, fds, handled, masked,
+    fprintf(f, "cwd %s umask %o fds %u ignored %u masked %u null %d sid %d",
+            getcwd(cwd, sizeof(cwd)), (unsigned)mask, fds, ignored, masked,
             is_null, getsid(0) != getpid() && getpgrp() == getsid(0));
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (getenv(names[i]))
@@ -120,7 +120,7 @@ static void test_daemon__keeps_nothing(void **state)
     close(kept);
     unsetenv("LD_PRELOAD");
     read_file(fifo, text, sizeof(text)); /* until it has ended */
-    assert_string_equal(text, "cwd / umask 77 fds 0 handled 0 masked 0 null 1 "
+    assert_string_equal(text, "cwd / umask 77 fds 0 ignored 0 masked 0 null 1 "
                               "sid 1 KEPT");
     read_file(log_file, text, sizeof(text));
     assert_string_equal(text, "before\nout\nerr\n");
