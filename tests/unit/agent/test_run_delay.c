@@ -313,6 +313,8 @@ static unsigned last(uint64_t elapsed, uint64_t cpu)
     ips_me.cpu.delay_cpu = 1000;
     m.now = 1000000000 + elapsed;
     write_last(1000 + cpu);
+    assert_int_equal(ips_me.cpu.delay_t,
+                     1000000000 + (m.records ? elapsed : 0));
     return m.records;
 }
 
