@@ -208,7 +208,8 @@ static uint64_t unix_peer(uint64_t ino)
 }
 
 /* Stores the numbers of bytes that the program has written to and read from a
- * TCP socket so far in *sent and *recv. False: unknown. */
+ * TCP socket so far in *sent and *recv. False: unknown, and both stay as they
+ * were. */
 static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
 {
     enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
@@ -552,9 +553,8 @@ void ips_chan_record_close(int fd, uint64_t word, enum ips_close_how how,
 {
     uint64_t sent = ~0ull, recv = ~0ull;
     site = ips_site_resolve(site);
-    if (how == IPS_CLOSE_FD && word & IPS_FD_TCP &&
-        !tcp_totals(fd, &sent, &recv))
-        sent = recv = ~0ull;
+    if (how == IPS_CLOSE_FD && word & IPS_FD_TCP)
+        (void)tcp_totals(fd, &sent, &recv);
     struct ips_rec_close *rec = (struct ips_rec_close *)ips_rec_begin_at(
         IPS_REC_CLOSE, sizeof(*rec) + IPS_REC_SITE_BYTES, stamp);
     if (!rec)

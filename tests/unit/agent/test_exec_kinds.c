@@ -203,6 +203,83 @@ static void test_exec_kinds__of_images(void **state)
     assert_int_equal(look("sub"), IPS_TARGET_TRACED);
 }
 
+/* Changes what is at `at` of a file. */
+static void patch(const char *path, uint64_t at, uint32_t value)
+{
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, &value, sizeof(value), (off_t)at),
+                     sizeof(value));
+    close(fd);
+}
+
+/* Would catch: half a loader's name taken for one, libraries needed by what is
+ * no list of them, somebody's right to execute that is not looked at. */
+static void test_exec_kinds__of_damaged_images(void **state)
+{
+    const struct image musl = {2,    HERE, "/lib/ld-musl-x86_64.so.1",
+                               NULL, 0,    8192};
+    const struct image asan = {2, HERE, LOADER, "libasan.so.8", 0, 0};
+    const struct image other = {1, HERE, LOADER, NULL, 0, 0};
+    const uint64_t dynamic = sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Phdr);
+    static const mode_t rights[] = {0500, 0410, 0401};
+    (void)state;
+    write_image("cut", &musl, 0755);
+    assert_int_equal(look("cut"), IPS_TARGET_LOADER);
+    assert_int_equal(truncate("cut", 8192 + 12), 0);
+    assert_int_equal(look("cut"), IPS_TARGET_TRACED);
+    write_image("no-list", &asan, 0755);
+    assert_int_equal(look("no-list"), IPS_TARGET_FIRST);
+    patch("no-list", dynamic, PT_NOTE);
+    assert_int_equal(look("no-list"), IPS_TARGET_TRACED);
+    /* a list that lies behind the file's end */
+    write_image("no-list", &asan, 0755);
+    patch("no-list", dynamic + offsetof(Elf64_Phdr, p_offset), 1 << 20);
+    assert_int_equal(look("no-list"), IPS_TARGET_TRACED);
+    for (size_t i = 0; i < 3; i++) {
+        write_image("right", &other, rights[i]);
+        assert_int_equal(look("right"), IPS_TARGET_CLASS);
+    }
+}
+
+/* Would catch: a verdict kept for a program that gains rights for some; a name
+ * that ends in what another had; no search where there is no PATH; a static
+ * program said to be one that our library is hidden from. */
+static void test_exec_kinds__again(void **state)
+{
+    const struct image bad = {1, HERE, LOADER, NULL, 0, 0};
+    const struct image alone = {2, HERE, NULL, NULL, 0, 0};
+    const char *nowhere = "/nonexistent/library";
+    struct ips_target t;
+    struct stat st;
+    (void)state;
+    assert_non_null(ips_extra());
+    write_image("sub/tool", &bad, 0755);
+    write_image("sub/to", &bad, 0755);
+    int below = open("sub", O_RDONLY | O_DIRECTORY);
+    static const char *const names[] = {"../sub/../sub/tool", "tool", "to"};
+    for (size_t i = 0; i < 3; i++) {
+        ips_target_inspect(&t, below, names[i], library);
+        assert_int_equal(t.kind, IPS_TARGET_CLASS);
+    }
+    close(below);
+    write_image("alone", &alone, 0755);
+    ips_target_inspect(&t, AT_FDCWD, "alone", nowhere);
+    assert_int_equal(t.kind, IPS_TARGET_STATIC);
+    ips_target_find_and_inspect(&t, "true", NULL, nowhere);
+    assert_int_equal(t.kind, IPS_TARGET_HIDDEN);
+    assert_int_equal(strcmp(t.path + 4, "/true"), 0); /* /bin */
+    ips_target_find_and_inspect(&t, "true", "/nonexistent", nowhere);
+    assert_int_equal(t.kind, IPS_TARGET_TRACED);
+    const char *set = "/usr/bin/chage"; /* set-group-id, changed long ago */
+    if (geteuid() != 0 || stat(set, &st) < 0 || !(st.st_mode & S_ISGID) ||
+        !st.st_gid)
+        return;
+    assert_int_equal(setegid(st.st_gid), 0);
+    assert_int_equal(look(set), IPS_TARGET_TRACED);
+    assert_int_equal(setegid(0), 0);
+    assert_int_equal(look(set), IPS_TARGET_SETUID);
+}
+
 static void script(const char *path, const char *line)
 {
     write_file(path, line, strlen(line), 0755);
@@ -394,6 +471,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exec_kinds__of_images),
+        cmocka_unit_test(test_exec_kinds__of_damaged_images),
+        cmocka_unit_test(test_exec_kinds__again),
         cmocka_unit_test(test_exec_kinds__of_scripts),
         cmocka_unit_test(test_exec_kinds__of_found_files),
         cmocka_unit_test(test_exec_kinds__of_the_environment),

@@ -13,11 +13,24 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/help/pool_help.h"
 
 static struct pool_dir pool;
+static int rename_fails;
+
+/* Instead of the C library's. */
+int renameat2(int from_dir, const char *from, int to_dir, const char *to,
+              unsigned flags)
+{
+    if (!rename_fails)
+        return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+    errno = rename_fails;
+    return -1;
+}
 
 static int setup(void **state)
 {
@@ -261,6 +274,150 @@ static void test_pool_run__test_clock(void **state)
     assert_int_equal(control_of((struct ips_run_options){0}).test_offset_ns, 0);
 }
 
+/* ---- who may do what ---- */
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_mode & 07777;
+}
+
+/* Would catch: a pool that others can write in, and one that is refused though
+ * it is its user's alone; a message that does not say what is wrong. */
+static void test_pool_run__root_is_its_users_alone(void **state)
+{
+    (void)state;
+    struct ips_err err;
+    char root[700], want[800];
+    snprintf(root, sizeof(root), "%s/new/er", pool.root);
+    umask(077);
+    assert_int_equal(ips_pool_make_root(root, &err), 0);
+    assert_int_equal(mode_of(root), geteuid() == 0 ? 0711 : 0700);
+    static const unsigned good[] = {0700, 0755, 0711},
+                          bad[] = {0720, 0702, 0722};
+    for (size_t i = 0; i < 3; i++) { /* what is there keeps its mode */
+        assert_int_equal(chmod(root, good[i]), 0);
+        assert_int_equal(ips_pool_make_root(root, &err), 0);
+        assert_int_equal(mode_of(root), good[i]);
+        assert_int_equal(chmod(root, bad[i]), 0);
+        assert_int_equal(ips_pool_make_root(root, &err), IPS_E_REFUSED);
+        snprintf(want, sizeof(want), "%s is not yours alone: owner %u, mode %o",
+                 root, (unsigned)geteuid(), bad[i]);
+        assert_string_equal(err.msg, want);
+    }
+    assert_int_equal(chmod(root, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(root, 1, 1), 0);
+        assert_int_equal(ips_pool_make_root(root, &err), IPS_E_REFUSED);
+    }
+    assert_int_equal(rmdir(root), 0);
+    assert_int_equal(symlink(pool.root, root), 0); /* not followed */
+    assert_int_equal(ips_pool_make_root(root, &err), IPS_E_REFUSED);
+    snprintf(want, sizeof(want), "%s is not a directory", root);
+    assert_string_equal(err.msg, want);
+    assert_int_equal(unlink(root), 0);
+    *strrchr(root, '/') = '\0';
+    assert_int_equal(rmdir(root), 0);
+}
+
+static bool make_run_as_a_user(void)
+{
+    char top[] = "/tmp/ips-user-XXXXXX", root[80], dir[200], command[100];
+    struct ips_err err;
+    const struct ips_run_options opt = {.pool_root = root, .run = "r"};
+    umask(0);
+    if ((geteuid() == 0 && seteuid(65534) < 0) || !mkdtemp(top))
+        return false;
+    snprintf(root, sizeof(root), "%s/pool", top);
+    bool good = ips_pool_make_run(&opt, dir, sizeof(dir), &err) == 0 &&
+                mode_of(root) == 0700 && mode_of(dir) == 0700 &&
+                mode_of(strcat(dir, "/control")) == 0600;
+    snprintf(command, sizeof(command), "rm -r %s", top);
+    return system(command) == 0 && good;
+}
+
+/* Would catch: runs of a user who is not root that others can see. */
+static void test_pool_run__modes_of_a_user(void **state)
+{
+    (void)state;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(!make_run_as_a_user());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* Would catch: times of another unit or clock; all answers print them. */
+static void test_pool_run__when_it_began(void **state)
+{
+    (void)state;
+    static const clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC_RAW};
+    struct timespec at[2][2];
+    for (int i = 0; i < 2; i++)
+        clock_gettime(clocks[i], &at[0][i]);
+    struct ips_control c = control_of((struct ips_run_options){0});
+    for (int i = 0; i < 2; i++)
+        clock_gettime(clocks[i], &at[1][i]);
+    const uint64_t is[2] = {c.created_real_ns, c.created_raw_ns};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            uint64_t ns = (uint64_t)at[k][i].tv_sec * 1000000000 +
+                          (uint64_t)at[k][i].tv_nsec;
+            assert_true(k ? is[i] <= ns : is[i] >= ns);
+        }
+}
+
+/* Would catch: the file of the one who comes second, left in the run; an error
+ * that is taken for that. */
+static void test_pool_run__another_was_first(void **state)
+{
+    (void)state;
+    struct ips_err err;
+    char want[900];
+    rename_fails = EEXIST;
+    assert_int_equal(make_run("late", (struct ips_run_options){0}, &err), 0);
+    assert_int_equal(rmdir(path_of("late", "")), 0);
+    rename_fails = EXDEV;
+    assert_int_equal(make_run("late", (struct ips_run_options){0}, &err),
+                     IPS_E_IO);
+    snprintf(want, sizeof(want), "run late: %s: Invalid cross-device link",
+             path_of("late", "/control"));
+    assert_string_equal(err.msg, want);
+    assert_int_equal(access(path_of("late", ""), F_OK), -1);
+    rename_fails = 0;
+}
+
+/* Would catch: a name or a path that is cut, or refused without need. */
+static void test_pool_run__names_and_places(void **state)
+{
+    (void)state;
+    struct ips_err err;
+    char name[65], dir[8], want[300];
+    memset(name, 'n', 64);
+    name[64] = '\0';
+    snprintf(want, sizeof(want),
+             "run name '%s': 1 to 63 letters, digits, '.', '_' or '-', not "
+             "beginning with '.'",
+             name);
+    assert_int_equal(make_run(name, (struct ips_run_options){0}, &err),
+                     IPS_E_USAGE);
+    assert_string_equal(err.msg, want);
+    assert_int_equal(make_run(name + 1, (struct ips_run_options){0}, &err), 0);
+    assert_int_equal(unlink(path_of(name + 1, "/control")), 0);
+    assert_int_equal(rmdir(path_of(name + 1, "")), 0);
+    const struct ips_run_options relative = {.pool_root = "p", .run = "r"},
+                                 root = {.pool_root = "/proc", .run = "r"};
+    assert_int_equal(ips_pool_make_run(&relative, dir, sizeof(dir), &err),
+                     IPS_E_USAGE);
+    assert_string_equal(err.msg, "pool 'p': the path must begin with '/'");
+    for (size_t n = 7; n <= 8; n++) { /* "/proc/r" and its end */
+        assert_true(ips_pool_make_run(&root, dir, n, &err) < 0);
+        assert_int_equal(strcmp(err.msg, "pool path too long") == 0, n == 7);
+    }
+}
+
 /* ---- what is left ---- */
 
 static unsigned entries(const char *path)
@@ -414,6 +571,11 @@ int main(void)
         CASE(test_pool_run__quota_is_what_others_leave),
         CASE(test_pool_run__probe_costs),
         CASE(test_pool_run__test_clock),
+        CASE(test_pool_run__root_is_its_users_alone),
+        CASE(test_pool_run__modes_of_a_user),
+        CASE(test_pool_run__when_it_began),
+        CASE(test_pool_run__another_was_first),
+        CASE(test_pool_run__names_and_places),
         CASE(test_pool_run__no_descriptor_stays),
         CASE(test_pool_run__only_its_own_directory_goes),
         CASE(test_pool_run__control_is_changed_where_it_should),

@@ -112,6 +112,55 @@ static void test_large__again(void **state)
     ips_large_set_limit(UINT64_MAX, "");
 }
 
+/* Would catch: an array that takes far more than it needs, or another than the
+ * one that fits best. */
+static void test_large__fits_best(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t kept[4], bytes; /* in pages; 0: none */
+        int taken;             /* -1: a fresh one */
+    } cases[] = {
+        {{1024, 1536, 2304, 5120}, 1280, 1},
+        {{5120, 2304, 1536, 1024}, 1280, 2},
+        {{1024, 1536, 2304, 5120}, 1024, 0},
+        {{1024, 1536, 2304, 5120}, 800, 0},
+        {{1536, 1024, 1536, 1024}, 1024, 3}, /* the newest of equals */
+        {{1024, 1536, 2304, 5120}, 2560, 3},
+        {{2048}, 1024, 0}, /* twice as much, not more */
+        {{2048}, 1023, -1},
+        {{2048, 4096}, 1024, 0},
+        {{512}, 300, 0},  /* of 2 MB: they are kept */
+        {{511}, 300, -1}, /* smaller ones are not */
+        {{1024}, 2049, -1},
+    };
+    ips_large_set_limit(1024 * MB, "/tmp");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint8_t *kept[4] = {NULL};
+        for (int k = 0; k < 4; k++)
+            if (cases[i].kept[k]) {
+                kept[k] = ips_alloc_large(cases[i].kept[k], 4096);
+                assert_non_null(kept[k]);
+                kept[k][0] = 7;
+            }
+        for (int k = 0; k < 4; k++)
+            ips_free_large(kept[k]);
+        uint8_t *got = ips_alloc_large(cases[i].bytes, 4096);
+        assert_non_null(got);
+        int taken = -1;
+        for (int k = 0; k < 4; k++)
+            if (got == kept[k] && got[0] == 7) /* not the address alone */
+                taken = k;
+        if (taken != cases[i].taken)
+            fail_msg("case %zu: %d", i, taken);
+        got[cases[i].bytes * 4096 - 1] = 1;
+        assert_int_equal(ips_large_use().memory, cases[i].bytes * 4096);
+        ips_free_large(got);
+        (void)ips_large_unmap_reusable();
+    }
+    ips_large_set_limit(UINT64_MAX, "");
+}
+
 /* Would catch: a thin array that is what somebody else wrote before, and one
  * that is kept, so that who gets it has all its pages made at his cost. */
 static void test_large__thin(void **state)
@@ -238,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_large__limit),
         cmocka_unit_test(test_large__grows),
         cmocka_unit_test(test_large__again),
+        cmocka_unit_test(test_large__fits_best),
         cmocka_unit_test(test_large__thin),
         cmocka_unit_test(test_large__no_room),
         cmocka_unit_test(test_large__same_graph_in_files),

@@ -1,5 +1,6 @@
 /* A directory has one daemon at a time. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@ static char dir[64], file[80];
 
 /* what locks of a directory and of a file fail with; 0: they do not fail */
 static int dir_fails, file_fails;
-static unsigned flocks;
+static unsigned flocks, pauses;
 
 /* Instead of the C library's. */
 int flock(int fd, int operation)
@@ -33,6 +34,14 @@ int flock(int fd, int operation)
         return (int)syscall(SYS_flock, fd, operation);
     errno = fails;
     return -1;
+}
+
+/* A wait of its own length; nobody else runs meanwhile. */
+int usleep(useconds_t us)
+{
+    assert_int_equal(us, 20000);
+    pauses++;
+    return 0;
 }
 
 static int take(struct ips_lock *lock, struct ips_err *err)
@@ -158,6 +167,133 @@ static void test_lock__no_locks_of_directories(void **state)
     }
 }
 
+static void read_lock_file(char *text, size_t room)
+{
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    text[fread(text, 1, room - 1, f)] = '\0';
+    fclose(f);
+}
+
+/* Would catch: another pid than the holder's, or one that stays and misleads
+ * people; a file that others read. */
+static void test_lock__says_who(void **state)
+{
+    (void)state;
+    struct ips_lock lock, second;
+    struct ips_err err;
+    struct stat st;
+    char text[64], pid[64], want[300];
+    FILE *f = fopen(file, "w");
+    fputs("12345678901234567890\n", f); /* an old one, longer */
+    fclose(f);
+    assert_int_equal(chmod(file, 0600), 0);
+    assert_int_equal(take(&lock, &err), 0);
+    snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    read_lock_file(text, sizeof(text));
+    assert_string_equal(text, pid);
+    assert_true(fcntl(lock.dir_fd, F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(lock.file_fd, F_GETFD) & FD_CLOEXEC);
+    static const char *const holders[] = {"12\n", "12\nmore", "12", ""};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(truncate(file, 0), 0);
+        assert_int_equal(
+            pwrite(lock.file_fd, holders[i], strlen(holders[i]), 0),
+            strlen(holders[i]));
+        assert_int_equal(take(&second, &err), IPS_E_BUSY);
+        snprintf(want, sizeof(want),
+                 "%s is in use by another daemon (pid %s): end it first, or "
+                 "name another directory (--state)",
+                 dir, i < 3 ? "12" : "unknown");
+        assert_string_equal(err.msg, want);
+    }
+    ips_lock_release(&lock);
+    assert_true(lock.dir_fd == -1 && lock.file_fd == -1);
+    ips_lock_release(&lock);
+    read_lock_file(text, sizeof(text));
+    assert_string_equal(text, "");
+    assert_int_equal(unlink(file), 0);
+    mode_t mask = umask(0);
+    assert_int_equal(take(&lock, &err), 0);
+    umask(mask);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    ips_lock_release(&lock);
+}
+
+/* Would catch: a daemon that gives up too early, or waits for more than it
+ * should, for one that is about to end. */
+static void test_lock__waits(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned ms, pauses;
+    } cases[] = {{0, 0}, {1, 1}, {20, 1}, {21, 2}, {81, 5}, {100, 5}};
+    struct ips_lock lock, second;
+    struct ips_err err;
+    char want[200];
+    assert_int_equal(take(&lock, &err), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        pauses = 0;
+        assert_int_equal(ips_lock_directory(dir, "lock", "--state", cases[i].ms,
+                                            NULL, &second, &err),
+                         IPS_E_BUSY);
+        assert_int_equal(pauses, cases[i].pauses);
+    }
+    ips_lock_release(&lock);
+    pauses = 0;
+    dir_fails = EINTR; /* a signal: once more */
+    assert_int_equal(
+        ips_lock_directory(dir, "lock", "--state", 40, NULL, &second, &err),
+        IPS_E_IO);
+    snprintf(want, sizeof(want), "%s cannot be locked: %s", dir,
+             strerror(EINTR));
+    assert_string_equal(err.msg, want);
+    assert_int_equal(pauses, 2);
+    assert_true(second.dir_fd == -1 && second.file_fd == -1);
+}
+
+/* Would catch: a lock of another directory that counts as one of this. */
+static void test_lock__own_is_of_another(void **state)
+{
+    (void)state;
+    struct ips_lock own, lock, second;
+    struct ips_err err;
+    char other[80], want[200], inside[100];
+    assert_int_equal(take(&own, &err), 0);
+    snprintf(other, sizeof(other), "%s/sub", dir);
+    snprintf(inside, sizeof(inside), "%s/lock", other);
+    assert_int_equal(
+        ips_lock_directory(other, "lock", "--pool", 0, &own, &lock, &err),
+        IPS_E_IO);
+    snprintf(want, sizeof(want), "%s: No such file or directory", other);
+    assert_string_equal(err.msg, want);
+    assert_true(lock.dir_fd == -1 && lock.file_fd == -1);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(
+        ips_lock_directory(other, "lock", "--pool", 0, &own, &lock, &err), 0);
+    assert_int_equal(unlink(inside), 0);
+    assert_int_equal(
+        ips_lock_directory(other, "lock", "--pool", 0, NULL, &second, &err),
+        IPS_E_BUSY);
+    ips_lock_release(&lock);
+    assert_int_equal(unlink(inside), 0);
+    assert_int_equal(symlink(file, inside), 0); /* not followed */
+    assert_int_equal(
+        ips_lock_directory(other, "lock", "--pool", 0, NULL, &second, &err),
+        IPS_E_IO);
+    assert_int_equal(strncmp(err.msg, inside, strlen(inside)), 0);
+    int before = dup(0);
+    assert_int_equal(take(&second, &err), IPS_E_BUSY);
+    int after = dup(0);
+    assert_int_equal(after, before + 1); /* no descriptor stays */
+    close(before);
+    close(after);
+    assert_int_equal(unlink(inside), 0);
+    assert_int_equal(rmdir(other), 0);
+    ips_lock_release(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +304,10 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_lock__no_locks_of_directories,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lock__says_who, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lock__waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lock__own_is_of_another, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -63,6 +64,45 @@ static void test_nearest__the_word_itself(void **state)
     assert_string_equal(nearest("serve", names), "; did you mean 'server.12'?");
 }
 
+/* Would catch: an edit that is counted for nothing or for two, and a limit that
+ * is off by one. */
+static void test_nearest__edits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word, *name;
+        bool near;
+    } cases[] = {
+        {"ab", "ac", true}, /* 2 characters: one edit */
+        {"ab", "cd", false},
+        {"abcd", "xbcx", false},  /* 4: one; two are too many */
+        {"abcde", "xbcdx", true}, /* 5: two */
+        {"abcde", "xbxdx", false},
+        {"abcdefgh", "xbxdxfgh", true}, /* 8: three */
+        {"abcdefgh", "xbxdxfxh", false},
+        {"abcdefghijkl", "xbxdxfghijkl", true}, /* never more */
+        {"abcdefghijkl", "xbxdxfxhijkl", false},
+        {"xxxabcde", "abcde", true},     /* three removed */
+        {"xxxabcde", "abcdexyz", false}, /* and three added: six */
+        {"abcde", "xxabcde", true},
+        {"abcde", "xxxabcde", false},
+        {"bacde", "abcde", true},
+        {"badce", "abcde", true},    /* two swaps */
+        {"badcfe", "abcdef", false}, /* three */
+        {"ca", "abc", false},        /* no swap with something between */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const char *const names[] = {cases[i].name, NULL};
+        if ((*nearest(cases[i].word, names) != '\0') != cases[i].near)
+            fail_msg("%s %s", cases[i].word, cases[i].name);
+    }
+    /* a name that begins so comes before one edit, and one before two */
+    static const char *const begins[] = {"cat", "pattern", NULL};
+    static const char *const nearer[] = {"axxde", "abcdx", "abxxe", NULL};
+    assert_string_equal(nearest("pat", begins), "; did you mean 'pattern'?");
+    assert_string_equal(nearest("abcde", nearer), "; did you mean 'abcdx'?");
+}
+
 static void test_nearest__long_names(void **state)
 {
     (void)state;
@@ -87,6 +127,7 @@ int main(void)
         cmocka_unit_test(test_nearest__of_several),
         cmocka_unit_test(test_nearest__the_first_of_equals),
         cmocka_unit_test(test_nearest__the_word_itself),
+        cmocka_unit_test(test_nearest__edits),
         cmocka_unit_test(test_nearest__long_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,15 @@ static void test_object__selects(void **state)
         {"/m1/", "/m1/a.3", true},
         {"/m1/*3*", "/m1/a.3", true},
         {"//m1", "/m1", true},
+        {"/ab*bc", "/abc", false}, /* no character stands for two */
+        {"/ab*bc", "/abbc", true},
+        {"/x*ab", "/xaab", true},
+        {"/*b*d", "/abcd", true},
+        {"/*b*d", "/abcde", false},
+        {"/?", "/", false},
+        {"/**", "/a", true},
+        {"/a**", "/a", true},
+        {"/a*b", "/a", false},
         {"m1/redis*/*", "/m1/redis-server.812/812", true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
