@@ -6,6 +6,7 @@
 
 #include "common/large.h"
 #include "common/types.h"
+#include "master/query/gather.h"
 
 /* Pieces per batch, in scenarios whose pieces are not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
@@ -52,9 +53,8 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
         const char *trouble = p->sync->state->trouble;
         size_t at = strlen(missing);
         if (*trouble)
-            snprintf(missing + at, sizeof(missing) - at,
-                     "%smachine %s %.200s", at ? "; " : "", p->machine,
-                     trouble);
+            snprintf(missing + at, sizeof(missing) - at, "%smachine %s %.200s",
+                     at ? "; " : "", p->machine, trouble);
     }
     return ips_err_set(err, IPS_E_INCOMPLETE,
                        "run %s has recorded nothing yet: no %s%s%s", q->run,
