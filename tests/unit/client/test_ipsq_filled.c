@@ -4,7 +4,7 @@
  * byte, is in tests/unit/client/filled/COMMAND.txt. Would catch: a field that
  * is printed in the place of another, not at all, with another unit or another
  * title; an option that does not reach the master; "not measured", none or one
- * printed as if it was another figure.
+ * printed as if it was another figure; memory that is not given back.
  *
  * With IPS_FREEZE=1 the files are written anew: read what git then shows.
  */
@@ -13,21 +13,30 @@
 
 #include <math.h>
 
+#include "tests/support/live_blocks.h"
+
 /* What the answers have: */
 enum filling {
     FULL,       /* every field another value, lists of two */
     ONE,        /* numbers are 1, lists of one */
     UNMEASURED, /* numbers and texts are not measured, lists of one */
     BARE,       /* no field is set */
+    REVERSED,   /* as FULL, but later numbers are smaller */
     FILLINGS
 };
-static const char *const filling_name[] = {"full", "one", "unmeasured", "bare"};
+static const char *const filling_name[] = {"full", "one", "unmeasured", "bare",
+                                           "reversed"};
 
 /* ---- filling messages -----------------------------------------------------
  */
 
 static uint64_t counter; /* of values; the next is another */
 static enum filling filling;
+
+static bool is_full(void)
+{
+    return filling == FULL || filling == REVERSED;
+}
 
 /* Texts by which ipsq decides: of each field one after the other. */
 static const struct {
@@ -42,6 +51,10 @@ static const struct {
     {"SlackRow", "kind", {"machine", "machine", "process"}},
     {"BlameRow", "kind", {"waiting", "", "computing"}},
     {"PathAnswer", "weighting", {"cpu"}},
+    /* of two runs one finding is the same */
+    {"WhyRow", "kind", {"lock", "procedure", "phase"}},
+    {"WhyRow", "object", {"/m1/a.3", "/m1/b.4", "/m1/c.5"}},
+    {"WhyRow", "procedure", {"f", "g", "h"}},
 };
 static unsigned word_count[sizeof(words) / sizeof(*words)];
 
@@ -74,21 +87,23 @@ static bool ends_in(const char *name, const char *end)
 /* Times are much larger than counts, so that means are not all 0 or 1. */
 static uint64_t next_number(const char *name)
 {
-    counter++;
-    return ends_in(name, "ns")    ? counter * 10000019
-           : ends_in(name, "ppm") ? counter * 1009
-                                  : counter;
+    uint64_t n = ++counter;
+    if (filling == REVERSED)
+        n = 3000 - n;
+    return ends_in(name, "ns")    ? n * 10000019
+           : ends_in(name, "ppm") ? n * 1009
+                                  : n;
 }
 
 static void put_value(const ProtobufCMessage *m,
                       const ProtobufCFieldDescriptor *f, void *at)
 {
-    uint64_t n = filling == FULL  ? next_number(f->name)
+    uint64_t n = is_full()        ? next_number(f->name)
                  : filling == ONE ? 1
                                   : UINT64_MAX;
     uint32_t n32 = (uint32_t)n;
     double real = filling == UNMEASURED ? (double)NAN : (double)n / 16;
-    protobuf_c_boolean yes = filling == FULL;
+    protobuf_c_boolean yes = is_full();
     ProtobufCMessage *inner;
     char *text;
     if (f->type == PROTOBUF_C_TYPE_STRING) {
@@ -111,6 +126,14 @@ static void put_value(const ProtobufCMessage *m,
     }
 }
 
+/* The bound that is found is one of the three. */
+static void choose_bound(ProtobufCMessage *m)
+{
+    Ips__PredictFound *f = (void *)m;
+    if (m->descriptor == &ips__predict_found__descriptor && filling == REVERSED)
+        f->bound_ns = f->capacity_bound_ns;
+}
+
 /* One of the fields that exclude each other: the next at each message. */
 static bool is_chosen(const ProtobufCMessageDescriptor *of, unsigned i)
 {
@@ -129,7 +152,7 @@ static ProtobufCMessage *new_message(const ProtobufCMessageDescriptor *of)
     for (unsigned i = 0; i < of->n_fields && filling != BARE; i++) {
         const ProtobufCFieldDescriptor *f = &of->fields[i];
         uint8_t *base = (uint8_t *)m, *list;
-        size_t n = filling == FULL ? 2 : 1, size = answer_size(f);
+        size_t n = is_full() ? 2 : 1, size = answer_size(f);
         if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
             if (!is_chosen(of, i))
                 continue;
@@ -145,6 +168,7 @@ static ProtobufCMessage *new_message(const ProtobufCMessageDescriptor *of)
         memcpy(base + f->quantifier_offset, &n, sizeof(n));
         memcpy(base + f->offset, &list, sizeof(list));
     }
+    choose_bound(m);
     return m;
 }
 
@@ -178,7 +202,9 @@ static void answer_filled(int fd, const Ips__Request *rq, int script)
         if (rq->base.descriptor->fields[i].id == (uint32_t)rq->ask_case)
             ask = &rq->base.descriptor->fields[i];
     }
-    memset(word_count, 0, sizeof(word_count));
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        word_count[i] = strcmp(words[i].message, "WhyRow") == 0 &&
+                        strcmp(rq->run, "newer") == 0;
     text.len = 0;
     answer_add(&text, "asked: ");
     answer_dump(&text, &copy.base, " id ");
@@ -215,7 +241,7 @@ static void add(const char *text)
     got_bytes += n;
 }
 
-static void add_answer(const char *line, int script)
+static void add_answer(const char *line, int script, bool checked)
 {
     static struct answered a;
     static char asked[1 << 16];
@@ -225,6 +251,14 @@ static void add_answer(const char *line, int script)
     asked_fd = fileno(f);
     counter = 0;
     ask_scripted(line, answer_filled, script, &a);
+    if (checked) {
+        long blocks = live_blocks();
+        assert_int_equal(ftruncate(asked_fd, 0), 0);
+        assert_int_equal(lseek(asked_fd, 0, SEEK_SET), 0);
+        ask_scripted(line, answer_filled, script, &a);
+        if (live_blocks() != blocks)
+            fail_msg("%s keeps %ld blocks", line, live_blocks() - blocks);
+    }
     rewind(f);
     asked[fread(asked, 1, sizeof(asked) - 1, f)] = '\0';
     fclose(f);
@@ -238,7 +272,7 @@ static void add_answer(const char *line, int script)
     add(a.out);
 }
 
-/* Every format: the fields of each answer are there once in JSON and TSV. */
+/* In every format; reversed as a table alone. */
 static void add_formats(const char *line, unsigned formats, int script)
 {
     static const char *const name[] = {
@@ -249,10 +283,10 @@ static void add_formats(const char *line, unsigned formats, int script)
     };
     for (unsigned f = 0; f < sizeof(name) / sizeof(*name); f++) {
         char with[300];
-        if (!(formats & 1u << f))
+        if (!(formats & 1u << f) || (script % 16 == REVERSED && f))
             continue;
         snprintf(with, sizeof(with), "%s --format %s", line, name[f]);
-        add_answer(with, script);
+        add_answer(with, script, script % 16 == FULL);
     }
 }
 
@@ -279,41 +313,48 @@ static void compare(const char *name)
              got + from, (int)(n - from < 200 ? n - from : 200), want + from);
 }
 
-/* ---- the commands ---------------------------------------------------------
- */
+/* ---- the commands -------------------------------------------------------- */
 
-/* Lines of one command; "" ends them. The first is asked with all fillings and
+/* Lines of each command. The first is asked with all fillings and
  * formats, the others with full answers, as tables alone. */
-static const char *const lines[][12] = {
+static const char *const lines[][16] = {
     {"bottleneck", "bottleneck older --by task --top 1 --fresh --mtime 3us+2"},
     {"calibrate --show", "calibrate m1 m2 --lengths 64,4k --rounds 7 --force",
      "calibrate --forget m1 m2", "calibrate --export -"},
     {"check newer --max-wall 1ns --max-cpu 1s --max-path 2s --max-lost 3",
      "check older --max-wall 10s", "check --max-lost 40028 --max-cpu 1us",
      "check --max-path 9us --from 1us --to 2ms", "check --max-cpu 1 --phase 2"},
-    {"diff older newer", "diff older newer --top 1"},
+    {"diff older newer", "diff older newer --top 1", "diff older older",
+     "diff newer older"},
     {"estimate", "estimate older --system-share 5% --goal /m1 --mtime 3us+2",
      "estimate --shared-medium --external all"},
     {"events", "events older --object /m1 --from 1us --to 2ms --top 7 --sites",
-     "events --stacks --phase 3"},
+     "events --stacks --phase 3", "events --stacks --sites --format json"},
     {"graph", "graph older --from 1us --to 2ms", "graph --phase 2"},
     {"ls", "ls older --object /m1 --top 1 --sort -elapsed_ns --per machine",
      "ls --from 1us --to 2ms", "ls --phase 2"},
     {"metrics", "metrics older --object /m1 --level machine",
-     "metrics --level procedure --top 3", "metrics --pop",
+     "metrics --level procedure --top 3", "metrics --level procedure --phase 2",
+     "metrics --level procedure --from 1us --to 2ms", "metrics --pop",
+     "metrics --pop --format json", "metrics --level procedure --format json",
+
      "metrics --per machine --top 2 --sort -cpu_ns",
      "metrics --from 1us --to 2s", "metrics --phase 4"},
     {"path --by procedure,line,process,machine,thread,message,external",
      "path older --engine central --mtime 3us+2 --external off",
      "path --weighting wall --goal /m1 --from 1us --to 2ms",
      "path --weighting sched --phase 3 --top 5 --sequences --whole",
-     "path --slack --next 3", "path --fresh --verbose", "path --top 1"},
+     "path --slack --next 3",
+     "path --slack --next 3 --whole --sequences --format json",
+     "path --fresh --verbose", "path --top 1"},
     {"phases", "phases older --from 1us --to 2ms", "phases --phase 2"},
     {"predict --machines m1:cores=2,speed=1.5;m2:load=25%,turn=3ms",
      "predict older --map a=m1 --network m1>m2=7us+3@bus --move a@1s=m2",
      "predict --search --machines m1;m2 --tries 5 --seed 7",
      "predict --mtime 3us --external all --goal /m1 --top 1"},
     {"procedures", "procedures older --by process --top 1 --object /m1",
+     "procedures --by process --format json",
+
      "procedures --by line --sort -self_ns", "procedures --from 1us --to 2ms",
      "procedures --phase 2 --by process --per machine --top 1"},
     {"requests", "requests older --by mark:a --top 1 --external all",
@@ -325,14 +366,18 @@ static const char *const lines[][12] = {
     {"summary"},
     {"waits", "waits older --by cause --sort count --top 1 --object /m1",
      "waits --stacks --from 1us --to 2ms", "waits --phase 2 --by peer",
-     "waits --sort nothing"},
+     "waits --sort nothing", "waits --stacks --format json"},
     {"whatif --procedure a --faster 30%", "whatif --rank --faster 2x --top 3",
+     "whatif --rank --format json",
+
      "whatif older --gone --process a --goal /m1 --message a->b --faster 2x",
      "whatif --process a --from 1us --to 2ms --weighting sched",
      "whatif --process a --phase 2 --mtime 3us+2 --external off"},
     {"why", "why older --for latency --goal /m1 --top 1", "why --mtime none",
      "why --from 1us --to 2ms", "why --phase 2", "why --mtime 1ns",
-     "why --mtime 0+1", "why older,newer", "why older,newer --top 1"},
+     "why --mtime 0+1", "why older,newer", "why older,newer --top 1",
+     "why older,newer --format json", "why older,newer --format tsv",
+     "why older,older", "why older,newer --phase 2 --for latency"},
 };
 
 static void test_filled__commands(void **state)
@@ -350,7 +395,7 @@ static void test_filled__commands(void **state)
         for (int f = 0; f < FILLINGS; f++)
             add_formats(lines[c][0], command->formats, f + all);
         for (size_t i = 1; lines[c][i]; i++)
-            add_answer(lines[c][i], FULL);
+            add_answer(lines[c][i], FULL, true);
         compare(name);
     }
 }

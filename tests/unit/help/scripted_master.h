@@ -102,6 +102,8 @@ static inline void ask_scripted(const char *line, scripted_answer *answer,
     close(listener);
 
     memset(a, 0, sizeof(*a));
+    memset(&s, 0xa5, sizeof(s)); /* what is not set is noticed */
+    memset(&o, 0xa5, sizeof(o));
     snprintf(copy, sizeof(copy), "ipsq %s", line);
     for (char *w = strtok_r(copy, " ", &save); w;
          w = strtok_r(NULL, " ", &save))
