@@ -60,6 +60,7 @@ static inline void answer_value(struct answer_text *to,
     const ProtobufCMessage *inner;
     const char *text;
     uint64_t v = 0;
+    double real;
     if (f->type == PROTOBUF_C_TYPE_STRING) {
         memcpy(&text, at, sizeof(text));
         if (*text)
@@ -75,6 +76,10 @@ static inline void answer_value(struct answer_text *to,
         answer_add(to, "%s%s", b->len ? f->name : "", b->len ? "=" : "");
         for (size_t i = 0; i < b->len; i++)
             answer_add(to, "%02x%s", b->data[i], i + 1 < b->len ? "" : " ");
+    } else if (f->type == PROTOBUF_C_TYPE_DOUBLE) {
+        memcpy(&real, at, sizeof(real));
+        if (!(real >= 0 && real <= 0)) /* not measured, too */
+            answer_add(to, "%s=%.12g ", f->name, real);
     } else {
         memcpy(&v, at, answer_size(f));
         if (v)
