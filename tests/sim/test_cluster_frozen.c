@@ -41,14 +41,48 @@ static void add(const char *text, size_t n)
     got_bytes += n;
 }
 
-/* A field a line. */
-static void add_reply(Ips__Reply *r)
+static uint64_t read_varint(const uint8_t *data, size_t len, size_t *at)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; *at < len; shift += 7) {
+        uint8_t byte = data[(*at)++];
+        v |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            break;
+    }
+    return v;
+}
+
+/* The length of the first of the replies, which are behind each other: up to
+ * the answer in it, or all. */
+static size_t reply_length(const uint8_t *data, size_t len)
+{
+    size_t at = 0;
+    while (at < len) {
+        uint64_t tag = read_varint(data, len, &at);
+        uint64_t value = read_varint(data, len, &at);
+        if ((tag & 7) == 2)
+            at += value;
+        if ((tag & 7) == 2 && tag >> 3 >= 10)
+            break;
+    }
+    return at;
+}
+
+/* An inner message a line. */
+static void add_replies(const struct real_answer *a)
 {
     static struct answer_text text;
     char rest[60];
     uint64_t check = 14695981039346656037u;
     text.len = 0;
-    answer_dump(&text, &r->base, SKIP);
+    for (size_t at = 0, n; at < a->len; at += n) {
+        n = reply_length(a->data + at, a->len - at);
+        Ips__Reply *r = ips__reply__unpack(NULL, n, a->data + at);
+        assert_non_null(r);
+        answer_dump(&text, &r->base, SKIP);
+        ips__reply__free_unpacked(r, NULL);
+    }
     for (size_t i = SHOWN; i < text.len; i++)
         check = (check ^ (uint8_t)text.v[i]) * 1099511628211u;
     for (size_t i = 0; i < text.len; i++)
@@ -72,13 +106,10 @@ static void ask(const char *what, Ips__Request *request)
         real_ask(&world[i].real, request, &a);
         if (a.closed)
             fail_msg("%s: %s", what, a.message);
-        Ips__Reply *r = ips__reply__unpack(NULL, a.len, a.data);
-        assert_non_null(r);
         snprintf(head, sizeof(head), "==== %s, %s\n", what,
                  synth_pattern_names[patterns[i]]);
         add(head, strlen(head));
-        add_reply(r);
-        ips__reply__free_unpacked(r, NULL);
+        add_replies(&a);
         free(a.data);
     }
 }
