@@ -1,13 +1,14 @@
 /*
  * Questions with all their options to a master and two slaves with fixed runs
- * (tests/bench/native/synth.h): each answer, field by field, is in
- * tests/sim/frozen/QUESTION.txt. Would catch: a figure that is another one, in
- * whichever field, under whichever option: a window, a goal, a weighting, a
- * scenario, an order, a number of rows.
+ * (tests/bench/native/synth.h, tests/unit/help/model_world.h): each answer,
+ * field by field, is in tests/sim/frozen/QUESTION.txt. Would catch: a figure
+ * that is another one, in whichever field, under whichever option: a window, a
+ * goal, a weighting, a scenario, an order, a number of rows.
  *
  * With IPS_FREEZE=1 the files are written anew: read what git then shows.
  */
-#include "tests/unit/help/message_text.h"
+#include "message_text.h"
+#include "model_world.h"
 
 #include <stdlib.h>
 
@@ -15,9 +16,11 @@
 
 #define M0 "/m0/synth.1073741824"
 #define M1 "/m1/synth.1073742848/1073742849" /* a thread of it */
+#define P1 "/m1/comm.8#2"                    /* of the models */
+#define P2 "/m0/comm.7"
 #define TEXT(t) ips_unconst_text(t)
 /* Of one answer; what is behind is known by a check alone. */
-#define SHOWN 6000u
+#define SHOWN 2000u
 /* Not fixed: how long it took, how it was come by, and the machine's load. */
 #define SKIP                                                                   \
     " id took_ns records_read plan category clock loads cost "                 \
@@ -26,10 +29,70 @@
 static const enum synth_pattern patterns[] = {SYNTH_STENCIL, SYNTH_MASTER,
                                               SYNTH_PIPELINE};
 #define PATTERNS (sizeof(patterns) / sizeof(*patterns))
+/* And programs with locks, pipes, children and signals, one on each machine. */
+#define WORLDS (PATTERNS + 2)
 
 static struct {
     struct real_cluster real;
-} world[PATTERNS];
+} run[WORLDS];
+static const char *const run_name[WORLDS] = {"stencil", "master", "pipeline",
+                                             "model 1", "model 2"};
+
+/* ---- a model's records in a pool ------------------------------------------
+ */
+
+static int put_file(const char *path, const void *head, size_t head_bytes,
+                    const void *data, size_t bytes, struct ips_err *err)
+{
+    FILE *f = fopen(path, "wxe");
+    bool fine = f && fwrite(head, 1, head_bytes, f) == head_bytes &&
+                fwrite(data, 1, bytes, f) == bytes;
+    return f && fclose(f) == 0 && fine ? 0
+                                       : ips_err_set(err, IPS_E_IO, "%s", path);
+}
+
+/* The seed in `arg`, and another one on each slave. */
+static int make_model_pool(const void *arg, uint32_t slave, const char *pool,
+                           struct ips_err *err)
+{
+    static struct world w;
+    char dir[300], path[400];
+    make_world(&w, *(const uint64_t *)arg + slave);
+    struct ips_control c = w.r->control;
+    c.magic = IPS_CONTROL_MAGIC;
+    c.version = IPS_POOL_VERSION;
+    c.control_bytes = sizeof(c);
+    c.clock = (struct ips_clock){IPS_CLOCK_RAW, 0, 0, 0, 1ULL << 32};
+    c.quota_bytes = UINT64_MAX;
+    snprintf(c.run, sizeof(c.run), "r");
+    snprintf(c.machine, sizeof(c.machine), "m%u", slave);
+    snprintf(c.command, sizeof(c.command), "model");
+    c.cpus = 2 + slave;
+    c.root_pid = slave == 0 ? w.r->s[0].head.pid : 0;
+    snprintf(dir, sizeof(dir), "%s/r", pool);
+    int rc = mkdir(dir, 0700) < 0 ? ips_err_errno(err, "%s", dir) : 0;
+    for (uint32_t i = 0; i < w.r->count && rc == 0; i++) {
+        struct rec_stream *s = &w.r->s[i];
+        struct ips_segment_header h;
+        memcpy(&h, &s->head, sizeof(h));
+        h.magic = IPS_SEGMENT_MAGIC;
+        h.version = IPS_POOL_VERSION;
+        h.header_bytes = sizeof(h);
+        h.segment_bytes = (uint32_t)(sizeof(h) + s->len);
+        h.clock = c.clock;
+        h.state = IPS_SEGMENT_CLOSED;
+        snprintf(path, sizeof(path), "%s/%u.0.seg", dir, i);
+        rc = put_file(path, &h, sizeof(h), s->data, s->len, err);
+    }
+    snprintf(path, sizeof(path), "%s/control", dir);
+    if (rc == 0)
+        rc = put_file(path, &c, sizeof(c), "", 0, err);
+    rec_free(w.r);
+    return rc;
+}
+
+/* ---- answers ----------------------------------------------------------------
+ */
 
 static char got[1 << 20];
 static size_t got_bytes;
@@ -99,15 +162,14 @@ static void add_replies(const struct real_answer *a)
 
 static void ask(const char *what, Ips__Request *request)
 {
-    for (size_t i = 0; i < PATTERNS; i++) {
+    for (size_t i = 0; i < WORLDS; i++) {
         struct real_answer a;
         char head[200];
         request->run = TEXT("r");
-        real_ask(&world[i].real, request, &a);
+        real_ask(&run[i].real, request, &a);
         if (a.closed)
             fail_msg("%s: %s", what, a.message);
-        snprintf(head, sizeof(head), "==== %s, %s\n", what,
-                 synth_pattern_names[patterns[i]]);
+        snprintf(head, sizeof(head), "==== %s, %s\n", what, run_name[i]);
         add(head, strlen(head));
         add_replies(&a);
         free(a.data);
@@ -185,6 +247,13 @@ static void ask_paths(void)
     PATH((k.goal = TEXT(M0), k.by = all_by + 1, k.n_by = 1));
     PATH((k.weighting = TEXT("wall"), k.goal = TEXT(M1)));
     PATH((k.goal = TEXT("/nothing")));
+    PATH((k.goal = TEXT(P1 "/82"), k.by = all_by, k.n_by = 7));
+    PATH((k.weighting = TEXT("wall"), k.goal = TEXT(P2), k.by = all_by,
+          k.n_by = 7, k.from_ns = 50000, k.to_ns = 200000));
+    PATH((k.weighting = TEXT("sched"), k.goal = TEXT(P1), k.whole = true,
+          k.sequences = true, lane.unended = true, lane.external = 1));
+    PATH((k.weighting = TEXT("wall"), lane.external = 1, lane.probe_off = true,
+          k.segments = true, k.top = 4));
     PATH((k.weighting = TEXT("wall"), k.phase = 1));
     PATH((k.phase = 9));
     PATH((lane.scale_num = 3, lane.scale_den = 2, use_lane(100, 1)));
@@ -215,6 +284,12 @@ static void ask_tables(void)
     ASK(metrics, Metrics, METRICS,
         (k.from_ns = 100000, k.to_ns = 300000, k.level = TEXT("process")));
     ASK(metrics, Metrics, METRICS, (k.phase = 1));
+    ASK(metrics, Metrics, METRICS, (k.object = TEXT(P1)));
+    ASK(metrics, Metrics, METRICS,
+        (k.object = TEXT(P2 "/72"), k.from_ns = 50000, k.to_ns = 200000));
+    ASK(ls, Ls, LS, (k.object = TEXT(P1), k.phase = 1));
+    ASK(events, Events, EVENTS,
+        (k.object = TEXT(P1), k.limit = 40, k.sites = k.stacks = true));
     ASK(procedures, Procedures, PROCEDURES, (k.by = TEXT("procedure")));
     ASK(procedures, Procedures, PROCEDURES, (k.by = TEXT("process")));
     ASK(events, Events, EVENTS,
@@ -243,6 +318,11 @@ static void ask_waits(void)
         (k.from_ns = 100000, k.to_ns = 300000, k.by = TEXT("thread")));
     ASK(waits, Waits, WAITS, (k.object = TEXT("/m1"), k.stacks = true));
     ASK(waits, Waits, WAITS, (k.phase = 1));
+    for (size_t i = 0; i < 5; i++)
+        ASK(waits, Waits, WAITS,
+            (k.object = TEXT("/m*/comm.7*"), k.by = TEXT(by[i]),
+             k.order = TEXT(order[4 - i]), k.from_ns = 50000,
+             k.to_ns = 200000));
     ASK(waits, Waits, WAITS, (k.object = TEXT("/m7")));
     ASK(requests, Requests, REQUESTS, (k.lane = &lane));
     ASK(requests, Requests, REQUESTS, (k.lane = &lane, k.by = TEXT("mark")));
@@ -270,6 +350,20 @@ static void ask_changes(void)
     WHATIF((k.slack = true, k.near_ppm = 1000, k.next = 4));
     WHATIF((k.next = 4, k.by_procedure = true));
     WHATIF((k.edits = edits, k.n_edits = 2, k.goal = TEXT(M0)));
+    edit[0].process = TEXT("comm.7*");
+    edit[1].message = TEXT("m1/comm.8* -> *");
+    WHATIF((k.edits = edits, k.n_edits = 2, k.goal = TEXT(P1)));
+    WHATIF((k.edits = edits, k.n_edits = 2, k.weighting = TEXT("wall"),
+            k.goal = TEXT(P2), k.from_ns = 50000, k.to_ns = 200000));
+    WHATIF((k.rank = true, k.rank_ppm = 250000, k.weighting = TEXT("wall"),
+            k.phase = 2));
+    WHATIF((k.rank = true, k.rank_ppm = 250000, k.weighting = TEXT("sched"),
+            lane.external = 1, k.slack = true, k.near_ppm = 200000));
+    ASK(why, Why, WHY, (k.goal = TEXT(P1)));
+    ASK(why, Why, WHY, (k.from_ns = 50000, k.to_ns = 200000));
+    ASK(why, Why, WHY, (k.phase = 2, k.uncalibrated = true));
+    ASK(estimate, Estimate, ESTIMATE,
+        (k.lane = &lane, k.goal = TEXT(P1), lane.external = 1));
     ASK(why, Why, WHY, (void)0);
     ASK(why, Why, WHY, (k.answer = TEXT("turnaround"), k.top = 1));
     ASK(why, Why, WHY, (k.answer = TEXT("latency")));
@@ -331,6 +425,14 @@ static void ask_predictions(void)
     PREDICT((k.goal = TEXT(M0), use_lane(700, 3), k.top = 2));
     PREDICT((MACHINES, k.search = &search, k.top = 2));
     PREDICT((MAP, k.top = 1));
+    place.what = TEXT("comm.7*");
+    move.what = TEXT("/m1/comm.8*");
+    move.at_ns = 60000;
+    PREDICT((MACHINES, MAP, k.top = 5));
+    PREDICT((MACHINES, MAP, k.moves = moves, k.n_moves = 1, k.external = true));
+    PREDICT((k.goal = TEXT(P1), lane.external = 1, k.external = true));
+    machine[0].load_recorded = true;
+    PREDICT((MACHINES, k.search = &search, MAP, k.top = 2));
 }
 
 #define QUESTION(name)                                                         \
@@ -357,7 +459,13 @@ static int start(void **state)
         o.threads = 5 + (uint32_t)i % 2;
         o.seed = 7 + i;
         o.forms = i == 1;
-        real_start(&world[i].real, &o);
+        real_start(&run[i].real, &o);
+    }
+    for (size_t i = PATTERNS; i < WORLDS; i++) {
+        const uint64_t seed = 20 + 2 * i;
+        cluster_start(&run[i].real.c);
+        real_slaves_start_with(&run[i].real, make_model_pool, &seed,
+                               run[i].real.c.master.address);
     }
     return 0;
 }
@@ -365,8 +473,8 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < PATTERNS; i++)
-        real_stop(&world[i].real);
+    for (size_t i = 0; i < WORLDS; i++)
+        real_stop(&run[i].real);
     return 0;
 }
 
