@@ -22,10 +22,11 @@ enum filling {
     UNMEASURED, /* numbers and texts are not measured, lists of one */
     BARE,       /* no field is set */
     REVERSED,   /* as FULL, but later numbers are smaller */
+    LONG,       /* as FULL, lists longer than what tables show of them */
     FILLINGS
 };
-static const char *const filling_name[] = {"full", "one", "unmeasured", "bare",
-                                           "reversed"};
+static const char *const filling_name[] = {"full", "one",      "unmeasured",
+                                           "bare", "reversed", "long"};
 
 /* ---- filling messages -----------------------------------------------------
  */
@@ -35,7 +36,7 @@ static enum filling filling;
 
 static bool is_full(void)
 {
-    return filling == FULL || filling == REVERSED;
+    return filling == FULL || filling == REVERSED || filling == LONG;
 }
 
 /* Texts by which ipsq decides: of each field one after the other. */
@@ -145,14 +146,24 @@ static bool is_chosen(const ProtobufCMessageDescriptor *of, unsigned i)
     return turn % of->n_fields == i;
 }
 
+static unsigned depth; /* of the message that is filled, from 1 */
+
+static size_t list_length(void)
+{
+    if (filling == LONG)
+        return depth == 1 ? 23 : depth == 2 ? 6 : 1;
+    return is_full() ? 2 : 1;
+}
+
 static ProtobufCMessage *new_message(const ProtobufCMessageDescriptor *of)
 {
     ProtobufCMessage *m = calloc(1, of->sizeof_message);
     protobuf_c_message_init(of, m);
+    depth++;
     for (unsigned i = 0; i < of->n_fields && filling != BARE; i++) {
         const ProtobufCFieldDescriptor *f = &of->fields[i];
         uint8_t *base = (uint8_t *)m, *list;
-        size_t n = is_full() ? 2 : 1, size = answer_size(f);
+        size_t n = list_length(), size = answer_size(f);
         if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
             if (!is_chosen(of, i))
                 continue;
@@ -169,6 +180,7 @@ static ProtobufCMessage *new_message(const ProtobufCMessageDescriptor *of)
         memcpy(base + f->offset, &list, sizeof(list));
     }
     choose_bound(m);
+    depth--;
     return m;
 }
 
@@ -272,7 +284,7 @@ static void add_answer(const char *line, int script, bool checked)
     add(a.out);
 }
 
-/* In every format; reversed as a table alone. */
+/* In every format; reversed and long ones as a table alone. */
 static void add_formats(const char *line, unsigned formats, int script)
 {
     static const char *const name[] = {
@@ -283,7 +295,7 @@ static void add_formats(const char *line, unsigned formats, int script)
     };
     for (unsigned f = 0; f < sizeof(name) / sizeof(*name); f++) {
         char with[300];
-        if (!(formats & 1u << f) || (script % 16 == REVERSED && f))
+        if (!(formats & 1u << f) || (script % 16 >= REVERSED && f))
             continue;
         snprintf(with, sizeof(with), "%s --format %s", line, name[f]);
         add_answer(with, script, script % 16 == FULL);
