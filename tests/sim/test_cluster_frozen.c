@@ -23,7 +23,7 @@
 #define SHOWN 2000u
 /* Not fixed: how long it took, how it was come by, and the machine's load. */
 #define SKIP                                                                   \
-    " id took_ns records_read plan category clock loads cost "                 \
+    " id took_ns file records_read plan category clock loads cost "            \
     "created_real_ns probe_ns "
 
 static const enum synth_pattern patterns[] = {SYNTH_STENCIL, SYNTH_MASTER,
@@ -435,6 +435,44 @@ static void ask_predictions(void)
     PREDICT((MACHINES, k.search = &search, MAP, k.top = 2));
 }
 
+/* The last: from now on there are measured message times. */
+static void ask_calibrated(void)
+{
+    static char table[] = "ips-message-times 1\n"
+                          "pair m0 m0 unix 2026-01-02T00:00:00Z by hand\n"
+                          "point 1 300 200 400 50 120\n"
+                          "point 1000 900 800 1000 50 150\n"
+                          "pair m0 m1 tcp 2026-01-02T00:00:00Z by hand\n"
+                          "point 1 1500 1400 1600 50 200\n"
+                          "point 100 1400 1300 1500 50 210\n"
+                          "point 1000 2500 2400 2600 50 260\n"
+                          "pair m1 m0 tcp 2026-01-02T00:00:00Z by hand\n"
+                          "point 1 1700 1600 1800 50\n"
+                          "wake m0 2400 2026-01-02T00:00:00Z by hand\n"
+                          "wake m1 0 2026-01-02T00:00:00Z by hand\n";
+    ASK(calibrate, Calibrate, CALIBRATE,
+        (k.what = IPS__CALIBRATE_ASK__WHAT__IMPORT, k.text = table));
+    ASK(calibrate, Calibrate, CALIBRATE, (void)0);
+    ASK(calibrate, Calibrate, CALIBRATE,
+        (k.what = IPS__CALIBRATE_ASK__WHAT__EXPORT));
+    ASK(calibrate, Calibrate, CALIBRATE,
+        (k.what = IPS__CALIBRATE_ASK__WHAT__MEASURE, k.rounds = 2000000000));
+    PATH((lane.calibrated = true, k.by = all_by, k.n_by = 7));
+    PATH((lane.calibrated = true, k.weighting = TEXT("wall"), k.segments = true,
+          k.top = 5));
+    PATH((lane.calibrated = true, k.engine = TEXT("central"),
+          k.goal = TEXT(P1)));
+    ASK(why, Why, WHY, (void)0);
+    ASK(why, Why, WHY, (k.uncalibrated = true));
+    WHATIF((lane.calibrated = true, k.rank = true, k.rank_ppm = 500000));
+    PREDICT((lane.calibrated = true, k.top = 3));
+    ASK(estimate, Estimate, ESTIMATE,
+        (k.lane = &lane, lane.calibrated = true, k.system_ppm = 100000));
+    ASK(waits, Waits, WAITS, (k.by = TEXT("cause")));
+    ASK(requests, Requests, REQUESTS,
+        (k.lane = &lane, lane.calibrated = true, k.top = 3));
+}
+
 #define QUESTION(name)                                                         \
     static void test_frozen__##name(void **state)                              \
     {                                                                          \
@@ -448,6 +486,7 @@ QUESTION(tables)
 QUESTION(waits)
 QUESTION(changes)
 QUESTION(predictions)
+QUESTION(calibrated)
 
 static int start(void **state)
 {
@@ -486,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_frozen__waits),
         cmocka_unit_test(test_frozen__changes),
         cmocka_unit_test(test_frozen__predictions),
+        cmocka_unit_test(test_frozen__calibrated),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
