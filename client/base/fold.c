@@ -28,7 +28,7 @@ void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent)
             at += blanks + width;
         }
         fwrite(word, 1, bytes, file);
-        begun = begun || bytes;
+        begun = true;
         text = word + bytes;
         if (*text == '\n') {
             fputc(*text++, file);

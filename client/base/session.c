@@ -129,7 +129,6 @@ void ipsq_session_close(struct ipsq_session *s)
         ips__envelope__free_unpacked(s->replies[i], NULL);
     free(s->replies);
     ips_client_free(s->client);
-    memset(s, 0, sizeof(*s));
 }
 
 static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,

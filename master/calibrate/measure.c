@@ -490,8 +490,8 @@ static int plan_pairs(struct query *q, struct ips_err *err)
         return ips_err_set(err, IPS_E_NOT_FOUND,
                            "no slave is connected: start ips-slave on each "
                            "machine first");
-    c->job = calloc(most + 1, sizeof(*c->job));
-    c->failed = calloc(most + 1, sizeof(*c->failed));
+    c->job = calloc(most, sizeof(*c->job));
+    c->failed = calloc(most, sizeof(*c->failed));
     c->machine = calloc(n, sizeof(struct machine_share *));
     c->busy = calloc(n, sizeof(*c->busy));
     c->force = ask->force;

@@ -77,10 +77,20 @@ static inline void real_settle(struct real_cluster *r)
     }
 }
 
+/* Makes the run "r" of a slave in its pool. */
+typedef int real_pool(const void *arg, uint32_t slave, const char *pool,
+                      struct ips_err *err);
+
+static inline int real_synth_pool(const void *arg, uint32_t slave,
+                                  const char *pool, struct ips_err *err)
+{
+    return synth_pool(arg, slave, pool, "r", err);
+}
+
 /* `master`: where the slaves find it. */
-static inline void real_slaves_start(struct real_cluster *r,
-                                     const struct synth_options *o,
-                                     const char *master)
+static inline void real_slaves_start_with(struct real_cluster *r,
+                                          real_pool *make_pool, const void *arg,
+                                          const char *master)
 {
     char pool[200];
     for (uint32_t i = 0; i < REAL_SLAVES; i++) {
@@ -89,11 +99,18 @@ static inline void real_slaves_start(struct real_cluster *r,
         snprintf(machine, sizeof(machine), "m%u", i);
         snprintf(pool, sizeof(pool), "%s/pool-%s", r->c.dir, machine);
         assert_int_equal(mkdir(pool, 0700), 0);
-        if (synth_pool(o, i, pool, "r", &err) < 0)
+        if (make_pool(arg, i, pool, &err) < 0)
             fail_msg("%s", err.msg);
         r->slave[i] = real_slave_start(r->c.base, r->c.dir, machine, master);
     }
     real_settle(r);
+}
+
+static inline void real_slaves_start(struct real_cluster *r,
+                                     const struct synth_options *o,
+                                     const char *master)
+{
+    real_slaves_start_with(r, real_synth_pool, o, master);
 }
 
 static inline void real_start(struct real_cluster *r,

@@ -1,18 +1,6 @@
 /* Whole commands against a master that says what the test wants: exit status,
  * JSON keys, and what happens when the master is wrong, dies or refuses. */
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include "client/base/command.h"
+#include "scripted_master.h"
 
 /* ---- a master with a script ------------------------------------------- */
 
@@ -38,41 +26,6 @@ static char *text(const char *from)
     char *to = text_of[text_count++ % 32];
     snprintf(to, sizeof(text_of[0]), "%s", from);
     return to;
-}
-
-static void send_env(int fd, const Ips__Envelope *env)
-{
-    uint8_t *data;
-    size_t len;
-    if (ips_frame_encode(env, &data, &len, NULL) < 0 ||
-        write(fd, data, len) != (ssize_t)len)
-        _exit(1);
-    free(data);
-}
-
-static Ips__Envelope *receive(int fd)
-{
-    static uint8_t in[1 << 16];
-    size_t have = 0;
-    for (;;) {
-        int64_t whole = ips_frame_length(in, have, sizeof(in), NULL);
-        if (whole > 0)
-            return ips_frame_decode(in, (size_t)whole, NULL);
-        ssize_t n = read(fd, in + have, 1); /* no byte of the next frame */
-        if (whole < 0 || n <= 0)
-            _exit(0);
-        have++;
-    }
-}
-
-static void reply(int fd, uint64_t id, Ips__Reply *r, bool last)
-{
-    Ips__Envelope env = IPS__ENVELOPE__INIT;
-    r->id = id;
-    r->last = last;
-    env.body_case = IPS__ENVELOPE__BODY_REPLY;
-    env.reply = r;
-    send_env(fd, &env);
 }
 
 /* Two processes that were not recorded, and the gaps. */
@@ -296,7 +249,7 @@ static void answer_phases(int fd, const Ips__Request *rq)
     reply(fd, rq->id, &r, true);
 }
 
-static void answer(int fd, const Ips__Request *rq, enum script script)
+static void answer(int fd, const Ips__Request *rq, int script)
 {
     Ips__Reply r = IPS__REPLY__INIT;
     if (rq->ask_case == IPS__REQUEST__ASK_RUNS) {
@@ -334,75 +287,11 @@ static void answer(int fd, const Ips__Request *rq, enum script script)
     }
 }
 
-static void be_master(int listener, enum script script)
-{
-    int fd = accept(listener, NULL, NULL);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
-    Ips__Envelope env = IPS__ENVELOPE__INIT;
-    env.body_case = IPS__ENVELOPE__BODY_HELLO;
-    env.hello = &hello;
-    alarm(120);
-    receive(fd);
-    send_env(fd, &env);
-    for (;;)
-        answer(fd, receive(fd)->request, script);
-}
-
 /* ---- asking it --------------------------------------------------------- */
 
-struct answered {
-    int status; /* or a negative error */
-    struct ips_err err;
-    char out[8192];
-};
-
-/* Runs `line` (words after "ipsq") with standard output into `a`. */
 static void ask(const char *line, enum script script, struct answered *a)
 {
-    char dir[] = "/tmp/ips-test-XXXXXX", copy[256], address[64];
-    char *argv[16], *save = NULL;
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    struct ipsq_options o;
-    struct ipsq_session s;
-    int argc = 0, status;
-    assert_non_null(mkdtemp(dir));
-    snprintf(un.sun_path, sizeof(un.sun_path), "%s/m", dir);
-    snprintf(address, sizeof(address), "unix:%s/m", dir);
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(0, bind(listener, (struct sockaddr *)&un, sizeof(un)));
-    assert_int_equal(0, listen(listener, 1));
-    pid_t pid = fork();
-    if (pid == 0)
-        be_master(listener, script);
-    close(listener);
-
-    memset(a, 0, sizeof(*a));
-    snprintf(copy, sizeof(copy), "ipsq %s", line);
-    for (char *w = strtok_r(copy, " ", &save); w;
-         w = strtok_r(NULL, " ", &save))
-        argv[argc++] = w;
-    argv[argc] = NULL;
-    assert_int_equal(0, ipsq_options_parse(&o, argc, argv, &a->err));
-    o.master = address;
-    const struct ipsq_command *c = ipsq_command_find(o.command);
-    fflush(stdout);
-    int kept = dup(STDOUT_FILENO);
-    FILE *file = tmpfile();
-    assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
-    a->status = ipsq_session_open(&s, &o, &a->err);
-    if (a->status == 0)
-        a->status = c->run(c, &o, &s, &a->err);
-    ipsq_session_close(&s);
-    fflush(stdout);
-    dup2(kept, STDOUT_FILENO);
-    close(kept);
-    rewind(file);
-    a->out[fread(a->out, 1, sizeof(a->out) - 1, file)] = '\0';
-    fclose(file);
-    unlink(un.sun_path);
-    rmdir(dir);
-    kill(pid, SIGTERM);
-    waitpid(pid, &status, 0);
+    ask_scripted(line, answer, (int)script, a);
 }
 
 static void has(const struct answered *a, const char *part)
@@ -414,7 +303,7 @@ static void has(const struct answered *a, const char *part)
 static void test_commands__path_json(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("path --format json --engine central --mtime 3us", GOOD, &a);
     assert_int_equal(a.status, IPSQ_OK);
     static const char *const parts[] = {
@@ -450,7 +339,7 @@ static void test_commands__path_json(void **state)
 static void test_commands__path_top(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("path --format tsv --top 2", GOOD, &a);
     has(&a, "#segments\nkind\tarc\tmachine\tprocess\tthread\tfrom_node\t"
             "to_node\tns\ncompute\t\tm1\tsort.7\t7\t0\t1\t10\n"
@@ -466,7 +355,7 @@ static void test_commands__path_top(void **state)
 static void test_commands__not_whole(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("path", INCOMPLETE, &a);
     assert_int_equal(a.status, IPSQ_INCOMPLETE);
     has(&a, "INCOMPLETE");
@@ -486,7 +375,7 @@ static void test_commands__not_whole(void **state)
 static void test_commands__failures(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     static const char *const commands[] = {"path",  "ls",     "metrics",
                                            "graph", "events", "status"};
     for (size_t i = 0; i < IPSQ_COUNT_OF(commands); i++) {
@@ -510,7 +399,7 @@ static void test_commands__failures(void **state)
 static void test_commands__graph(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("graph --format jsonl", GOOD, &a);
     assert_int_equal(a.status, IPSQ_OK);
     assert_string_equal(
@@ -537,7 +426,7 @@ static void test_commands__graph(void **state)
 static void test_commands__ls(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("ls --format json", GOOD, &a);
     assert_int_equal(a.status, IPSQ_OK);
     has(&a, "\"machines\": [\n    {\"object\": \"/m1\", \"level\": "
@@ -552,7 +441,7 @@ static void test_commands__ls(void **state)
 static void test_commands__runs(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("runs --format tsv --top 1", GOOD, &a);
     assert_int_equal(a.status, IPSQ_OK);
     has(&a, "\nnewer\tfalse\t1970-01-01T00:00:02Z\t2000000000\t");
@@ -566,7 +455,7 @@ static void test_commands__runs(void **state)
 static void test_commands__summary(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("summary", UNRECORDED, &a);
     assert_string_equal(a.out,
                         "1 process; 2 processes not recorded (busybox: linked "
@@ -585,7 +474,7 @@ static void test_commands__summary(void **state)
 static void test_commands__estimate(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("estimate newer --format json", GOOD, &a);
     has(&a, "\"elapsed_less_estimate_ns\": -1,");
     ask("estimate older --format json", GOOD, &a);
@@ -596,7 +485,7 @@ static void test_commands__estimate(void **state)
 static void test_commands__diff(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("diff older newer --format json", GOOD, &a);
     assert_int_equal(a.status, IPSQ_OK);
     has(&a, "{\"figure\": \"of it in run queues\", \"first\": null, "
@@ -611,7 +500,7 @@ static void test_commands__diff(void **state)
 static void test_commands__phases(void **state)
 {
     (void)state;
-    struct answered a;
+    static struct answered a;
     ask("phases", GOOD, &a);
     assert_int_equal(a.status, IPSQ_OK);
     has(&a, "phase     |1 |\n");
@@ -667,7 +556,7 @@ static void test_commands__together(void **state)
         {"check", "name at least one limit, such as --max-wall 10s"},
     };
     (void)state;
-    struct answered a;
+    static struct answered a;
     for (size_t i = 0; i < IPSQ_COUNT_OF(t); i++) {
         ask(t[i].line, GOOD, &a);
         if (a.status != IPS_E_USAGE || strcmp(a.err.msg, t[i].why) != 0)

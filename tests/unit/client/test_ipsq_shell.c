@@ -127,11 +127,49 @@ static void test_shell__format(void **state)
     assert_int_equal(a.status, IPSQ_OK);
 }
 
+/* Would catch: help of the prompt's own words where it was not asked for, or
+ * not where it was; a word that is none taken for one; the status of another
+ * line than the last. */
+static void test_shell__words(void **state)
+{
+    static const char own[] = "zoom OBJECT";
+    static const struct {
+        const char *lines;
+        int status;
+        bool helps;
+    } t[] = {
+        {"help\n", IPSQ_OK, true},
+        {"help why\n", IPSQ_OK, false},
+        {"version\n", IPSQ_OK, false},
+        {"nothing\n", IPSQ_USAGE, false},
+        {"nothing\nversion\n", IPSQ_OK, false},
+        {"version\nnothing\nquit\nversion\n", IPSQ_USAGE, false},
+        {"version\nnothing\nexit\n", IPSQ_USAGE, false},
+        {"zoom\n", IPSQ_USAGE, false},
+        {"shell\n", IPSQ_USAGE, false},
+        {"format nothing\n", IPSQ_USAGE, false},
+        {"format json\n", IPSQ_OK, false},
+        {"nothing\n\n", IPSQ_USAGE, false},
+        {"focus\n", IPSQ_OK, false},
+        {"\n", IPSQ_OK, false},
+        {"", IPSQ_OK, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+        struct answered a;
+        type(t[i].lines, &a);
+        if (a.status != t[i].status ||
+            (strstr(a.out, own) != NULL) != t[i].helps)
+            fail_msg("%s: %d, %s", t[i].lines, a.status, a.out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shell__no_fork),
         cmocka_unit_test(test_shell__format),
+        cmocka_unit_test(test_shell__words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -227,6 +229,142 @@ static void test_units__bytes_and_shares(void **state)
     assert_int_equal(base + byte, 0);
 }
 
+/* The last value that is taken, and the first that is not; in which words. */
+static void test_units__limits(void **state)
+{
+    char text[100], out[IPSQ_UNIT_BYTES];
+    uint64_t ns = 0, per_byte = 0, bytes = 0, n = 0;
+    uint32_t ppm = 0;
+    struct ips_err err = {0};
+    (void)state;
+    assert_int_equal(ipsq_parse_duration("4611686018427387903", &ns, &err), 0);
+    assert_int_equal(ns, (1ULL << 62) - 1);
+    assert_true(ipsq_parse_duration("4611686018427387904", &ns, &err) < 0);
+    assert_string_equal(err.msg, "'4611686018427387904' is too long");
+    assert_int_equal(ipsq_parse_duration("0.000000001000000000s", &ns, &err),
+                     0);
+    assert_int_equal(ns, 1);
+    assert_true(ipsq_parse_duration("0.0000000010000000000s", &ns, &err) < 0);
+    assert_string_equal(err.msg,
+                        "'0.0000000010000000000s' has too many digits");
+    assert_true(ipsq_parse_duration("18446744073709551615", &ns, &err) < 0);
+    assert_string_equal(err.msg, "'18446744073709551615' is too long");
+    assert_true(ipsq_parse_duration("18446744073709551616", &ns, &err) < 0);
+    assert_string_equal(err.msg, "'18446744073709551616' has too many digits");
+    assert_true(ipsq_parse_duration("0.5", &ns, &err) < 0);
+    assert_string_equal(err.msg, "'0.5' is finer than 1 ns");
+    assert_true(ipsq_parse_duration("1m", &ns, &err) < 0);
+    assert_string_equal(err.msg, "'1m' is not a duration: expected a number "
+                                 "with ns, us, ms or s");
+
+    assert_int_equal(ipsq_parse_mtime("3600s+2147483648", &ns, &per_byte, &err),
+                     0);
+    assert_int_equal(ns, 3600000000000);
+    assert_int_equal(per_byte, 1ULL << 63);
+    assert_true(ipsq_parse_mtime("3600000000001", &ns, &per_byte, &err) < 0);
+    assert_string_equal(err.msg, "message time of more than an hour");
+    assert_true(ipsq_parse_mtime("0+2147483648.5", &ns, &per_byte, &err) == 0);
+    assert_true(ipsq_parse_mtime("0+2147483649", &ns, &per_byte, &err) < 0);
+    assert_string_equal(err.msg,
+                        "'2147483649' per byte is more than 2147483648 ns");
+    assert_int_equal(
+        ipsq_parse_mtime("7+0.00000000011641532", &ns, &per_byte, &err),
+        0); /* half of the smallest, and a little less */
+    assert_int_equal(per_byte, 0);
+    assert_int_equal(
+        ipsq_parse_mtime("7+0.00000000011641533", &ns, &per_byte, &err), 0);
+    assert_int_equal(per_byte, 1);
+    memset(text, '0', sizeof(text));
+    snprintf(text + 63, sizeof(text) - 63, "+1");
+    assert_int_equal(ipsq_parse_mtime(text, &ns, &per_byte, &err), 0);
+    assert_int_equal(per_byte, 1ULL << 32);
+    text[63] = '0';
+    text[64] = '\0';
+    assert_true(ipsq_parse_mtime(text, &ns, &per_byte, &err) < 0);
+    assert_int_equal(strspn(strstr(err.msg, "0"), "0"), 64);
+
+    assert_int_equal(ipsq_parse_bytes("1099511627776", &bytes, &err), 0);
+    assert_int_equal(bytes, 1ULL << 40);
+    assert_int_equal(ipsq_parse_bytes("1099511627776M", &bytes, &err), 0);
+    assert_int_equal(bytes, 1ULL << 60);
+    assert_true(ipsq_parse_bytes("1099511627777", &bytes, &err) < 0);
+    assert_int_equal(ipsq_parse_bytes("3K", &bytes, &err), 0);
+    assert_int_equal(bytes, 3072);
+    assert_int_equal(ipsq_parse_bytes("5m", &bytes, &err), 0);
+    assert_int_equal(bytes, 5242880);
+
+    assert_int_equal(ipsq_parse_share("99.9999%", &ppm, &err), 0);
+    assert_int_equal(ppm, 999999);
+    assert_int_equal(ipsq_parse_share("0.999999", &ppm, &err), 0);
+    assert_int_equal(ppm, 999999);
+    assert_int_equal(ipsq_parse_share("0.5%", &ppm, &err), 0);
+    assert_int_equal(ppm, 5000);
+    assert_int_equal(ipsq_parse_positive_count("1", &n, &err), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(
+        ipsq_parse_positive_count("18446744073709551615", &n, &err), 0);
+    assert_int_equal(n, UINT64_MAX);
+    static const char *const none[] = {"0", "1.0", "1k", "", "x", "-1"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+        assert_int_equal(ipsq_parse_positive_count(none[i], &n, &err),
+                         IPS_E_USAGE);
+    assert_string_equal(err.msg, "'-1' is not a positive number");
+
+    ipsq_format_count(0, out);
+    assert_string_equal(out, "0");
+    ipsq_format_count(999, out);
+    assert_string_equal(out, "999");
+    ipsq_format_count(1000, out);
+    assert_string_equal(out, "1,000");
+    ipsq_format_count(UINT64_MAX, out);
+    assert_string_equal(out, "18,446,744,073,709,551,615");
+    ipsq_format_real(-99.99, out);
+    assert_string_equal(out, "-99.99");
+    ipsq_format_real(-100, out);
+    assert_string_equal(out, "-100");
+    ipsq_format_real(100, out);
+    assert_string_equal(out, "100");
+}
+
+/* Ratios: the smallest form of a number of at most four digits. */
+static void test_units__ratios(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t num, den; /* den 0: refused */
+    } cases[] = {
+        {"0", 0, 1},
+        {"1", 1, 1},
+        {"1.5", 15, 10},
+        {"1.50", 15, 10},
+        {"1.0", 1, 1},
+        {"0.0001", 1, 10000},
+        {"9999", 9999, 1},
+        {"10000", 0, 0},
+        {"9.999", 9999, 1000},
+        {"99.99", 9999, 100},
+        {"9.9999", 0, 0},
+        {"0.9999", 9999, 10000},
+        {"0.00001", 0, 0},
+        {"1.37500", 1375, 1000},
+        {".5", 5, 10},
+        {"1.5x", 0, 0},
+        {"", 0, 0},
+        {"-1", 0, 0},
+        {"10000.0", 0, 0},
+        {"2.0000000", 2, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint32_t num = 7, den = 0;
+        struct ips_err err = {0};
+        int rc = ipsq_parse_ratio(cases[i].text, &num, &den, &err);
+        if (rc != (cases[i].den ? 0 : IPS_E_USAGE) || den != cases[i].den ||
+            (den && num != cases[i].num))
+            fail_msg("'%s': %d, %u/%u", cases[i].text, rc, num, den);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +373,8 @@ int main(void)
         cmocka_unit_test(test_units__format),
         cmocka_unit_test(test_units__faster),
         cmocka_unit_test(test_units__bytes_and_shares),
+        cmocka_unit_test(test_units__limits),
+        cmocka_unit_test(test_units__ratios),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

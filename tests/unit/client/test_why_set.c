@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 
 #include "client/commands/why.h"
 
@@ -51,6 +52,40 @@ static void test_why_set__put_together(void **state)
     why_set_release(&w);
 }
 
+/* Of those with the same gain in all: that of more runs first, then by kind,
+ * process and procedure, so that the order never changes by itself. The text is
+ * that of the run with the greatest gain; a gain of 0 counts as a run. Would
+ * catch: another order, a text of a smaller gain. */
+static void test_why_set__order(void **state)
+{
+    static const char *const want[] = {"b a f of two", "a b f only",
+                                       "b a g only", "b b f only", "z a f 0"};
+    char text[80];
+    (void)state;
+    w = (struct why_set){.runs = 2};
+#define ADD(run, kind, who, procedure, says, share)                            \
+    assert_int_equal(                                                          \
+        why_set_add(&w, run, kind, who, procedure, says, share, NULL), 0)
+    ADD(0, "z", "a", "f", "0", 0);
+    ADD(1, "z", "a", "f", "0 again", 0);
+    ADD(0, "b", "b", "f", "only", 0.5);
+    ADD(0, "b", "a", "g", "only", 0.5);
+    ADD(0, "a", "b", "f", "only", 0.5);
+    ADD(0, "b", "a", "f", "of one", 0.125);
+    ADD(1, "b", "a", "f", "of two", 0.375);
+    ADD(1, "b", "a", "f", "the same once more", 0.375);
+    why_set_sort(&w);
+    assert_int_equal(w.count, 5);
+    for (size_t i = 0; i < w.count; i++) {
+        snprintf(text, sizeof(text), "%s %s %s %s", w.seen[i].kind,
+                 w.seen[i].who, w.seen[i].procedure, w.seen[i].text);
+        assert_string_equal(text, want[i]);
+    }
+    assert_int_equal(w.seen[0].runs, 2);
+    assert_int_equal(w.seen[4].runs, 2);
+    why_set_release(&w);
+}
+
 /* Would catch: certainty from few runs. Values of Wilson's formula. */
 static void test_why_set__how_often(void **state)
 {
@@ -71,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_why_set__put_together),
+        cmocka_unit_test(test_why_set__order),
         cmocka_unit_test(test_why_set__how_often),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

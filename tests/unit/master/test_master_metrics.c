@@ -516,6 +516,37 @@ static void test_master_metrics__wrong_questions(void **state)
     arena_release(&w.a);
 }
 
+/* Without --level: the object's own and the one below. Would catch: a level too
+ * many or too few, a level that is none taken for one. */
+static void test_master_metrics__levels(void **state)
+{
+    static const struct {
+        const char *object, *level, *want; /* run machine process thread */
+    } t[] = {
+        {"/", "", "1100"},         {"", "", "1100"},
+        {"/m1", "", "0110"},       {"/m1/", "", "0110"},
+        {"/m1/a", "", "0011"},     {"/m1/a/7", "", "0001"},
+        {"/m1/a/7/f", "", "0001"}, {"/m1/a/7/f/g", "", "0001"},
+        {"/m1/a", "run", "1000"},  {"/", "machine", "0100"},
+        {"/", "process", "0010"},  {"/", "thread", "0001"},
+    };
+    bool at[METRICS_LEVELS];
+    struct ips_err err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+        memset(at, 1, sizeof(at));
+        assert_int_equal(
+            metrics_parse_levels(t[i].object, t[i].level, at, &err), 0);
+        for (int k = 0; k < METRICS_LEVELS; k++)
+            if (at[k] != (t[i].want[k] == '1'))
+                fail_msg("'%s' '%s': %d", t[i].object, t[i].level, k);
+    }
+    assert_int_equal(metrics_parse_levels("/", "threads", at, &err),
+                     IPS_E_USAGE);
+    assert_string_equal(err.msg,
+                        "level threads: run, machine, process or thread");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_master_metrics__threads),
         cmocka_unit_test(test_master_metrics__most_rows),
         cmocka_unit_test(test_master_metrics__wrong_questions),
+        cmocka_unit_test(test_master_metrics__levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
