@@ -168,7 +168,8 @@ static void test_pool_run__quota_is_what_others_leave(void **state)
     munmap(r, sizeof(*r));
 }
 
-static bool measure(const struct ips_clock *clock, struct ips_measured *m)
+static bool measure(const struct ips_clock *clock,
+                    struct ips_probe_measurements *m)
 {
     (void)clock;
     m->marks = IPS_MARKS_FAIL;
@@ -230,7 +231,7 @@ static void test_pool_run__probe_costs(void **state)
         assert_int_equal(c.cpu_mode, IPS_CPU_CLOCK);
         assert_int_equal(c.probe_extra_ns, cases[i].ns);
         for (unsigned k = 0; k < IPS_PROBE_COSTS; k++)
-            assert_int_equal(ips_probe_ps(&c, (enum ips_probe)k),
+            assert_int_equal(ips_probe_cost_ps(&c, (enum ips_probe)k),
                              (k == IPS_PROBE_CALL ? 1499 : 100 * k + 41) +
                                  records_of(k) * 1000 * cases[i].ns);
         assert_int_equal(c.probe_ns, 1 + cases[i].ns); /* 1.499 rounds down */
@@ -382,20 +383,20 @@ static void test_pool_run__spares_that_are_refused(void **state)
     int left = openat(dir, IPS_SPARE_PREFIX "new", O_CREAT | O_WRONLY, 0600);
     assert_int_equal(write(left, "half", 4), 4);
     close(left);
-    int fd = ips_spare_make(dir, 7, &small, &bytes);
+    int fd = ips_spare_segment_make(dir, 7, &small, &bytes);
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &st), 0);
     assert_int_equal(st.st_size, small.segment_bytes);
     assert_int_equal(bytes, (uint64_t)st.st_blocks * 512);
     assert_int_equal(st.st_mode & 07777, 0600);
     close(fd);
-    assert_int_equal(ips_spare_make(dir, 7, &small, &bytes), -1);
+    assert_int_equal(ips_spare_segment_make(dir, 7, &small, &bytes), -1);
     struct rlimit old, limit = {1 << 16, 1 << 16};
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     limit.rlim_max = old.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(ips_spare_make(dir, 8, &small, &bytes), -1);
+    assert_int_equal(ips_spare_segment_make(dir, 8, &small, &bytes), -1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(entries("/proc/self/fd"), before);

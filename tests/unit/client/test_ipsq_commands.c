@@ -337,7 +337,7 @@ static void answer(int fd, const Ips__Request *rq, enum script script)
 static void be_master(int listener, enum script script)
 {
     int fd = accept(listener, NULL, NULL);
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__MASTER);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
     env.hello = &hello;

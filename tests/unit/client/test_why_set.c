@@ -10,7 +10,7 @@
 
 #include "client/commands/why.h"
 
-static struct why_set w;
+static struct why_merged_findings w;
 
 static void found(unsigned run, const char *kind, const char *object,
                   const char *procedure, double share)
@@ -30,7 +30,7 @@ static void test_why_set__put_together(void **state)
 {
     (void)state;
     double median, least, greatest;
-    w = (struct why_set){.runs = 3};
+    w = (struct why_merged_findings){.runs = 3};
     found(0, "late-sender", "/m/a.12", "f", 0.2);
     found(0, "outside", "/m/a.12", NULL, 0.1);
     found(1, "late-sender", "/m/a.7", "f", 0.4);

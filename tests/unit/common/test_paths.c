@@ -27,7 +27,7 @@ static void test_paths__no_name_makes_no_directory(void **state)
 {
     (void)state;
     struct ips_err err;
-    assert_int_equal(ips_path_make("", 0700, &err), IPS_E_USAGE);
+    assert_int_equal(ips_path_make_directories("", 0700, &err), IPS_E_USAGE);
     assert_string_equal(err.msg, "the name of a directory is empty");
 }
 

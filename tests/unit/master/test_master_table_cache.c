@@ -91,14 +91,15 @@ static void put_run(uint64_t events, bool open)
     s.created_real_ns = 5;
     s.events = events;
     s.open = open;
-    assert_int_equal(catalogue_put(w.m.catalogue, "m1", &list, 1, NULL), 0);
+    assert_int_equal(catalogue_store_runs(w.m.catalogue, "m1", &list, 1, NULL),
+                     0);
 }
 
 static int setup(void **state)
 {
     struct ips_err err = {0};
     struct ips_peer *old;
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__SLAVE);
     (void)state;
     memset(&w, 0, sizeof(w));
     memset(&sent, 0, sizeof(sent));
@@ -211,7 +212,7 @@ static bool used(Ips__Request *request, unsigned want)
         assert_string_equal(p->machine, "m1");
         assert_ptr_equal(p->slave, w.slave);
         assert_ptr_equal(p->sync, &w.sync);
-        assert_true(p->expected && p->state == PART_ACTIVE);
+        assert_true(p->expected && p->state == MACHINE_ACTIVE);
         assert_int_equal(p->t.proc_count, ROWS);
         bool joins = want & GATHER_PEERS;
         assert_int_equal(q->gather.ambiguous, joins ? 8 : 0);
@@ -288,9 +289,9 @@ static void test_table_cache__what_is_kept(void **state)
     w.state.open = true;
     table_cache_store(q);
     w.state.open = false;
-    q->machines[0].state = PART_MISSING;
+    q->machines[0].state = MACHINE_MISSING;
     table_cache_store(q);
-    q->machines[0].state = PART_ACTIVE;
+    q->machines[0].state = MACHINE_ACTIVE;
     ls.from_ns = 1;
     table_cache_store(q);
     ls.from_ns = 0;
